@@ -17,7 +17,7 @@ PIP := -m pip --disable-pip-version-check
 # The environments are made side by side: each waits for the network half of its time.
 MAKEFLAGS += --jobs=2
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts
+.PHONY: help base-packages setup demo demo-shell demo-stop test check judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential interleavings
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -33,49 +33,64 @@ demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, a
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench
+test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench: 50 minutes on two cores
 	@tools/system_packages.sh test
 	@tools/run_tests.sh
 
-check: setup ## style, types, import contracts, doctests and the fast tests
+check: setup ## style, types, import contracts, doctests and the fast tests but the longest: 6 minutes
 	$(AIRFLOW) -m ruff format --check .
 	$(AIRFLOW) -m ruff check .
 	$(AIRFLOW) -m mypy
 	.venv/bin/lint-imports --no-logo --cache-dir build/import-linter
-	$(SPARK) -m pytest --quiet --doctest-modules tests $(wildcard $(addprefix airflow_hiveacid/,$(ROOMS)))
+	$(SPARK) -m pytest --quiet --doctest-modules tests $(addprefix --ignore=tests/,$(LONGEST)) $(wildcard $(addprefix airflow_hiveacid/,$(ROOMS)))
+	$(AIRFLOW) -m pytest --quiet -m airflow $(OPERATORS)
+
+# The fast tests that take half of the time of all; `make test` runs them, too.
+LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(addprefix unit/storage/test_,golden_compaction.py small_files.py)
+
+# What an operator, sensor or hook makes of its arguments; these start neither Spark nor a metastore.
+OPERATORS := $(addprefix tests/airflow/test_,operators.py spark_app.py sql.py connection.py plan_text.py resumption.py) tests/arch/test_public_names.py
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage versions spark sql local
+ROOMS := format plan jobs metastore storage versions spark sql local lazy_names.py
 
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests
-	PYTHONPATH=tests $(SPARK) -m matrix $(MATRIX)
+	$(SPARK) -m tests.proofs.matrix $(MATRIX)
 
 long: setup ## tests that are one more like others, which `make test` runs
 	$(SPARK) -m pytest -m long tests
+	$(AIRFLOW) -m pytest -m long tests/airflow
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
-	$(SPARK) -m bench $(BENCH)
+	$(SPARK) -m tests.proofs.bench $(BENCH)
 
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m campaign $(CAMPAIGN)
+	$(SPARK) -m tests.proofs.campaign $(CAMPAIGN)
 
 conflicts: setup ## every pair of jobs, in both policies, on both metastores; writes docs/conflicts.md
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m conflicts $(CONFLICTS)
+	$(SPARK) -m tests.proofs.conflicts $(CONFLICTS)
+
+interleavings: setup ## every pair of jobs with every mishap, and 300,000 plays by chance: an hour of two cores
+	HIVEACID_INTERLEAVINGS=$${HIVEACID_INTERLEAVINGS:-70} $(SPARK) -m pytest tests/interleavings
 
 histories: setup ## 10,000 random histories against a model, every hundredth before Hive's readers and Spark's
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m histories $(HISTORIES)
+	$(SPARK) -m tests.proofs.histories $(HISTORIES)
+
+differential: setup ## generated expressions and statements, by Hive and by us; writes docs/differential.md
+	@tools/system_packages.sh test
+	$(SPARK) -m tests.proofs.differential $(DIFFERENTIAL)
 
 clusters: setup ## every login, store and cluster that users have, against real servers; writes docs/clusters.md
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m clusters $(CLUSTERS)
+	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
 tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
 	@tools/system_packages.sh test
-	PYTHONPATH=tests $(SPARK) -m tpcds $(TPCDS)
+	$(SPARK) -m tests.proofs.tpcds $(TPCDS)
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
@@ -115,8 +130,8 @@ build/oldest-spark/ready: Makefile | .venv-spark/ready
 	@touch $@
 
 # What the tests' short-lived drivers start from.
-build/spark-classes/ready: tests/short_jvms.py | .venv-spark/ready
-	$(SPARK) tests/short_jvms.py .venv-spark/bin/spark-submit
+build/spark-classes/ready: tests/support/short_jvms.py | .venv-spark/ready
+	$(SPARK) tests/support/short_jvms.py .venv-spark/bin/spark-submit
 	@touch $@
 
 # The last DuckDB that has the generator of TPC-DS built in.

@@ -1,10 +1,10 @@
-"""Knows only that `python -m airflow_hiveacid` is the command line of `cli`."""
+"""The entry point of `python -m airflow_hiveacid`, which runs the command line in `cli`."""
 
 from __future__ import annotations
 
 import sys
 
-from airflow_hiveacid.cli import main
+from airflow_hiveacid.cli.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

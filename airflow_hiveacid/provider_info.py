@@ -1,7 +1,8 @@
-"""What Airflow reads to know this provider: connection type and form, modules, configuration.
+"""The provider's metadata for Airflow: connection type and its form, modules, configuration.
 
-Loaded by every Airflow process through the entry point `apache_airflow_provider`, so it imports
-nothing but the version. The form's fields are the extras that `hooks/connection.py` reads.
+Every Airflow process loads this module through the entry point `apache_airflow_provider`, so this
+module imports only the version. The fields of the form are the extras that `hooks/connection.py`
+parses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _OPTIONAL_TEXT: Final = ["string", "null"]
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's metadata, as `airflow/provider_info.schema.json` wants it."""
+    """Return the provider's metadata, in the form of `airflow/provider_info.schema.json`."""
     return {
         "package-name": "airflow-provider-hiveacid",
         "name": _INTEGRATION,
@@ -32,24 +33,9 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "connection-types": [_connection_type()],
-        "hooks": [_modules("airflow_hiveacid.hooks.hive_acid")],
-        "operators": [
-            _modules(
-                "airflow_hiveacid.operators.changes",
-                "airflow_hiveacid.operators.convert",
-                "airflow_hiveacid.operators.create_table",
-                "airflow_hiveacid.operators.hive_acid",
-                "airflow_hiveacid.operators.load",
-                "airflow_hiveacid.operators.pyspark",
-                "airflow_hiveacid.operators.spark_app",
-                "airflow_hiveacid.operators.sql",
-                "airflow_hiveacid.operators.tag",
-                "airflow_hiveacid.operators.transaction",
-            )
-        ],
-        "sensors": [
-            _modules("airflow_hiveacid.sensors.hive_acid", "airflow_hiveacid.sensors.new_version")
-        ],
+        "hooks": [_modules("airflow_hiveacid.hooks")],
+        "operators": [_modules("airflow_hiveacid.operators")],
+        "sensors": [_modules("airflow_hiveacid.sensors")],
         "triggers": [
             _modules("airflow_hiveacid.triggers.hive_acid", "airflow_hiveacid.triggers.new_version")
         ],
@@ -64,7 +50,7 @@ def _modules(*names: str) -> dict[str, Any]:
 def _connection_type() -> dict[str, Any]:
     return {
         "connection-type": "hive_acid_metastore",
-        "hook-class-name": "airflow_hiveacid.hooks.hive_acid.HiveAcidHook",
+        "hook-class-name": "airflow_hiveacid.hooks.HiveAcidHook",
         "hook-name": "Hive ACID metastore",
         "ui-field-behaviour": {
             "hidden-fields": ["schema", "password"],
@@ -102,8 +88,8 @@ def _address_fields() -> dict[str, Any]:
         "transport": {
             "label": "Transport",
             "description": (
-                "plain, or tls when the metastore runs with metastore.use.SSL; http or https when"
-                " it is of Hive 4 and runs with metastore.server.thrift.transport.mode=http"
+                "plain, or tls when the metastore runs with metastore.use.SSL; http or https for a"
+                " Hive 4 metastore with metastore.server.thrift.transport.mode=http"
             ),
             "schema": {
                 "type": "string",
@@ -119,7 +105,7 @@ def _tls_fields() -> dict[str, Any]:
     return {
         "ca_certificate": {
             "label": "CA certificate file",
-            "description": f"PEM file that vouches for the metastore; {where}",
+            "description": f"PEM file of the CA that signed the metastore's certificate; {where}",
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "client_certificate": {
@@ -145,9 +131,9 @@ def _login_fields() -> dict[str, Any]:
         "authentication": {
             "label": "Authentication",
             "description": (
-                "How one logs in. kerberos, token (a Hadoop delegation token) and password (Hive 4,"
-                " over tls) with transport plain or tls; bearer (a JWT) and header (a user name"
-                " that is believed) with http or https"
+                "The way to log in. With transport plain or tls: kerberos, token (a Hadoop"
+                " delegation token) or password (Hive 4, over tls). With http or https: bearer (a"
+                " JWT) or header (a user name that the metastore trusts)"
             ),
             "schema": {
                 "type": "string",
@@ -156,29 +142,30 @@ def _login_fields() -> dict[str, Any]:
             },
         },
         "secret_from": {
-            "label": "Secret lies in",
+            "label": "Location of the secret",
             "description": (
-                "file:/path or env:NAME: where password, bearer token or delegation token lies on"
-                " each machine that talks to the metastore; never the secret itself. A delegation"
-                " token may be left to the file that YARN gives its containers"
+                "file:/path or env:NAME: the place of the password, bearer token or delegation"
+                " token on each machine that connects to the metastore; never the secret itself."
+                " Blank for a delegation token: the file that YARN gives its containers"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "secret_in_clear": {
             "label": "Send secret in clear",
-            "description": "Allow password or bearer token without TLS: on trusted networks only",
+            "description": "Allow password or bearer token without TLS: only on trusted networks",
             "schema": {"type": ["boolean", "null"], "default": False},
         },
         "protection": {
             "label": "Least protection",
             "description": (
-                "Of messages after kerberos or token: the strongest that the metastore offers"
-                " (hadoop.rpc.protection) is taken, and nothing weaker than this"
+                "The weakest protection of messages to accept with kerberos or token; the strongest"
+                " that the metastore offers (hadoop.rpc.protection) is used. By default a token"
+                " without TLS requires integrity, since an attacker could shorten the offer"
             ),
             "schema": {
                 "type": "string",
-                "enum": ["authentication", "integrity", "privacy"],
-                "default": "authentication",
+                "enum": ["default", "authentication", "integrity", "privacy"],
+                "default": "default",
             },
         },
     }
@@ -188,25 +175,25 @@ def _kerberos_fields() -> dict[str, Any]:
     return {
         "kerberos_service": {
             "label": "Metastore's principal",
-            "description": "As hive/_HOST@REALM (hive.metastore.kerberos.principal)",
+            "description": "Such as hive/_HOST@REALM (hive.metastore.kerberos.principal)",
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "kerberos_client": {
             "label": "Client's principal",
-            "description": "Who logs in; needed with a keytab, else the owner of the tickets",
+            "description": "Needed with a keytab; by default the owner of the tickets logs in",
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "kerberos_keytab": {
             "label": "Keytab file",
             "description": (
                 "With the client's key; the same path on every worker, on the triggerer and where"
-                " the Spark driver runs. Blank: tickets that somebody else renews"
+                " the Spark driver runs. Blank: tickets that another program renews"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "kerberos_cache": {
             "label": "Ticket cache",
-            "description": "As FILE:/path; blank: the process's own (KRB5CCNAME)",
+            "description": "Such as FILE:/path; blank: the process's own (KRB5CCNAME)",
             "schema": {"type": _OPTIONAL_TEXT},
         },
     }
@@ -221,7 +208,7 @@ def _bound_fields() -> dict[str, Any]:
         },
         "call_timeout_s": {
             "label": "Call time-out (s)",
-            "description": "Longest wait for one answer",
+            "description": "Longest time that one call may take, with its whole answer",
             "schema": {"type": ["number", "null"], "minimum": 0, "default": 120},
         },
         "lock_timeout_s": {
@@ -237,16 +224,24 @@ def _job_fields() -> dict[str, Any]:
         "conflict_policy": {
             "label": "Conflict policy",
             "description": (
-                "Who may commit beside whom: as Hive (hive), or of two writers of a partition only"
-                " the first (strict); tables and tasks may say another"
+                "The rule for conflicts: hive, as in Hive; or strict, where of two writers of a"
+                " partition only the first commits. Tables and tasks may set another"
             ),
             "schema": {"type": "string", "enum": ["hive", "strict"], "default": "hive"},
+        },
+        "allow_unsafe_expressions": {
+            "label": "Allow unsafe expressions",
+            "description": (
+                "Let conditions, expressions and queries call Java (reflect) and read files of the"
+                " Spark driver. Then every user who can fill a template controls the driver"
+            ),
+            "schema": {"type": "boolean", "default": False},
         },
         "result_dir": {
             "label": "Result directory",
             "description": (
-                "Where jobs in cluster deploy mode leave their result: a URI that both the Spark"
-                " driver and the Airflow worker can reach, such as hdfs://nn/tmp/hiveacid"
+                "Directory for the results of jobs in cluster deploy mode: a URI that both the"
+                " Spark driver and the Airflow worker can reach, such as hdfs://nn/tmp/hiveacid"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
@@ -262,7 +257,7 @@ def _configuration() -> dict[str, Any]:
                     "description": (
                         "Directory with the `spark-submit` that this provider's operators run, and"
                         " with the `python3` that its driver runs. Empty: the one found on PATH."
-                        " An environment of its own is needed because the Spark provider installs"
+                        " Spark needs an environment of its own because the Spark provider installs"
                         " pyspark-client, which overwrites parts of pyspark."
                     ),
                     "version_added": "0.1.0",
@@ -274,13 +269,26 @@ def _configuration() -> dict[str, Any]:
                     "description": (
                         "Longest wait in seconds for YARN to start the driver's container, or in"
                         " client mode the application master's, and then, on any cluster, for the"
-                        " first executor. After it the application is ended, and the task fails"
-                        " with what YARN says of its queue."
+                        " first executor. After that time the application is ended, and the task"
+                        " fails with YARN's diagnostics of its queue."
                     ),
                     "version_added": "0.1.0",
                     "type": "float",
                     "example": "900",
                     "default": "3600",
+                },
+                "installation": {
+                    "description": (
+                        "Name of this Airflow installation, which is part of each job's key. Two"
+                        " installations that write the same tables need different names: the same"
+                        " DAG, run and task in both are then two jobs. Give all workers the same."
+                        " Empty: the address of the API server, `base_url` of `[api]` or"
+                        " `execution_api_server_url` of `[core]`, unless it is local."
+                    ),
+                    "version_added": "0.1.0",
+                    "type": "string",
+                    "example": "production",
+                    "default": "",
                 },
             },
         }

@@ -1,17 +1,18 @@
-"""Keep `demo.flights_copy` equal to `demo.flights`, by what was changed in it.
+"""Keep `demo.flights_copy` equal to `demo.flights` with a change feed.
 
-Trigger it as often as the copy shall be up to date:
+Trigger the DAG whenever the copy should be updated:
 
     airflow dags trigger change_feed
 
-Each run writes what was changed since the run before, net, as Parquet, and merges it into the copy.
-The feed remembers where it stopped, so a retry never leaves a change out. A range that is merged is
-not merged again (`on_rerun="skip"`): behind later ones it would bring old values back when a run is
-cleared. Where a major compaction has taken the history, which the table's compaction is
-free to do, the range is the whole table, and rows that it lacks are deleted.
+Each run writes the net changes since the previous run as Parquet files, and merges them into the
+copy. The feed records where it stopped, so a retry never misses a change. A merged range is not
+merged again (`on_rerun="skip"`): merging it after later ranges would restore old values. If a major
+compaction has removed the history, the range is the whole table. Rows of the copy that are not in
+the range are then deleted.
 
-Needs the table, which the DAGs of `flights_merge.py` make, the connections `hive_acid_default` and
-`spark_default`, and the variable `flights_changes`: a folder, in which the feed gets its own.
+Needs the table `demo.flights` with the rows of `flights_merge.py`, and the connections
+`hive_acid_default` and `spark_default`. The Airflow variable `flights_changes` is the URI of a
+folder, in which the feed creates its own folder.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
-from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
-from airflow_hiveacid.operators.hive_acid import HiveAcidMergeOperator
+from airflow_hiveacid.operators import (
+    HiveAcidChangesOperator,
+    HiveAcidCreateTableOperator,
+    HiveAcidMergeOperator,
+)
 
 TABLE = "demo.flights"
 COPY = "demo.flights_copy"
@@ -77,7 +80,7 @@ with DAG(
 
     @task
     def steps(done: dict[str, Any]) -> list[dict[str, Any]]:
-        """How each new range is merged: there is one, or none."""
+        """Return the arguments for merging each new range; there is at most one."""
         return [
             {
                 "source": {
@@ -99,7 +102,7 @@ with DAG(
         location="{{ var.value.flights_changes }}/feed",
         keys=KEY,
         net=True,
-        # What merges goes by keys; old values would have to be looked for all over the table.
+        # The merge needs only keys; to find old values, the feed might read the whole table.
         pre_images=False,
         when_gone="whole",
     )

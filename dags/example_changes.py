@@ -1,10 +1,10 @@
-"""An example of the README: what was changed in a table, handed on range by range."""
+"""An example of the documentation: a change feed, which delivers changes range by range."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+from airflow_hiveacid.operators import HiveAcidChangesOperator
 
 with DAG("orders_feed", schedule=None, max_active_runs=1):
     HiveAcidChangesOperator(

@@ -1,16 +1,20 @@
-"""An example of the README: after each change, compact what is due, and clean.
+"""An example of the documentation: after each change of a table, compact and clean it if necessary.
 
-The sensor answers with the partitions that have reached a threshold; below it the run is skipped.
-Each of them is compacted by a task of its own; the cleaning then removes what they replaced.
+The sensor returns the partitions that have reached a threshold; if there are none, the run is
+skipped. A separate task compacts each of these partitions; the cleaning then removes obsolete
+files.
 """
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.operators.retries import hive_acid_retry_policy
-from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
+from airflow_hiveacid.operators import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    hive_acid_retry_policy,
+)
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 with DAG(
     "compact_customers",

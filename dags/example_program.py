@@ -1,10 +1,10 @@
-"""An example of the README: a PySpark program of one's own, as one transaction."""
+"""An example of the documentation: a user's own PySpark program, which runs in one transaction."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+from airflow_hiveacid.operators import HiveAcidPySparkOperator
 
 with DAG("merge_orders", schedule=None):
     HiveAcidPySparkOperator(

@@ -1,11 +1,10 @@
-"""An example of the README: make a table, and merge two customers into it."""
+"""An example of the documentation: create a table, and merge two customers into it."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
-from airflow_hiveacid.operators.hive_acid import HiveAcidMergeOperator
+from airflow_hiveacid.operators import HiveAcidCreateTableOperator, HiveAcidMergeOperator
 
 with DAG("merge_customers", schedule=None):
     create = HiveAcidCreateTableOperator(

@@ -1,10 +1,10 @@
-"""An example of the README: the same table, changed by statements in Hive's SQL."""
+"""An example of the documentation: change a table with statements in Hive's SQL."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators import HiveAcidSqlOperator
 
 with DAG("change_customers", schedule=None):
     HiveAcidSqlOperator(
@@ -13,10 +13,11 @@ with DAG("change_customers", schedule=None):
             MERGE INTO demo.customers AS c
             USING (SELECT id, upper(name) AS name FROM demo.customers WHERE id <= 2) AS n
             ON c.id = n.id
-            WHEN MATCHED THEN UPDATE SET name = concat(n.name, ' {{ ds }}')
+            WHEN MATCHED THEN UPDATE SET name = concat(n.name, :tail)
             WHEN NOT MATCHED THEN INSERT VALUES (n.id, n.name);
 
             DELETE FROM demo.customers WHERE name LIKE 'GRACE%';
         """,
+        parameters={"tail": " {{ ds }}"},
         outlets=[Asset("demo.customers")],
     )

@@ -1,10 +1,10 @@
-"""An example of the README: two tables that change together or not at all."""
+"""An example of the documentation: two tables that change together or not at all."""
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+from airflow_hiveacid.operators import HiveAcidTransactionOperator
 
 with DAG("settle_orders", schedule=None):
     HiveAcidTransactionOperator(

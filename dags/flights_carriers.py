@@ -1,11 +1,12 @@
 """Count the flights of each carrier in `demo.flights` into `demo.carriers`, in Hive's SQL.
 
-Trigger it when days have been merged:
+Trigger the DAG after days have been merged:
 
     airflow dags trigger flights_carriers
 
-The table is made by the first run; the rows of each run replace those of the run before, in one
-step. Readers of either table go on meanwhile, and so may merges and compactions.
+The first run creates the table. Each run replaces the rows of the previous run atomically. Readers
+of both tables are not interrupted, and merges and compactions of `demo.flights` may run at the same
+time.
 
 Needs the connections `hive_acid_default` and `spark_default`.
 """
@@ -16,7 +17,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators import HiveAcidSqlOperator
 
 with DAG(
     "flights_carriers",

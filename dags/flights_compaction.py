@@ -1,12 +1,13 @@
-"""Compact `demo.flights` when it needs it, then remove what no reader can need any more.
+"""Compact `demo.flights` if necessary, then remove files that no reader needs any more.
 
-Every few minutes a sensor measures the table, once: 10 delta directories, or deltas of 10 % of the
-base's bytes, in any partition. Below both, the run is skipped within seconds. Above, the compaction
-chooses minor or major by the same thresholds, and the cleaning takes away what it has replaced.
-Merges and readers may go on meanwhile.
+Every few minutes a sensor checks the table once. It checks whether any partition has 10 delta
+directories, or deltas whose total size is at least 10 % of the base. If no partition reaches a
+threshold, the run is skipped within seconds. Otherwise the compaction uses the same thresholds to
+choose minor or major, and the cleaning removes the replaced files. Merges and readers may run at
+the same time.
 
 Needs the connections `hive_acid_default` and `spark_default`. The environment variable
-FLIGHTS_COMPACTION_CRON changes how often it looks.
+FLIGHTS_COMPACTION_CRON sets how often the sensor checks.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
+from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 TABLE = "demo.flights"
 DELTA_COUNT = 10
@@ -32,7 +33,7 @@ with DAG(
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    # A compaction is about the table as it is now: there is no past to make up for.
+    # A compaction always works on the current table, so runs for past dates are not needed.
     allowed_run_types=["scheduled", "manual"],
     default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
     tags=["hive-acid", "demo"],
@@ -42,7 +43,7 @@ with DAG(
         table=TABLE,
         delta_count=DELTA_COUNT,
         delta_ratio=DELTA_RATIO,
-        # One look a run: the next run looks again.
+        # One poll per run: the next run polls again.
         timeout=0,
         soft_fail=True,
     )

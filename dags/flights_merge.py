@@ -1,16 +1,18 @@
-"""Merge each day's flight changes into `demo.flights`, one transaction a day.
+"""Merge each day's flight changes into `demo.flights`, with one transaction per day.
 
-Two DAGs. `flights_bootstrap` runs once, ever, and loads the first day's schedule. `flights_merge`
-runs daily: the batch of day D brings the schedule of day D+1 (inserts), the times and delays of day
-D (updates) and its cancellations (deletes). Backfill it, after the bootstrap, with
+There are two DAGs. `flights_bootstrap` runs only once and loads the first day's schedule.
+`flights_merge` runs daily. The batch of day D has the schedule of day D+1 (inserts), the times and
+delays of day D (updates) and the cancellations of day D (deletes). After the bootstrap, backfill
+`flights_merge` with
 
     airflow backfill create --dag-id flights_merge --from-date 2013-01-01 --to-date 2013-01-14 \
         --max-active-runs 2 --reprocess-behavior failed
 
-Each day changes rows that the day before has inserted, so the order counts: `depends_on_past` keeps
-it, also when a day fails; the run of the next day may start early, but its merge waits. A retry
-never applies a day twice: the application finds its own mark in the table and answers what it did
-then. A day that is cleared is merged again; only of the last day are the rows the same afterwards.
+Each day changes rows that the previous day's merge has inserted, so the order matters.
+`depends_on_past` enforces it, even if a day fails: the next day's run may start early, but its
+merge waits. A retry never applies a day twice: the application finds its entry in the table's
+ledger and returns the earlier result. A cleared day is merged again. Only clear the last merged
+day: with an earlier day, old values would overwrite newer ones.
 
 Needs the connections `hive_acid_default` and `spark_default`, and the variable `flights_changes`:
 the URI of the folder with the batches.
@@ -22,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator, HiveAcidMergeOperator
+from airflow_hiveacid.operators import HiveAcidInsertOperator, HiveAcidMergeOperator
 
 TABLE = "demo.flights"
 KEY = ["year", "month", "day", "carrier", "flight", "origin"]
@@ -34,7 +36,7 @@ with DAG(
     doc_md="Load the first day's schedule into `demo.flights`, once.",
     schedule="@once",
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
-    # The run's name is part of the job's key: a second run would be another job, and load again.
+    # The run ID is part of the job key: a second run would be a new job and load the rows again.
     allowed_run_types=["scheduled"],
     default_args=RETRIES,
     tags=["hive-acid", "demo"],
@@ -46,14 +48,14 @@ with DAG(
             "format": "parquet",
             "location": "{{ var.value.flights_changes }}/bootstrap.parquet",
         },
-        # Cleared, an INSERT would insert again.
+        # By default, a cleared task would insert its rows again.
         on_rerun="skip",
     )
 
 with DAG(
     "flights_merge",
     doc_md=__doc__,
-    # A plain cron string gives intervals of no width in Airflow 3; this one spans the day.
+    # In Airflow 3 a plain cron string gives empty data intervals; this timetable spans the day.
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
@@ -70,8 +72,14 @@ with DAG(
             "location": "{{ var.value.flights_changes }}/{{ data_interval_start | ds }}.parquet",
         },
         keys=KEY,
-        # Today's flights and tomorrow's: at most two of the twelve partitions are looked at.
-        condition="t.month IN ({{ data_interval_start.month }}, {{ data_interval_end.month }})",
+        # The batch has flights of two days, so at most two of the twelve partitions are read.
+        condition="t.month IN (:months)",
+        parameters={
+            "months": {
+                "type": "int",
+                "value": ["{{ data_interval_start.month }}", "{{ data_interval_end.month }}"],
+            }
+        },
         clauses=[
             {
                 "when": "matched",

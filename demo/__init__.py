@@ -1,4 +1,4 @@
-"""The demonstration: real flights through metastore, Airflow and Spark, judged by the source.
+"""The demonstration: real flight data, loaded by Airflow and Spark, compared with its source.
 
 Not part of the wheel. `python -m demo run` in a checkout; `make demo` does the same.
 """

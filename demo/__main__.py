@@ -1,13 +1,14 @@
-"""Knows the commands `run`, `shell`, `stop` and `status` of the demonstration.
+"""The commands `run`, `shell`, `stop` and `status` of the demonstration.
 
     python -m demo run [--days 14]
     python -m demo shell
     python -m demo status
     python -m demo stop
 
-`run` ends with 0 when the table equals the truth, and leaves Airflow and the metastore running for
-a look around; `shell` opens a shell that reaches them; `stop` ends them. Ctrl-C stops everything
-and ends with 130. `status` ends with 0 while everything runs and 3 otherwise, as `systemctl` does.
+`run` exits with 0 if the table has the expected rows, and leaves Airflow and the metastore running
+so that you can explore them. `shell` opens a shell that is connected to both, and `stop` stops
+both. Ctrl-C stops everything and exits with 130. `status` exits with 0 if everything runs and 3
+otherwise, like `systemctl`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.local.errors import LocalServerError
 from demo.errors import DemoError
 from demo.layout import DemoLayout
@@ -36,7 +37,7 @@ _INTERRUPTED: Final = 130
 _DAYS: Final = 14
 _MAX_DAYS: Final = 365
 _MIN_DAYS: Final = 5
-"""With fewer there are no ten deltas, at which the compaction comes that is waited for."""
+"""With fewer days there would be under ten deltas, the threshold of the awaited compaction."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,14 +64,16 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
         with servers.alone():
             Pipeline(plan, servers, report).run()
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not leave half behind
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # a second Ctrl-C must not leave anything behind
         report.say("interrupted")
         _stop(servers, report)
         return _INTERRUPTED
     except (DemoError, LocalServerError, HiveAcidError) as error:
         report.tell(f"FAILED: {error}")
         if servers.airflow.url is not None:
-            report.tell(f"Airflow still runs for a look at what happened: {servers.airflow.url}")
+            report.tell(f"Airflow still runs, to see what happened: {servers.airflow.url}")
         report.tell("stop        make demo-stop")
         return _FAILED
     return 0
@@ -78,7 +81,7 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
 
 def _shell(servers: Servers, report: Report) -> int:
     if not servers.are_running:
-        report.tell("nothing runs here yet; `make demo` starts it")
+        report.tell("nothing runs here; `make demo` starts it")
         return _NOT_RUNNING
     try:
         return open_shell(servers, report)
@@ -116,11 +119,11 @@ def _parser() -> argparse.ArgumentParser:
         "--compaction-cron",
         default="*/2 * * * *",
         metavar="CRON",
-        help="when the compaction DAG looks (default: every two minutes)",
+        help="schedule of the compaction DAG (default: every two minutes)",
     )
     commands.add_parser("shell", help="a shell with airflow, pyspark and the table within reach")
     commands.add_parser("stop", help="end every process of the demonstration")
-    commands.add_parser("status", help="say what runs, and where")
+    commands.add_parser("status", help="print what runs, and where")
     return parser
 
 

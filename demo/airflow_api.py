@@ -1,7 +1,7 @@
-"""Knows the few calls of Airflow's REST interface that the demonstration makes.
+"""A client for the few calls of Airflow's REST API that the demonstration needs.
 
-Takes the page's address and the file with the password, gives runs and task instances as values.
-Password and token stay in this object.
+The client takes the server's URL and the file with the password. It returns runs and task instances
+as dataclasses. It never passes the password or token on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PAUSE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One DAG run. `day` is the start of its data interval; times are aware."""
+    """One DAG run. `day` is the start of the data interval; times have a time zone."""
 
     dag_id: str
     run_id: str
@@ -42,13 +42,13 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended, well or not."""
+        """True if the run has finished, successfully or not."""
         return self.state in {"success", "failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One task instance, in its last try. `seconds` is that try's duration.
+    """One task instance with its last try. `seconds` is the duration of the last try.
 
     `map_index` is -1 unless the task is mapped.
     """
@@ -64,24 +64,24 @@ class Task:
 
 
 class AirflowApi:
-    """The interface of one Airflow. Mutable: it holds a token.
+    """The REST API of one Airflow installation. Mutable: it holds a token.
 
-    Every call may be made twice without harm, so one is made again when the page answers that it
-    has failed itself, or not at all: on SQLite it does, now and then, when several write at once.
+    Every call is safe to repeat. A call is retried if the server fails or does not answer. On
+    SQLite that sometimes happens when several processes write at once.
 
     Raises:
-        AirflowApiError: By every call but `health`; it was refused, or failed again and again.
+        AirflowApiError: A call was refused, or failed repeatedly. `health` never raises it.
     """
 
     def __init__(self, url: str, passwords: Path) -> None:
         self.url = url
         self._passwords = passwords
         self._token: str | None = None
-        # Loopback only: a proxy of the environment must not see it.
+        # The server is local: an HTTP proxy from the environment must not see the token.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def health(self) -> Mapping[str, str]:
-        """State of each component; all `unreachable` while the page does not answer."""
+        """Return each component's state; all are `unreachable` while the server does not answer."""
         names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         try:
             body = self._send("GET", "/api/v2/monitor/health", token=None)
@@ -90,32 +90,35 @@ class AirflowApi:
         return {name: str((body.get(name) or {}).get("status")) for name in names}
 
     def dag_ids(self) -> frozenset[str]:
-        """The DAGs that Airflow has read so far."""
+        """Return the IDs of the DAGs that Airflow has parsed so far."""
         return frozenset(dag["dag_id"] for dag in self._get("/api/v2/dags?limit=100")["dags"])
 
     def import_errors(self) -> Mapping[str, str]:
-        """Files of the DAG folder that could not be read, and why."""
+        """Return the files of the DAG folder that could not be imported, and why."""
         found = self._get("/api/v2/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in found}
 
     def unpause(self, dag_id: str) -> None:
-        """Let a DAG run; one that may already is left alone."""
+        """Unpause a DAG, unless it is active already."""
         path = f"/api/v2/dags/{quote(dag_id)}"
         if self._get(path)["is_paused"]:
             self._call("PATCH", f"{path}?update_mask=is_paused", {"is_paused": False})
 
     def has_active_backfill(self, dag_id: str) -> bool:
-        """Whether a backfill of a DAG is not complete; Airflow notices the end after a while."""
+        """Return True if a DAG has an unfinished backfill.
+
+        Airflow marks a backfill as finished with a delay.
+        """
         found = self._pages(f"/api/v2/backfills?dag_id={quote(dag_id)}", "backfills")
         return any(backfill["completed_at"] is None for backfill in found)
 
     def clear(self, run: Run) -> None:
-        """Let the failed tasks of a run be tried again."""
+        """Clear the failed tasks of a run, so that they are retried."""
         path = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/clear"
         self._call("POST", path, {"dry_run": False, "only_failed": True})
 
     def trigger(self, dag_id: str, run_id: str) -> None:
-        """Let a DAG run once under this name; a run of this name that is there is left alone."""
+        """Trigger a DAG run with this ID, unless a run with this ID exists."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns"
         try:
             self._call("POST", path, {"dag_run_id": run_id, "logical_date": None})
@@ -124,19 +127,19 @@ class AirflowApi:
                 raise
 
     def runs(self, dag_id: str) -> tuple[Run, ...]:
-        """All runs of a DAG, oldest first."""
+        """Return all runs of a DAG, oldest first."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=run_after"
         return tuple(_run(body) for body in self._pages(path, "dag_runs"))
 
     def tasks(self, dag_id: str) -> tuple[Task, ...]:
-        """All task instances of all runs of a DAG."""
+        """Return all task instances of all runs of a DAG."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns/~/taskInstances?order_by=run_after"
         return tuple(_task(body) for body in self._pages(path, "task_instances"))
 
     def result(
         self, dag_id: str, run_id: str, task_id: str, map_index: int = -1
     ) -> Mapping[str, Any] | None:
-        """What a task returned, None where it has returned nothing."""
+        """Return a task's result, or None if the task returned nothing."""
         run = f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
         path = f"{run}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
         path += f"?map_index={map_index}" if map_index >= 0 else ""

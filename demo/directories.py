@@ -1,8 +1,7 @@
-"""Knows how the directories of the table looked at any moment of the demonstration.
+"""A record of the table's directories over the course of the demonstration.
 
-Reads names and sizes from the local warehouse, nothing else; what they mean is not judged here.
-Remembers a picture whenever something has changed, so that "before the compaction" can be shown
-after it.
+This module reads only names and sizes from the local warehouse, and does not interpret them. It
+keeps a picture of each state, so that the report can show the state before a compaction.
 """
 
 from __future__ import annotations
@@ -22,7 +21,10 @@ _HIDDEN: Final = ("_", ".")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class DirectorySize:
-    """One base, delta or delete delta. `path` is below the table; hidden files do not count."""
+    """One base, delta or delete delta, without hidden files.
+
+    `path` is relative to the table's folder.
+    """
 
     path: str
     files: int
@@ -31,7 +33,7 @@ class DirectorySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """All of them, in order, and when they were seen so first and last, in seconds of the epoch."""
+    """All directories in order, and when this state was first and last seen, in epoch seconds."""
 
     from_s: float
     until_s: float
@@ -44,7 +46,10 @@ class Picture:
 
 
 class DirectoryWatch:
-    """Pictures of one table's folder, by a clock in seconds of the epoch. Mutable: it remembers."""
+    """Takes pictures of one table's folder. Mutable: it keeps them.
+
+    The clock returns epoch seconds.
+    """
 
     def __init__(self, table: Path, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -52,7 +57,7 @@ class DirectoryWatch:
         self._pictures: list[Picture] = []
 
     def look(self) -> Picture:
-        """Take a picture and return it; one that equals the last only lengthens that one's time."""
+        """Take a picture and return it; if nothing has changed, extend the last picture."""
         now = self._clock()
         picture = Picture(from_s=now, until_s=now, directories=_directories(self._table))
         if self._pictures and self._pictures[-1].directories == picture.directories:
@@ -61,19 +66,19 @@ class DirectoryWatch:
         return picture
 
     def before(self, moment_s: float) -> Picture | None:
-        """How it looked when last looked at before a moment; None if nobody did."""
+        """Return the last picture before a time, or None."""
         earlier = [picture for picture in self._pictures if picture.from_s <= moment_s]
         return earlier[-1] if earlier else None
 
     def after(self, moment_s: float) -> Picture | None:
-        """How it looked when first looked at after a moment; None if nobody did."""
+        """Return the first picture after a time, or None."""
         later = (picture for picture in self._pictures if picture.until_s >= moment_s)
         return next(later, None)
 
 
 def _directories(table: Path) -> tuple[DirectorySize, ...]:
     found = []
-    for name, below, _ in os.walk(table):  # folders that vanish meanwhile are passed over
+    for name, below, _ in os.walk(table):  # skips folders that vanish meanwhile
         below[:] = [folder for folder in below if not folder.startswith(_HIDDEN)]
         folder = Path(name)
         if folder.name.startswith(_PREFIXES):
@@ -85,6 +90,6 @@ def _measure(folder: Path, relative: Path) -> DirectorySize | None:
     try:
         files = [file for file in folder.iterdir() if not file.name.startswith(_HIDDEN)]
         sizes = [file.stat().st_size for file in files]
-    except FileNotFoundError:  # a cleaner took it away while we looked
+    except FileNotFoundError:  # a cleaner removed it meanwhile
         return None
     return DirectorySize(path=str(relative), files=len(sizes), size_bytes=sum(sizes))

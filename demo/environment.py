@@ -1,7 +1,7 @@
-"""Knows the settings under which Airflow and Spark run in the demonstration.
+"""The settings of Airflow and Spark in the demonstration.
 
-Everything travels in environment variables of the processes started here: nothing of the user's own
-Airflow is read or changed. All servers listen on 127.0.0.1. Holds no secret.
+All settings are environment variables of the demonstration's processes; the user's own Airflow is
+neither read nor changed. All servers listen on 127.0.0.1. The settings contain no secret.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from demo.layout import DemoLayout
 
 MARK: Final = "HIVEACID_DEMO_HOME"
-"""Stands in the environment of every process of a demonstration; its value says which one."""
+"""A variable of every process of a demonstration; its value is the demonstration's folder."""
 
-# One merge, one task of the compaction DAG, and one to spare.
+# How many tasks may run at once: one merge, one task of the compaction DAG, and one more.
 _PARALLELISM: Final = 3
 
 
 def airflow_environment(
     layout: DemoLayout, *, port: int, metastore_uri: str, compaction_cron: str
 ) -> dict[str, str]:
-    """Build the whole environment of Airflow's components, that of their Spark jobs included.
+    """Build the complete environment of Airflow's components and their Spark jobs.
 
     Raises:
         SetupError: Spark is not installed.
@@ -40,23 +40,23 @@ def airflow_environment(
         **spark_environment(layout),
         "PATH": _path(layout),
         MARK: str(layout.home),
-        # Process titles would be written over the environment, and the mark with it.
+        # Otherwise setting process titles would overwrite the environment, including `MARK`.
         "SPT_NOENV": "1",
         "AIRFLOW_HOME": str(layout.airflow),
         "AIRFLOW__CORE__DAGS_FOLDER": str(layout.dags),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": str(_PARALLELISM),
-        # With SQLite's own five seconds of patience, not more: Airflow's page can wait for itself.
+        # Keep SQLite's time-out of five seconds: Airflow's server can block itself for that time.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{layout.airflow}/airflow.db",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(layout.passwords),
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),
-        # Tasks report to this address; changing the port alone would leave them with the default.
+        # Tasks report to this URL; if only the port were set, they would use the default URL.
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-        # The files do not change while they run, and parsing them costs seconds of a core.
+        # Parse DAG files rarely: they do not change meanwhile, and parsing takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
@@ -69,7 +69,7 @@ def airflow_environment(
 
 
 def _inherited() -> Mapping[str, str]:
-    # Another Airflow's or Spark's settings, perhaps of the shell that started us, are not ours.
+    # Ignore settings of a different Airflow or Spark in the environment of the calling shell.
     foreign = ("AIRFLOW", "SPARK_", "PYSPARK_", "HADOOP_", "FLIGHTS_")
     return {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
 

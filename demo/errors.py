@@ -1,11 +1,11 @@
-"""Knows what can go wrong in the demonstration, beside its servers and the table.
+"""The errors of the demonstration, except for errors of its servers and the table.
 
 ```
 DemoError
 ├── SetupError          something that `make setup` installs is missing
 ├── AirflowServerError  Airflow did not start, or a command of it failed
-├── AirflowApiError     Airflow's page refused a call
-└── StoryError          a run failed, nothing moved for too long, or the table is not the truth
+├── AirflowApiError     Airflow's server refused a call
+└── StoryError          a run failed, nothing moved for too long, or the table is wrong
 ```
 """
 
@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; the message says where to look."""
+    """The demonstration cannot continue; the message says where to look."""
 
 
 class SetupError(DemoError):
@@ -23,16 +23,16 @@ class SetupError(DemoError):
 
 
 class AirflowServerError(DemoError):
-    """Airflow did not start, or a command of it failed; the message ends with its output."""
+    """Airflow did not start, or an `airflow` command failed; the message ends with its output."""
 
 
 class AirflowApiError(DemoError):
-    """Airflow's page refused a call.
+    """Airflow's server refused a call.
 
     Args:
         call: Method and path.
-        status: The HTTP status, None where nothing answered, or in a wrong form.
-        answer: What it said.
+        status: The HTTP status; None if the response was missing or malformed.
+        answer: The body of the response.
     """
 
     def __init__(self, call: str, status: int | None, answer: str) -> None:
@@ -41,9 +41,9 @@ class AirflowApiError(DemoError):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the page itself had failed, so that the same call may succeed later."""
+        """True if the server failed, so that the same call may succeed later."""
         return self.status is None or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class StoryError(DemoError):
-    """The demonstration did not end as it must."""
+    """The demonstration did not reach its expected end."""

@@ -1,7 +1,7 @@
-"""Knows the definition of `demo.flights`, and reads whole tables back.
+"""The definition of `demo.flights`, and a reader of whole tables.
 
-It is partitioned by month, full ACID, ORC. Reading needs neither Airflow nor Spark: a snapshot from
-the metastore says which directories count, and the storage room streams their rows.
+The table is a full-ACID ORC table, partitioned by month. Reading needs neither Airflow nor Spark: a
+metastore snapshot selects the visible directories, and the storage package streams their rows.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from airflow_hiveacid.format.errors import TableNotFoundError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
 
 FLIGHTS: Final = TableRef("demo", "flights")
 CARRIERS: Final = TableRef("demo", "carriers")
-"""What a DAG makes of it."""
+"""A table that a DAG derives from `FLIGHTS`."""
 COPY: Final = TableRef("demo", "flights_copy")
-"""What another one keeps equal to it."""
+"""A copy that a DAG keeps equal to `FLIGHTS`."""
 
 _TYPES: Final = {
     **dict.fromkeys(("carrier", "origin", "dest", "tailnum"), "string"),
@@ -61,7 +61,7 @@ _LOCK_TIMEOUT_S: Final = 60.0
 
 
 def definition() -> NewTable:
-    """The table as it is made: the source's columns, in its words."""
+    """Return the table's definition, with the source's column names."""
     return NewTable(
         ref=FLIGHTS,
         columns=tuple(Column(name=name, type=_TYPES.get(name, "int")) for name in _COLUMNS),
@@ -70,7 +70,7 @@ def definition() -> NewTable:
 
 
 def ensure_table(metastore_uri: str) -> bool:
-    """Make database and table unless they are there; True where the table is new."""
+    """Create database and table if they are missing; return True if the table is new."""
     with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
         client.create_database(FLIGHTS.db)
         try:
@@ -82,13 +82,13 @@ def ensure_table(metastore_uri: str) -> bool:
 
 
 def table_folder(metastore_uri: str) -> Path:
-    """Where the table lies in the local warehouse."""
+    """Return the table's folder in the local warehouse."""
     with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
         return Path(urlsplit(client.get_table(FLIGHTS).location).path)
 
 
 def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
-    """Read all rows and columns, partition columns (of int) among them, under one snapshot.
+    """Read all rows and columns, including the int partition columns, under one snapshot.
 
     Raises:
         HiveAcidError: the metastore or the files cannot be read.
@@ -96,7 +96,7 @@ def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
     with connect(MetastoreEndpoint(uris=(metastore_uri,))) as client:
         table = client.get_table(ref)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
-        # A transaction of its own: no cleaner takes away what this snapshot still needs.
+        # While the transaction is open, cleaning does not remove the snapshot's files.
         with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
             partitions = client.list_partitions(table)
             parts = [_read_partition(table, partition, txn) for partition in partitions]

@@ -1,4 +1,4 @@
-"""Knows where everything of the demonstration lies: one folder, safe to delete once it is stopped.
+"""The folders of the demonstration, in one parent that may be deleted after the servers stop.
 
 Example:
     >>> DemoLayout.of(Path("/repo")).changes
@@ -16,24 +16,24 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoLayout:
-    """Folders of one demonstration. `home` holds its state, `repository` the code it runs."""
+    """Folders of one demonstration. `home` has its state, `repository` the code that it runs."""
 
     repository: Path
     home: Path
 
     @classmethod
     def of(cls, repository: Path = REPOSITORY) -> Self:
-        """The layout of a checkout."""
+        """Return the layout of a checkout."""
         return cls(repository=repository, home=repository / "build" / "demo")
 
     @property
     def changes(self) -> Path:
-        """The change batches, one Parquet file a day."""
+        """The change batches, one Parquet file per day."""
         return self.home / "changes"
 
     @property
     def metastore(self) -> Path:
-        """Everything of the metastore, its warehouse included."""
+        """The metastore's files, including its warehouse."""
         return self.home / "metastore"
 
     @property
@@ -43,12 +43,12 @@ class DemoLayout:
 
     @property
     def passwords(self) -> Path:
-        """The password of Airflow's only user, as its simple auth manager keeps it."""
+        """The file of Airflow's simple auth manager with the password of the only user."""
         return self.airflow / "simple_auth_manager_passwords.json.generated"
 
     @property
     def processes(self) -> Path:
-        """One record a running process."""
+        """The folder with one record for each running process."""
         return self.home / "processes"
 
     @property
@@ -58,26 +58,26 @@ class DemoLayout:
 
     @property
     def scratch(self) -> Path:
-        """What may go at any time."""
+        """The folder for files that may be deleted at any time."""
         return self.home / "scratch"
 
     @property
     def dags(self) -> Path:
-        """The examples of the repository."""
+        """The folder with the repository's example DAGs."""
         return self.repository / "dags"
 
     @property
     def airflow_programs(self) -> Path:
-        """Programs of the Airflow environment."""
+        """The folder with the programs of the Airflow environment."""
         return self.repository / ".venv" / "bin"
 
     @property
     def spark_programs(self) -> Path:
-        """Programs of the Spark environment."""
+        """The folder with the programs of the Spark environment."""
         return self.repository / ".venv-spark" / "bin"
 
     def prepare(self) -> None:
-        """Make the folders that nobody else makes; the ones with secrets are for the owner only."""
+        """Create the folders that no server creates; only the owner may read the secrets."""
         for folder in (self.processes, self.logs, self.scratch):
             folder.mkdir(parents=True, exist_ok=True)
         self.airflow.mkdir(mode=0o700, exist_ok=True)

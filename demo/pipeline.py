@@ -1,11 +1,11 @@
-"""Knows the story of the demonstration, from an empty folder to the comparison with the truth.
+"""The steps of the demonstration, from an empty folder to the comparison with the source data.
 
-Servers up, batches cut, table made; the first day's schedule loaded by one DAG; the days merged by
-a backfill of another, while a third watches the table and compacts it; a fourth counts them by
-carrier in SQL; a fifth makes a second table follow by what was changed; at last every row of both
-compared.
-All work on the table is Airflow's and Spark's. Run again, it finds everything done and changes
-nothing; after an interruption, it goes on where it was.
+The steps start the servers, write the batches of changes and create the table. One DAG loads the
+first day's schedule. A backfill of a second DAG merges the days, while a third DAG monitors the
+table and compacts it. A fourth DAG counts flights by carrier in SQL, and a fifth updates a copy
+with the change feed. Finally every row of both tables is compared with the expected rows. Airflow
+and Spark do all work on the tables. A second run finds all steps done and changes nothing; after an
+interruption it continues with the first unfinished step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 1.0
 _PARSE_TIMEOUT_S: Final = 120.0
 _QUIET_TIMEOUT_S: Final = 300.0
-# Two runs at once: the next day's run is there, and waits, when a day's merge ends.
+# Two runs at once: when a day's merge ends, the next day's run already exists and waits.
 _ACTIVE_RUNS: Final = "2"
 _ATTEMPTS: Final = 5
 _BEGINNING: Final = "from-the-beginning"
@@ -44,14 +44,14 @@ _BEGINNING: Final = "from-the-beginning"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run: how many days, and when the compaction DAG looks at the table."""
+    """The number of days, and the schedule of the compaction DAG."""
 
     days: int
     compaction_cron: str
 
 
 class Pipeline:
-    """One telling of the story. Mutable: it knows which failures are of an earlier one."""
+    """One run of the demonstration. Mutable: it records which failures are from an earlier run."""
 
     def __init__(self, plan: Plan, servers: Servers, report: Report) -> None:
         self._plan = plan
@@ -61,12 +61,12 @@ class Pipeline:
         self._forgiven: set[str] = set()
 
     def run(self) -> None:
-        """Tell it from beginning to end.
+        """Run all steps.
 
         Raises:
-            DemoError: see its tree.
+            DemoError: see its subclasses.
             LocalServerError: the metastore did not start.
-            HiveAcidError: the table could not be made or read.
+            HiveAcidError: the table could not be created or read.
         """
         self._start()
         api = self._servers.airflow.api()
@@ -97,7 +97,7 @@ class Pipeline:
             )
         with report.step("cutting the flights into change batches"):
             self._cut()
-        with report.step(f"making the table {FLIGHTS}"):
+        with report.step(f"creating the table {FLIGHTS}"):
             is_new = ensure_table(servers.metastore.uri)
             report.say(f"{FLIGHTS} is {'new' if is_new else 'there already'}")
         with report.step("waiting for Airflow to answer and to read the DAGs"):
@@ -146,7 +146,7 @@ class Pipeline:
 
     @property
     def _counting(self) -> str:
-        """The name of the run that counts when all days are merged."""
+        """The ID of the run that counts flights after all days are merged."""
         return f"after-{self._plan.days}-days"
 
     def _has_compacted(self, api: AirflowApi) -> bool:
@@ -170,10 +170,10 @@ class Pipeline:
         with self._report.step(f"merging {days[0]} to {days[-1]}"):
             self._try_failed_again(api, MERGE)
             if set(days) - {run.day for run in api.runs(MERGE)}:
-                # One backfill at a time: what an earlier, shorter one has begun ends first.
+                # Airflow allows one backfill at a time: wait for an earlier, shorter backfill.
                 self._follow(log, MERGE, lambda _runs: not api.has_active_backfill(MERGE))
                 self._create_backfill()
-            # Last of the three, and only now: while nothing else writes to Airflow's database.
+            # This DAG is unpaused last, while nothing else writes to Airflow's database.
             api.unpause(MERGE)
 
             def are_merged(runs: tuple[Run, ...]) -> bool:
@@ -189,14 +189,16 @@ class Pipeline:
         first, last = self._days[0].isoformat(), self._days[-1].isoformat()
         arguments = ["backfill", "create", "--dag-id", MERGE, "--from-date", first]
         arguments += ["--to-date", last, "--max-active-runs", _ACTIVE_RUNS]
-        # What merges that depend on the day before ask for: a day that was merged stays as it is.
+        # Airflow requires this argument because merges depend on the previous day. With `failed`,
+        # days that were merged do not run again.
         arguments += ["--reprocess-behavior", "failed"]
         self._report.tell(f"airflow {' '.join(arguments)}")
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._servers.airflow.command(arguments)
             except AirflowServerError:
-                # SQLite: when the scheduler writes meanwhile, Airflow takes all of it back.
+                # On SQLite, if the scheduler writes at the same time, Airflow rolls the backfill
+                # back.
                 if attempt == _ATTEMPTS:
                     raise
                 time.sleep(_POLL_S)
@@ -230,14 +232,14 @@ class Pipeline:
             )
 
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
-        with self._report.step("waiting for a compaction at its threshold to be over"):
+        with self._report.step("waiting for a compaction at its threshold to end"):
             began = datetime.now(UTC)
 
             def is_over(runs: tuple[Run, ...]) -> bool:
                 watch.look()
                 done = log.compactions()
-                # Without a removal so far, the next look at the table decides: it compacts and
-                # cleans once more, or finds too little to do.
+                # If no file has been removed yet, wait for the sensor's next check of the table: it
+                # starts a new compaction and cleaning, or finds no partition that needs it.
                 has_looked = any(run.start is not None and run.start > began for run in runs)
                 is_clean = any(compaction.has_removed for compaction in done)
                 return bool(done) and (is_clean or has_looked) and all(run.is_over for run in runs)
@@ -261,7 +263,7 @@ class Pipeline:
                 self._report.say(f"{COPY} is right about {copy.num_rows:,} rows")
                 return truth.compare(rows, days=self._plan.days)
 
-    # What is said
+    # The output
 
     def _show_work(self, log: RunLog, watch: DirectoryWatch) -> None:
         self._report.show_jobs(log.lines())

@@ -1,8 +1,9 @@
-"""Knows which processes belong to a demonstration, and how all of them end.
+"""Find and stop the processes of a demonstration.
 
-Airflow's components start executors, those start tasks, those start Spark, and Spark starts Java
-and Python. Every one of them inherits `environment.MARK`; a process with that mark is ours, however
-its parents ended. Reads /proc, so it is for Linux.
+Airflow's components start executors, executors start tasks, tasks start Spark, and Spark starts
+Java and Python. All of them inherit the variable `environment.MARK`. So a process with that mark
+belongs to the demonstration, even if its parents have exited. This module reads /proc, so it needs
+Linux.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 _PROC: Final = Path("/proc")
 _POLL_S: Final = 0.1
-# Of /proc/PID/stat, counted after the closing bracket of the name: parent, group, session.
+# The indexes of parent, group and session among the fields of /proc/PID/stat that follow the
+# closing bracket of the process name.
 _IDS: Final = slice(1, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedProcess:
-    """One live process of a demonstration."""
+    """One running process of a demonstration."""
 
     pid: int
     parent_pid: int
@@ -37,13 +39,13 @@ class MarkedProcess:
 
     @classmethod
     def read(cls, pid: int, home: Path) -> Self | None:
-        """Look at one process; None where it is not ours, or has ended."""
+        """Inspect a process; return None if it has exited or is not the demonstration's."""
         try:
             variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
             stat = (_PROC / str(pid) / "stat").read_text()
         except OSError:  # it ended meanwhile, or is another user's
             return None
-        # A process that has ended, but that nobody has asked about yet, has no environment.
+        # A zombie, whose parent has not read its exit status, has an empty environment.
         if f"{MARK}={home}".encode() not in variables:
             return None
         parent, group, session = map(int, stat.rpartition(")")[2].split()[_IDS])
@@ -51,19 +53,19 @@ class MarkedProcess:
 
 
 def processes_of(home: Path) -> tuple[MarkedProcess, ...]:
-    """All live processes that carry the mark of this demonstration, less the one that asks."""
+    """Return all running processes with the mark of this demonstration, except the caller."""
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
     found = (MarkedProcess.read(pid, home) for pid in pids if pid != os.getpid())
     return tuple(process for process in found if process is not None)
 
 
 def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
-    """End every marked process and return how many there were.
+    """Stop every marked process and return the number of processes.
 
-    First the running tasks, while all else still runs: a SIGTERM, upon which a task ends its Spark
-    job and gives its locks back, within `task_s`. Then a SIGINT to what has no marked parent, upon
-    which Airflow's components end in order; after `ask_s` a SIGTERM to whatever is left; after
-    `grace_s` more, SIGKILL.
+    Running tasks get a SIGTERM first, while everything else still runs. Each task then has `task_s`
+    to stop its Spark job and release its locks. Processes without a marked parent then get a
+    SIGINT, which makes Airflow's components shut down in order. After `ask_s` the remaining
+    processes get a SIGTERM, and after another `grace_s` a SIGKILL.
     """
     found = processes_of(home)
     tasks = _tasks(found)
@@ -83,9 +85,10 @@ def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
 
 
 def _tasks(found: Sequence[MarkedProcess]) -> Sequence[MarkedProcess]:
-    """The processes in which Airflow runs tasks.
+    """Return the processes in which Airflow runs tasks.
 
-    Airflow gives each a process group of its own, below a worker that is in its component's group.
+    Airflow gives each task's process its own process group. The parent of a task's process is a
+    worker, which belongs to the component's process group.
     """
     by_pid = {process.pid: process for process in found}
     tasks = []

@@ -1,12 +1,13 @@
-"""Gives an interactive `pyspark` the demonstration's table: `flights`, and `table("db.name")`.
+"""The startup file of an interactive `pyspark`: it defines `flights` and `table("db.name")`.
 
-Python runs this file when it starts in the demonstration's shell; only `pyspark` has a session by
-then.
+Every Python that starts in the demonstration's shell runs this file, but only `pyspark` has a
+Spark session.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -18,15 +19,13 @@ _open = ExitStack()
 
 
 def table(name: str) -> DataFrame:
-    """A frame of a table as it is now; cleaners keep its files until this PySpark ends."""
-    from airflow_hiveacid.cli_metastore import metastore_text  # noqa: PLC0415 - a plain python may lack them
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint  # noqa: PLC0415 - as above
-    from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table  # noqa: PLC0415 - as above
+    """Return a DataFrame of a table's current rows; its files are kept until this PySpark exits."""
+    from airflow_hiveacid import acid  # noqa: PLC0415 - a plain python may lack it
 
-    endpoint = MetastoreEndpoint(uris=(metastore_text(None),))
+    metastore = acid.Metastore(uris=(os.environ["HIVE_METASTORE_URIS"],))
     key = f"pyspark/{uuid.uuid4()}"
-    snapshot = _open.enter_context(read_snapshot(endpoint, [name], job_key=key))
-    return read_table(globals()["spark"], name, snapshot)
+    snapshot = _open.enter_context(acid.read_snapshot(metastore, [name], job_key=key))
+    return acid.read_table(globals()["spark"], name, snapshot)
 
 
 if "spark" in globals():

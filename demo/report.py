@@ -1,7 +1,7 @@
-"""Knows how the demonstration is shown: one line a step while it runs, tables at its end.
+"""The output of the demonstration: one line for each step while it runs, tables at its end.
 
-On a terminal the running step turns in place; elsewhere every step has a line when it begins and
-one when it ends, so that a log shows where it stands too.
+On a terminal the line of the running step is updated. Otherwise every step prints a line when it
+starts and a line when it ends, so that a log also shows the progress.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOG_WIDTH: Final = 140
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """How long one step took."""
+    """The duration of one step."""
 
     name: str
     seconds: float
@@ -40,11 +40,11 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLine:
-    """One Spark job as Airflow ran it.
+    """One Spark job with its Airflow task.
 
-    `task_s` is the task's duration in Airflow, `job_s` the application's own; `rows` are inserted,
-    updated and deleted ones; `day` is None for jobs that belong to none; `note` is its result in
-    words.
+    `task_s` is the duration of the Airflow task, and `job_s` that of the Spark application. `rows`
+    are the counts of inserted, updated and deleted rows. `day` is None for jobs that belong to no
+    day. `note` describes the result.
     """
 
     dag_id: str
@@ -61,12 +61,12 @@ class JobLine:
 
     @property
     def title(self) -> str:
-        """What it was about: `merge 2013-01-01`, `clean`."""
+        """The task's ID and day: `merge 2013-01-01`, `clean`."""
         return f"{self.task_id} {self.day or ''}".strip()
 
 
 class Report:
-    """What is said, in order. Mutable: it keeps time."""
+    """The output, in order. Mutable: it measures time."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -76,7 +76,7 @@ class Report:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Show that a step runs, then how long it took."""
+        """Show the step's name while it runs, then its duration."""
         began = time.monotonic()
         if not self._console.is_terminal:
             self.say(f"{name} ...")
@@ -91,21 +91,21 @@ class Report:
         self.say(f"[green]done[/green] {name} [dim]{seconds:.1f} s[/dim]")
 
     def say(self, line: str) -> None:
-        """Print one line under the time since the beginning."""
+        """Print one line, preceded by the time since the start."""
         elapsed = time.monotonic() - self._began
         self._console.print(f"[dim]{elapsed:6.1f} s[/dim]  {line}", soft_wrap=True)
 
     def tell(self, line: str) -> None:
-        """Print one line of somebody else's words, in which nothing is markup."""
+        """Print one line, with `rich` markup escaped."""
         self.say(escape(line))
 
     def now(self, text: str) -> None:
-        """Change what the running step says of itself; shown on a terminal only."""
+        """Change the running step's text, which is shown only on a terminal."""
         if self._status is not None:
             self._status.update(text)
 
     def show_jobs(self, jobs: Sequence[JobLine]) -> None:
-        """Print runs, states, seconds, rows and bytes."""
+        """Print a table of jobs with states, seconds, rows and bytes."""
         table = _table("Spark jobs, as Airflow ran them")
         table.add_column("task", overflow="fold")
         table.add_column("state", overflow="fold")
@@ -126,7 +126,7 @@ class Report:
         self._console.print(table)
 
     def show_truth(self, verdict: Verdict) -> None:
-        """Print rows by day against the truth, and the first rows that differ."""
+        """Print the expected and actual number of rows per day, and the first rows that differ."""
         table = _table("Rows by day against the truth")
         table.add_column("day")
         for name in ("truth", "table", "differing"):
@@ -152,7 +152,7 @@ class Report:
             self._console.print(f"... and {hidden:,} more rows that differ")
 
     def show_directories(self, pictures: Mapping[str, Picture]) -> None:
-        """Print the table's directories at several moments, one column a moment."""
+        """Print the table's directories at several times, one column for each time."""
         paths = sorted({d.path for picture in pictures.values() for d in picture.directories})
         sizes = [{d.path: d for d in picture.directories} for picture in pictures.values()]
         table = _table("The table's directories", show_footer=True)
@@ -166,7 +166,7 @@ class Report:
         self._console.print(table)
 
     def show_steps(self) -> None:
-        """Print how long each step took, and all together."""
+        """Print the duration of each step, and the total."""
         table = _table("Seconds by step", show_footer=True)
         table.add_column("", footer="all")
         total = time.monotonic() - self._began
@@ -177,13 +177,13 @@ class Report:
 
 
 def console() -> Console:
-    """Where it is all said; a log is wide enough for the tables, whatever it thinks of itself."""
+    """Return the console; if output goes to a log, lines are wide enough for the tables."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
 
 
 def size_text(size_bytes: int) -> str:
-    """A size for people, in units of 1024.
+    """Format a size in bytes for people, with units of 1024.
 
     Example:
         >>> size_text(812), size_text(61_440)

@@ -1,7 +1,7 @@
-"""Knows which DAGs tell the story, and follows their runs: what ended, how, and what it did.
+"""The DAGs of the demonstration, and a log of their finished tasks and results.
 
-Asks Airflow's page for runs and task instances, and takes what the applications answered from XCom.
-Each task that ends is told once, as it ends.
+The log reads runs and task instances from Airflow's API, and the applications' results from XCom.
+Each task is reported once, when it has finished.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _COMMITTED: Final = "committed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """One compaction that changed the table, and the cleaning after it. Times are aware.
+    """One compaction that changed the table, and the cleaning after it. Times have a time zone.
 
-    A cleaning leaves everything in place while a transaction is open that began before the
-    compaction ended: a merge that runs beside it. The next cleaning takes it all.
+    A cleaning removes nothing while a transaction is open that began before the compaction ended,
+    such as a concurrent merge. The next cleaning then removes the files.
     """
 
     began: datetime
@@ -46,7 +46,7 @@ class Compaction:
 
 
 class RunLog:
-    """What has happened so far. Mutable: it remembers what it has told."""
+    """The jobs that have finished so far. Mutable: it records which jobs it has reported."""
 
     def __init__(self, api: AirflowApi, *, say: Progress) -> None:
         self._api = api
@@ -55,7 +55,7 @@ class RunLog:
         self._results: dict[tuple[str, str, str], Mapping[str, Any]] = {}
 
     def look(self, dag_id: str) -> tuple[Run, ...]:
-        """Return the runs of a DAG, oldest first, and tell of every task that has ended since."""
+        """Return a DAG's runs, oldest first, and report tasks that finished since the last call."""
         runs = self._api.runs(dag_id)
         by_id = {run.run_id: run for run in runs}
         for task in self._api.tasks(dag_id):
@@ -71,12 +71,12 @@ class RunLog:
         return runs
 
     def lines(self) -> tuple[JobLine, ...]:
-        """All jobs that have ended, in the order of the story."""
+        """Return all finished jobs, in the order of the DAGs."""
         order = {dag_id: place for place, dag_id in enumerate(DAGS)}
         return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
 
     def compactions(self) -> tuple[Compaction, ...]:
-        """Compactions that changed the table and whose cleaning has ended, oldest first."""
+        """Return the compactions that changed the table and had a cleaning, oldest first."""
         tasks = {(task.run_id, task.task_id): task for task in self._api.tasks(COMPACTION)}
         found = []
         for (dag_id, run_id, task_id), result in self._results.items():
@@ -91,7 +91,7 @@ class RunLog:
         return tuple(sorted(found, key=lambda compaction: compaction.began))
 
     def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:
-        # Mapped over one thing at most.
+        # A mapped task of the demonstration has at most one item.
         result = _result_of(self._api.result(*key, task.map_index) or {})
         line = _job_line(run, task, result)
         self._lines[key], self._results[key] = line, result
@@ -99,13 +99,13 @@ class RunLog:
 
 
 def _result_of(returned: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a task did; of several statements, what the last one did."""
+    """Return a task's result; for several statements, the last statement's result."""
     statements = returned.get("statements")
     return statements[-1] if statements else returned
 
 
 def why_failed(logs: Path) -> str:
-    """The last error in the task logs of one run, which Airflow writes as JSON, a line an event."""
+    """Return the last error in one run's task logs, which Airflow writes as JSON lines."""
     found = "no task has written an error"
     for log in sorted(
         logs.glob("task_id=*/**/attempt=*.log"), key=lambda file: file.stat().st_mtime
@@ -147,7 +147,7 @@ def _job_line(run: Run, task: Task, result: Mapping[str, Any]) -> JobLine:
 
 
 def _note_of(result: Mapping[str, Any]) -> str:
-    """The status, and what a compaction says of itself: its kind and why."""
+    """Describe the status, and for each compaction its kind, sizes and reason."""
     details = result.get("details") or {}
     done = [c for c in details.get("compactions") or () if c.get("done")]
     sizes = [(size_text(c["bytes_in"]), size_text(c["bytes_out"])) for c in done]

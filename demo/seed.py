@@ -1,9 +1,9 @@
-"""Knows what a fresh metastore needs before the flights DAGs can run: the batches and the table.
+"""A command that prepares the flights DAGs: it writes the batches and creates the table.
 
     python -m demo.seed --metastore thrift://metastore:9083 --changes /warehouse/changes --days 31
 
-For docker-compose.yml, whose Airflow runs the DAGs; `python -m demo run` does the same for itself.
-Safe to repeat.
+docker-compose.yml runs this command, and its Airflow runs the DAGs. `python -m demo run` does not
+need it. Safe to repeat.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 from demo.changes import cut, read_flights
 from demo.flights_table import FLIGHTS, ensure_table
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Cut the batches, make the table; gives the exit status."""
+    """Write the batches, create the table, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m demo.seed", description="Batches and table.")
     parser.add_argument("--metastore", required=True, metavar="URI")
     parser.add_argument("--changes", required=True, type=Path, metavar="DIR")

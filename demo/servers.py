@@ -1,4 +1,4 @@
-"""Knows everything that runs for the demonstration: one metastore and one Airflow."""
+"""The servers of the demonstration: one metastore and one Airflow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.local.errors import ServerConflictError
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from demo.airflow_server import AirflowServer
 
@@ -29,27 +29,27 @@ class Servers:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep a second `run` out.
+        """Refuse a second `run`.
 
         Raises:
-            ServerConflictError: one is under way.
+            ServerConflictError: a different run is in progress.
         """
         self.layout.prepare()
         with (self.layout.home / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"another run of the demonstration is under way in {self.layout.home}"
+                message = f"another run of the demonstration is in progress in {self.layout.home}"
                 raise ServerConflictError(message) from None
             yield
 
     @property
     def are_running(self) -> bool:
-        """Whether both run."""
+        """True if both run."""
         return self.airflow.url is not None and self.metastore.is_running()
 
     def states(self) -> Mapping[str, str]:
-        """One line about each."""
+        """Return one line about the state of each server."""
         pid, url = self.metastore.pid, self.airflow.url
         at = f"{self.metastore.uri} (process {pid})" if pid is not None else "not running"
         return {
@@ -58,9 +58,9 @@ class Servers:
         }
 
     def stop(self) -> int:
-        """End both, and return how many processes there were.
+        """Stop both servers, and return the number of stopped processes.
 
-        Airflow first: a task that is told to end gives its locks back to a metastore that runs.
+        Airflow stops first, so that its tasks can still release their locks in the metastore.
         """
         if not self.layout.home.is_dir():
             return 0

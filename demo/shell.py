@@ -1,8 +1,8 @@
-"""Knows the shell in which one plays on after a run: its environment, and what to try in it.
+"""The shell for experiments after a run, with its environment and suggestions.
 
-Takes a demonstration that runs; starts the user's own shell with `airflow`, `python` and `pyspark`
-of the demonstration on its path, its Airflow, its metastore and its table within reach. The shell
-and what is started in it are the user's: `stop` does not end them.
+This module starts the user's own shell, connected to the running demonstration. The demonstration's
+`airflow`, `python` and `pyspark` are on the path, and reach its Airflow, metastore and table.
+`stop` does not stop the shell and its processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.cli_metastore import METASTORE_VARIABLE
+from airflow_hiveacid.cli.metastore import METASTORE_VARIABLE
 from demo.changes import FIRST_DAY, LAST_DAY, cut, read_flights
 from demo.environment import MARK, airflow_environment
 from demo.errors import StoryError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from demo.servers import Servers
 
 MORE_DAYS: Final = 3
-"""How many days beyond those that were merged there are batches for."""
+"""The number of days after the merged ones that get batches."""
 
 _STARTUP: Final = "pyspark_startup.py"
 _BACKFILL_TIMEOUT_S: Final = 90.0
@@ -40,14 +40,14 @@ _ENDED_BY_SIGNAL: Final = 128
 
 
 def open_shell(servers: Servers, report: Report) -> int:
-    """Start the shell and wait for its end; gives its status."""
+    """Start the shell, wait for its end, and return its status."""
     layout, api = servers.layout, servers.airflow.api()
     merged = last_merged(api.runs(MERGE))
     with report.step(f"cutting the batches of the {MORE_DAYS} days after {merged}"):
         until = min(merged + timedelta(days=MORE_DAYS), LAST_DAY)
         cut(read_flights(), layout.changes, days=(until - FIRST_DAY).days + 1)
-    with report.step("waiting until Airflow takes another backfill"):
-        # It has one at a time, and notices twice a minute that the last one is over.
+    with report.step("waiting until Airflow accepts another backfill"):
+        # Airflow allows one backfill at a time, and checks twice a minute if the last has finished.
         deadline = time.monotonic() + _BACKFILL_TIMEOUT_S
         while api.has_active_backfill(MERGE) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
@@ -62,10 +62,10 @@ def open_shell(servers: Servers, report: Report) -> int:
 
 
 def last_merged(runs: Iterable[Run]) -> date:
-    """The last day whose merge has succeeded.
+    """Return the last day that was merged successfully.
 
     Raises:
-        StoryError: there is none.
+        StoryError: there is no such day.
     """
     days = [run.day for run in runs if run.state == "success" and run.day is not None]
     if not days:
@@ -76,7 +76,7 @@ def last_merged(runs: Iterable[Run]) -> date:
 def shell_environment(
     layout: DemoLayout, *, airflow_url: str, metastore_uri: str
 ) -> Mapping[str, str]:
-    """The environment of Airflow's own components, with what a person needs beside it.
+    """Return the environment of Airflow's components, with additions for interactive use.
 
     Raises:
         SetupError: Spark is not installed.
@@ -87,22 +87,22 @@ def shell_environment(
         metastore_uri=metastore_uri,
         compaction_cron=os.environ.get("FLIGHTS_COMPACTION_CRON", "*/2 * * * *"),
     )
-    del environment[MARK]  # else `stop` would end the shell it is typed in
+    del environment[MARK]  # otherwise `stop` would end the shell that calls it
     return {
         **environment,
         METASTORE_VARIABLE: metastore_uri,
-        # Neither environment has the project installed under a name that PySpark's Python knows.
+        # PySpark's Python would not find the project otherwise, because it is not installed.
         "PYTHONPATH": str(layout.repository),
-        # What `pyspark` runs when it starts; a plain `python` finds no session there and goes on.
+        # `pyspark` runs this file when it starts; a plain `python` has no session and ignores it.
         "PYTHONSTARTUP": str(layout.repository / "demo" / _STARTUP),
-        # A log line of every command would bury what it says.
+        # Log lines would hide the output of a command.
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
         "PYTHONWARNINGS": "ignore:Could not import graphviz:UserWarning",
     }
 
 
 def things_to_try(merged: date, until: date) -> Sequence[str]:
-    """Three things, each with its command on a line of its own."""
+    """Return three suggestions as lines of text, with each command on its own line."""
     first = merged + timedelta(days=1)
     look = f"python -m airflow_hiveacid scan --table {FLIGHTS} --limit 5"
     return (
@@ -115,7 +115,7 @@ def things_to_try(merged: date, until: date) -> Sequence[str]:
         "     >>> flights.groupBy('carrier').count().show()",
         "",
         f"2. Clear the merge of {merged}, the last day so far: it runs once more, and since its",
-        "   batch says what rows should be, not how to change them, they are the same afterwards:",
+        "   batch says what rows should be, not how to change them, the result is the same:",
         f"     airflow tasks clear {MERGE} --task-regex merge --yes \\",
         f"       --start-date {merged} --end-date {merged}",
         f"     airflow dags list-runs {MERGE}",
@@ -126,7 +126,7 @@ def things_to_try(merged: date, until: date) -> Sequence[str]:
         "       --max-active-runs 2 --reprocess-behavior failed",
         f"     airflow dags list-runs {MERGE}",
         "",
-        "Repeat a command of Airflow that says 'database is locked': SQLite has one writer. To",
+        "Repeat a command of Airflow that reports 'database is locked': SQLite has one writer. To",
         "compare with the truth again: make demo DAYS=<days merged>. exit ends this shell, make",
         "demo-stop the servers.",
         "",

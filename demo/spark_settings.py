@@ -1,10 +1,10 @@
-"""Knows how Spark's many short jobs are set up to start fast, on two cores and without a cluster.
+"""The settings with which many short Spark jobs start fast, on two cores and without a cluster.
 
-All settings of Spark and its Java travel in one file of Java options, which each job reads as it
-starts. It is also the switch for the class archive: the first job leaves the classes that it has
-loaded and verified in a file, from which the others take them (4 of 14 CPU seconds a job). Java
-refuses such an archive while there are files in a folder of the class path, so Spark's own folder
-of settings stays empty. An archive that does not fit is passed over in silence.
+All settings of Spark and its Java are in one file of Java options, which each job reads when it
+starts. The file also selects the class archive: the first job writes its loaded and verified
+classes to the archive, and later jobs read them (saving 4 of 14 CPU seconds per job). Java refuses
+an archive if a folder on the class path contains files, so Spark's own configuration folder stays
+empty. Java silently ignores an archive that does not match.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from demo.layout import DemoLayout
 
-# Small jobs of short life: the optimising compiler and a parallel collector cost more than they
-# bring.
+# For short jobs, the optimising compiler and a parallel garbage collector cost more than they save.
 _JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:cds*=off")
 _SPARK: Final = {
     "spark.ui.enabled": "false",
@@ -31,7 +30,7 @@ _SPARK: Final = {
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
 }
-# Every line of Spark's goes through Airflow's task log; the application has a log of its own.
+# All of Spark's output goes to Airflow's task log; the application has its own logging.
 _LOGGING: Final = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -44,7 +43,7 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def spark_environment(layout: DemoLayout) -> Mapping[str, str]:
-    """Environment variables for `spark-submit`, PATH not among them.
+    """Return the environment variables for `spark-submit`, except PATH.
 
     Raises:
         SetupError: Spark is not installed.
@@ -62,25 +61,25 @@ def spark_environment(layout: DemoLayout) -> Mapping[str, str]:
 
 
 def use_classes(layout: DemoLayout) -> None:
-    """Write the settings; jobs that start from now on use the class archive if there is one."""
+    """Write the settings so that new jobs use the class archive if it exists."""
     _write(layout, f"-XX:SharedArchiveFile={_archive(layout)}")
 
 
 def record_classes(layout: DemoLayout) -> None:
-    """Write the settings; a job that starts from now on makes the class archive as it ends."""
+    """Write the settings so that a new job writes the class archive when it exits."""
     _write(layout, f"-XX:ArchiveClassesAtExit={_archive(layout)}")
 
 
 def has_classes(layout: DemoLayout) -> bool:
-    """Whether there is a class archive."""
+    """Return True if there is a class archive."""
     return _archive(layout).is_file()
 
 
 def spark_home(layout: DemoLayout) -> Path:
-    """Where the Spark environment keeps Spark.
+    """Return Spark's folder in the Spark environment.
 
     Raises:
-        SetupError: it is not installed.
+        SetupError: Spark is not installed.
     """
     homes = sorted(layout.spark_programs.parent.glob("lib/python3*/site-packages/pyspark"))
     if not homes:
@@ -99,7 +98,7 @@ def _write(layout: DemoLayout, archive: str) -> None:
     options = [*_JAVA, archive, *(f"-D{key}={value}" for key, value in settings.items())]
     scratch = _options(layout).with_suffix(".new")
     scratch.write_text("".join(f"{option}\n" for option in options))
-    scratch.replace(_options(layout))  # in one step: a job may be starting
+    scratch.replace(_options(layout))  # in one step, since a job may be starting
 
 
 def _folder(layout: DemoLayout) -> Path:

@@ -1,8 +1,9 @@
-"""Knows what the table must hold after the run of day N, from the source alone.
+"""The expected rows of the table after the run of day N, computed only from the source.
 
-The second opinion: DuckDB and SQL over the source's CSV text. Of `changes.py`, which cuts the same
-source with Arrow, it knows only where the source lies; of the package that is on trial, nothing.
-Two tables are compared as bags of whole rows, so a wrong value, a lost row or a doubled row shows.
+This independent computation reads the source's CSV file with DuckDB and SQL. It shares only the
+source's path with `changes.py`, which processes the same source with Arrow, and no code with the
+package under test. Two tables are compared as multisets of whole rows, which shows every wrong
+value, lost row or duplicate row.
 
 Example:
     with Truth(scratch_folder) as truth:
@@ -41,7 +42,8 @@ _READ_CSV: Final = """
     SELECT * REPLACE (CAST(replace(time_hour, 'Z', '') AS TIMESTAMP) AS time_hour)
     FROM read_csv(?, nullstr = ['', 'NA'], types = {'time_hour': 'VARCHAR', 'tailnum': 'VARCHAR'})
 """
-# Given the days whose runs are done: they have flown or are cancelled; one day more is scheduled.
+# Both parameters are the number of merged days. The flights of the day after these days have only
+# their planned values.
 _EXPECTED: Final = """
     INSERT INTO expected BY NAME
     SELECT * EXCLUDE (flown, dep_time, dep_delay, arr_time, arr_delay, air_time, tailnum),
@@ -67,7 +69,8 @@ _BY_DAY: Final = """
         UNION ALL SELECT year, month, day, 'actual' FROM actual
     ) GROUP BY date ORDER BY date
 """
-# A table's name stands for one row of it: all columns, with their names.
+# In DuckDB, a table's alias that is used as a value stands for the whole row: a struct with the
+# column names.
 _DIFFERENCES: Final = """
     SELECT make_date(year, month, day), 'missing', CAST(lost AS VARCHAR)
     FROM (SELECT * FROM expected EXCEPT ALL SELECT * FROM actual) AS lost
@@ -87,7 +90,7 @@ _DIGESTS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayVerdict:
-    """Rows of one day: how many there must be, how many there are, how many are not alike."""
+    """The rows of one day: how many are expected, how many exist, how many differ."""
 
     day: date
     expected_rows: int
@@ -96,13 +99,13 @@ class DayVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all rows of the day are alike."""
+        """True if all rows of the day are equal."""
         return self.differing_rows == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One row that only one side has. `side` is `missing` or `unexpected`, seen from the table."""
+    """A row that is missing from the table or unexpected in it; `side` says which."""
 
     day: date
     side: str
@@ -111,7 +114,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The comparison of a whole table with the truth; days in order."""
+    """The comparison of a whole table with the expected rows; days are in order."""
 
     days: tuple[DayVerdict, ...]
     differences: tuple[Difference, ...]
@@ -120,17 +123,17 @@ class Verdict:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the table holds exactly the rows of the truth, each as often."""
+        """True if the table has exactly the expected rows, each the same number of times."""
         return not self.differences and self.expected_digest == self.actual_digest
 
     @property
     def rows(self) -> int:
-        """Rows that the table holds."""
+        """The number of rows in the table."""
         return sum(day.actual_rows for day in self.days)
 
 
 class Truth:
-    """The source in an embedded database. Mutable: it holds a connection."""
+    """The expected rows in an embedded database. Mutable: it holds a connection."""
 
     def __init__(self, scratch: Path) -> None:
         self._connection = duckdb.connect()
@@ -147,7 +150,7 @@ class Truth:
         text.unlink()
 
     def __enter__(self) -> Self:
-        """Nothing more to open."""
+        """Return this object; the database is already open."""
         return self
 
     def __exit__(
@@ -156,25 +159,25 @@ class Truth:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the database."""
+        """Close the database."""
         self._connection.close()
 
     def expected(self, *, days: int) -> pa.Table:
-        """Return the rows that the table must hold after the runs of the first `days` days."""
+        """Return the rows that the table must have after the runs of the first `days` days."""
         self._expect(days)
         return self._connection.table("expected").to_arrow_table()
 
     def by_carrier(self, *, days: int) -> list[tuple[str, int, int, int]]:
-        """Flights of each carrier after these runs: all, flown, late; in order."""
+        """Return each carrier's flights after the first `days` days' runs: all, flown and late."""
         self._expect(days)
         return self._connection.execute(_BY_CARRIER).fetchall()
 
     def compare(self, actual: pa.Table, *, days: int) -> Verdict:
-        """Compare a table that has all columns of the source, in any order, with the truth.
+        """Compare a table, which has the source's columns in any order, with the expected rows.
 
         Raises:
             ValueError: a column is missing.
-            duckdb.Error: a column is not of the source, or holds what its type cannot.
+            duckdb.Error: a column is not in the source, or has a value that its type cannot hold.
         """
         self._expect(days)
         self._take(actual)

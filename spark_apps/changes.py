@@ -1,9 +1,9 @@
-"""Write what was changed in a table since the last time, as the next range of a feed."""
+"""Write a table's changes since the last run as the next range of a change feed."""
 
 from __future__ import annotations
 
 from airflow_hiveacid.spark.runtime import main
-from airflow_hiveacid.spark.statements.changes import feed_changes
+from airflow_hiveacid.spark.statements.change_feed import feed_changes
 
 if __name__ == "__main__":
     main("changes", feed_changes)

@@ -1,7 +1,8 @@
 """Compact a full-ACID table, or one partition of it.
 
-Partitions are compacted side by side, each in its own transaction with its own connection; what is
-not due, or is somebody else's, is said and left alone.
+Partitions are compacted in parallel, each in its own transaction with its own connection. A
+partition that does not need compaction is reported and skipped. A partition on which a different
+compactor works is also skipped, unless the user asked for its compaction.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs import CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
 from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +31,21 @@ if TYPE_CHECKING:
 
 
 def compact(job: JobContext) -> JobResult:
-    """Compact what is due."""
+    """Compact the partitions that need it."""
     spec = job.job_of(CompactSpec)
     table = job.insertable_table(spec.target)
     policy = job.policy_of(table)
+    # Requests are read before the snapshot is taken, so that the snapshot covers all of them.
+    waiting = () if spec.plan_only else end_dead_entries(job.client, table.ref)
+    why_not = opted_out_of(table, NO_AUTO_COMPACTION)
+    if why_not is not None and spec.choice is CompactionChoice.AUTO:
+        why = f"automatic compaction is off by {why_not}, or ask for minor or major"
+        return _result(
+            job, spec, table, [CompactionOutcome(partition="", done=False, kind="none", why=why)]
+        )
     partitions = partitions_of(job.client, table, spec.partition)
-    txns = job.client.valid_txns()
-    write_ids = job.client.valid_write_ids([table.ref], txns)
-    # Cut once for all partitions.
-    known = Snapshot(txn_id=None, txns=txns, tables=write_ids).for_compactor()
+    # One snapshot for all partitions, restricted to the write IDs that a compactor may process.
+    known = snapshot_now(job.client, [table.ref]).for_compactor()
 
     def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return Compactor(
@@ -44,16 +54,25 @@ def compact(job: JobContext) -> JobResult:
             table=table,
             spec=spec,
             job_key=job.spec.job_key,
+            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             heartbeat_s=job.spec.heartbeat_s,
             on_step=job.on_step,
             known=known,
             policy=policy,
+            requests={entry.partition: entry for entry in waiting},
         ).compact(partition)
 
     at_once = job.spark.sparkContext.defaultParallelism
-    outcomes = each_partition(job.client, table, partitions, compact_one, at_once=at_once)
+    outcomes = each_partition(
+        job.client,
+        table,
+        partitions,
+        compact_one,
+        at_once=at_once,
+        tell=lambda outcome: outcome.told,
+    )
     return _result(job, spec, table, outcomes)
 
 

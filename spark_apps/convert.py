@@ -1,4 +1,4 @@
-"""Convert a table between flat and transactional, with the rows that it has."""
+"""Convert a table between flat and transactional, keeping its rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.conversion import ConvertSpec
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec
 from airflow_hiveacid.spark.conversions import convert_table
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.runtime import main
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def convert(job: JobContext) -> JobResult:
-    """Convert one table, or say what would be done."""
+    """Convert one table, or report what would be done."""
     spec = job.job_of(ConvertSpec)
     ref = TableRef.parse(spec.target)
     if spec.plan_only:

@@ -1,4 +1,4 @@
-"""CREATE TABLE ... AS SELECT."""
+"""Run CREATE TABLE ... AS SELECT."""
 
 from __future__ import annotations
 

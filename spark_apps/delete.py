@@ -1,10 +1,10 @@
-"""DELETE FROM a full-ACID table: rows that the condition picks get delete events."""
+"""Run DELETE on a full-ACID table: write a delete event for each row that matches the condition."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import DeleteSpec
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def delete(job: JobContext) -> JobResult:
-    """Run one DELETE as one transaction."""
+    """Run one DELETE in one transaction."""
     return run_changes(job, planned(job, [job.job_of(DeleteSpec)]))
 
 

@@ -1,10 +1,10 @@
-"""INSERT INTO or INSERT OVERWRITE a transactional table."""
+"""Run INSERT INTO or INSERT OVERWRITE for a transactional table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import InsertSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def insert(job: JobContext) -> JobResult:
-    """Run one INSERT as one transaction."""
+    """Run one INSERT in one transaction."""
     return run_changes(job, planned(job, [job.job_of(InsertSpec)]))
 
 

@@ -1,10 +1,10 @@
-"""LOAD DATA into a transactional table: files that are there become files of it, as they are."""
+"""Run LOAD DATA for a transactional table: existing files are copied into the table unchanged."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.loading import LoadSpec
+from airflow_hiveacid.jobs.specs.statements import LoadSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load(job: JobContext) -> JobResult:
-    """Run one LOAD DATA as one transaction."""
+    """Run one LOAD DATA in one transaction."""
     return run_changes(job, planned(job, [job.job_of(LoadSpec)]))
 
 

@@ -1,10 +1,10 @@
-"""MERGE INTO a full-ACID table."""
+"""Run MERGE INTO a full-ACID table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import MergeSpec
+from airflow_hiveacid.jobs.specs.statements import MergeSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def merge(job: JobContext) -> JobResult:
-    """Run one MERGE as one transaction."""
+    """Run one MERGE in one transaction."""
     return run_changes(job, planned(job, [job.job_of(MergeSpec)]))
 
 

@@ -1,14 +1,14 @@
-"""Statements over several tables, committed together or not at all.
+"""Run statements on several tables in one transaction.
 
-All are checked before anything is begun; then they are done one after another, each on what the
-earlier ones have left (`spark.writing.work`).
+All statements are checked before any of them starts. Then they run one after another; each sees the
+changes of the earlier statements (`spark.writing.work`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import TransactionSpec
+from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def transaction(job: JobContext) -> JobResult:
-    """Run all statements as one transaction."""
+    """Run all statements in one transaction."""
     return run_changes(job, planned(job, job.job_of(TransactionSpec).statements))
 
 

@@ -1,10 +1,10 @@
-"""TRUNCATE a transactional table, or some of its partitions: they get an empty base."""
+"""Truncate a transactional table, or some of its partitions, by writing an empty base."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import TruncateSpec
+from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def truncate(job: JobContext) -> JobResult:
-    """Run one TRUNCATE as one transaction."""
+    """Run one TRUNCATE in one transaction."""
     return run_changes(job, planned(job, [job.job_of(TruncateSpec)]))
 
 

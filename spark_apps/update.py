@@ -1,10 +1,10 @@
-"""UPDATE a full-ACID table: rows that the condition picks get new values in the named columns."""
+"""Run UPDATE on a full-ACID table: set columns in the rows that match the condition."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import UpdateSpec
+from airflow_hiveacid.jobs.specs.statements import UpdateSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import planned
 from airflow_hiveacid.spark.writing.job import run_changes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def update(job: JobContext) -> JobResult:
-    """Run one UPDATE as one transaction."""
+    """Run one UPDATE in one transaction."""
     return run_changes(job, planned(job, [job.job_of(UpdateSpec)]))
 
 

@@ -8,6 +8,7 @@ finds them.
 from __future__ import annotations
 
 import importlib.metadata
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,9 @@ from hypothesis import HealthCheck, settings
 from tools.promises import read_promises
 
 # The laboratory needs PySpark itself, which the Airflow environment does not hold.
-_LABORATORY: Final = ["spark_lab"] if any(importlib.metadata.distributions(name="pyspark")) else []
+_LABORATORY: Final = (
+    ["tests.support.spark_lab"] if any(importlib.metadata.distributions(name="pyspark")) else []
+)
 pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 
 # A busy machine is no failure: how long an example took says nothing of what it proves.
@@ -39,13 +42,6 @@ _STARTING: Final = {
     "interop": ("interop",),
     "judge": ("interop",),
 }
-_AIRFLOW_ROOMS: Final = ("hooks", "operators", "sensors", "triggers")
-_AIRFLOW_HELPERS: Final = (
-    "cluster_tasks.py",
-    "kerberos_tasks.py",
-    "kubernetes_tasks.py",
-    "yarn_tasks.py",
-)
 _SERVER_FIXTURES: Final = frozenset(
     {"hive_metastore", "hive_metastore_3", "hive_metastore_on_postgres"}
 )
@@ -53,15 +49,10 @@ _SERVER_FIXTURES: Final = frozenset(
 # The Spark environment holds no Airflow: there these folders could not even be imported. They run
 # in the other environment (tools/run_tests.sh), where nothing is left out. Asked by distribution,
 # since `import airflow` would find the folder of that name beside this file.
-collect_ignore = (
-    []
-    if any(importlib.metadata.distributions(name="apache-airflow"))
-    else [
-        "airflow",
-        *(module.name for module in _HERE.glob("*_tasks.py")),
-        *(f"unit/{room}" for room in _AIRFLOW_ROOMS),
-    ]
-)
+_OF_AIRFLOW: Final = ("airflow", *map(str, _HERE.glob("support/*_tasks.py")))
+_HAS_AIRFLOW: Final = any(importlib.metadata.distributions(name="apache-airflow"))
+# The proofs are no tests, and some need packages that only their own command installs.
+collect_ignore = ["proofs", *(() if _HAS_AIRFLOW else _OF_AIRFLOW)]
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
@@ -71,6 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in _markers(item.path):
             item.add_marker(marker)
+        if _is_long_case(item):
+            item.add_marker("long")
         if _SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("server")
         _check_folder(item)
@@ -81,9 +74,14 @@ def _markers(file: Path) -> tuple[str, ...]:
     if not file.is_relative_to(_HERE):
         return ()
     folders = file.relative_to(_HERE).parts[:-1]
-    if folders[:1] == ("unit",) and folders[1:2] and folders[1] in _AIRFLOW_ROOMS:
-        return ("airflow",)
     return _TIERS.get(folders[0], ()) if folders else ()
+
+
+def _is_long_case(item: pytest.Item) -> bool:
+    """Return whether the ID of a case matches a pattern of `long_cases`."""
+    case = getattr(item, "callspec", None)
+    patterns = [arg for marker in item.iter_markers("long_cases") for arg in marker.args]
+    return case is not None and any(fnmatchcase(case.id, pattern) for pattern in patterns)
 
 
 def _check_folder(item: pytest.Item) -> None:

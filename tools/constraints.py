@@ -1,8 +1,8 @@
-"""Knows how the pins of both environments become one constraints file.
+"""A merger of both environments' pins into one constraints file.
 
     python tools/constraints.py .venv/bin/python .venv-spark/bin/python > constraints.txt
 
-Fails where the two environments hold different versions of one package: one file has to be valid
+It fails if the environments hold different versions of one package, since one file must be valid
 for both.
 """
 
@@ -20,7 +20,7 @@ _HEAD = """\
 
 
 def main() -> int:
-    """Prints the merged pins of the interpreters named on the command line."""
+    """Print the merged pins of the interpreters named on the command line."""
     merged: dict[str, str] = {}
     clashes: list[str] = []
     for interpreter in sys.argv[1:]:

@@ -1,14 +1,14 @@
-"""Knows how one pytest run counts the results of earlier ones as its own.
+"""A pytest plugin that counts the results of earlier runs as part of this one.
 
-The tests need several environments, hence several pytest processes; a person wants one closing
-line. With `-p tools.earlier_results --earlier NAME=FILE`, which may be given again, the results in
+The tests need several environments, hence several pytest processes, but a person wants one closing
+line. With `-p tools.earlier_results --earlier NAME=FILE`, which may be repeated, the results in
 that JUnit file appear in this run's summary: failures and skips with their reasons, counts in the
 last line, and a failed status.
 """
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET  # the file was written by pytest a moment ago
+import xml.etree.ElementTree as ET  # pytest wrote the file a moment ago
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,11 +21,11 @@ _SKIP_PLACES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """What an earlier run wrote.
+    """The results of an earlier run.
 
     Attributes:
-        reports: By the category that pytest's last line counts.
-        seconds: How long it took.
+        reports: By the categories that pytest's last line counts.
+        seconds: Its duration.
     """
 
     reports: dict[str, list[pytest.TestReport]]
@@ -33,7 +33,7 @@ class EarlierRun:
 
     @property
     def is_bad(self) -> bool:
-        """Whether a test failed or broke."""
+        """True if a test failed or had an error."""
         return bool(self.reports["failed"] or self.reports["error"])
 
     @property
@@ -44,7 +44,7 @@ class EarlierRun:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--earlier`."""
+    """Add the option `--earlier`."""
     parser.addoption(
         "--earlier",
         action="append",
@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reads the file before a test runs: a missing one is an error, not an empty run."""
+    """Read the files before a test runs: a missing one is an error, not an empty run."""
     runs = config.stash[_EARLIER] = {}
     for given in config.getoption("--earlier"):
         name, _, path = given.partition("=")
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def read(file: Path) -> EarlierRun:
-    """Returns the results in a JUnit file that pytest wrote."""
+    """Return the results in a JUnit file that pytest wrote."""
     reports: dict[str, list[pytest.TestReport]] = {
         kind: [] for kind in ("failed", "error", "passed", "skipped", "xfailed")
     }
@@ -89,7 +89,7 @@ def _outcome(case: ET.Element) -> tuple[str, str]:
 
 def _report(case: ET.Element, kind: str, detail: str) -> pytest.TestReport:
     where = str(case.get("classname") or "").replace(".", "/")
-    # A module that could not be collected has no class name, only its own.
+    # A module that could not be collected has a name but no class name.
     nodeid = f"{where}.py::{case.get('name')}" if where else str(case.get("name"))
     skipped = kind in {"skipped", "xfailed"}
     report = pytest.TestReport(
@@ -109,7 +109,7 @@ def _report(case: ET.Element, kind: str, detail: str) -> pytest.TestReport:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Adds the earlier reports to those that the closing lines are made of."""
+    """Add the earlier reports to those in the closing lines."""
     runs = config.stash.get(_EARLIER, {})
     if not runs:
         return
@@ -126,7 +126,7 @@ def pytest_terminal_summary(
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails this run when an earlier one failed."""
+    """Fail this run if an earlier one failed."""
     runs = session.config.stash.get(_EARLIER, {})
     is_bad = any(earlier.is_bad for earlier in runs.values())
     if is_bad and session.exitstatus == pytest.ExitCode.OK:

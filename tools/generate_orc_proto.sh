@@ -2,8 +2,8 @@
 # Writes airflow_hiveacid/storage/orc/gen/orc_acid_pb2.py and .pyi from ../orc_acid.proto.
 #
 # The compiler is old on purpose (protoc 25): its output runs on every protobuf from 4.25 on, since it
-# carries no check of the run-time version. A cluster brings its own protobuf, and code from a newer
-# compiler refuses an older run time and warns on one that is a major version ahead.
+# does not check the run-time version. A cluster has its own protobuf, and code from a newer compiler
+# refuses an older run time and warns about one that is a major version ahead.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 "$work/venv/bin/pip" install --quiet 'grpcio-tools==1.62.3' 'setuptools<81'
 
 cd "$root"
-# The mapped path is the name in protobuf's process-wide pool, so it must be one that nobody else uses.
+# The mapped path is the name in protobuf's process-wide pool, so it must be unique.
 "$work/venv/bin/python" -m grpc_tools.protoc \
     --proto_path=airflow_hiveacid/storage/orc/gen=airflow_hiveacid/storage/orc \
     --python_out=. --pyi_out=. airflow_hiveacid/storage/orc/gen/orc_acid.proto

@@ -1,11 +1,10 @@
-"""Makes the golden directories: `tests/golden/VERSION/CASE`, written and read by real Hive.
+"""The recorder of the golden directories: `tests/golden/VERSION/CASE`, written and read by Hive.
 
-    PYTHONPATH=tests:. python tools/golden.py [--version 4.0.1] [CASE ...]
+    python -m tools.golden [--version 4.0.1] [CASE ...]
 
-Each case starts from an empty table, runs its history (`tests/judges/golden_history.py`) in the
-engine of Hive itself, asks that engine for the rows and for the snapshot, and copies the directory.
-Before anything is written, Hive's bare readers, row by row and vectorised, have to find the same
-rows.
+Each case starts from an empty table, runs its history (`tests/judges/golden_history.py`) in Hive's
+own engine, reads the rows and the snapshot from that engine, and copies the directory. Before
+anything is written, Hive's bare readers, row by row and vectorised, must find the same rows.
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from judges.bare import BareReader
-from judges.engine import HiveJudge
-from judges.engine3 import Hive3Engine
-from judges.golden import GOLDEN, GoldenCase
-from judges.golden_histories import HISTORIES
-from judges.golden_history import ALL, History
-from judges.line_process import JudgeError, Row
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
+from tests.judges.golden import GOLDEN, GoldenCase
+from tests.judges.golden_histories import HISTORIES
+from tests.judges.golden_history import ALL, History
+from tests.judges.line_process import JudgeError, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _DATABASE: Final = "golden"
-_FIRST_AFTER_CONVERSION: Final = 10_000_001  # write ID that a converted table begins with
+_FIRST_AFTER_CONVERSION: Final = 10_000_001  # a converted table's first write ID
 # The rest (counts, statistics, times) says nothing about how to read the files.
 _PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_properties", "orc.")
 
 
 class GoldenError(Exception):
-    """Two readers of Hive disagree, or a step did not do what its case is about."""
+    """Two readers of Hive disagree, or a step did not do what its case requires."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Runs one history. Mutable: it follows the steps."""
+    """A recorder of one history. Mutable: it follows the steps."""
 
     engine: HiveJudge | Hive3Engine
     readers: dict[str, BareReader]
@@ -59,7 +58,7 @@ class Recorder:
         return f"{_DATABASE}.of_{self.history.name}"  # a case may be named like a keyword
 
     def record(self) -> GoldenCase:
-        """Runs the steps and returns the case, read back from its folder."""
+        """Run the steps and return the case, read back from its folder."""
         for name in (self.table, f"{self.table}_src"):
             self.engine.execute(f"drop table if exists {name}")
         for step in self.history.steps_for(self.table):
@@ -97,7 +96,7 @@ class Recorder:
 
     def _beside(self, word: str, rest: str) -> None:
         if not isinstance(self.engine, HiveJudge):
-            raise GoldenError(f"!{word} wants Hive 4.0.1")
+            raise GoldenError(f"!{word} requires Hive 4.0.1")
         name, _, sql = rest.partition(" ")
         match word:
             case "begin":
@@ -138,12 +137,12 @@ class Recorder:
         self.engine.execute(f"load data inpath 'file:{files}' {overwrite} into table {self.table}")
 
     def _convert(self) -> None:
-        # 4.0.1 turns a managed table that is not transactional into an external one.
+        # 4.0.1 turns a managed table without transactions into an external one.
         managed = "'EXTERNAL'='FALSE', " if isinstance(self.engine, HiveJudge) else ""
         properties = f"{managed}'transactional'='true'"
         self.engine.execute(f"alter table {self.table} set tblproperties ({properties})")
 
-    # What is written down
+    # The output
 
     def _dump(self) -> None:
         self._dumped = True
@@ -156,7 +155,7 @@ class Recorder:
             raise GoldenError(f"{self.table}: engine and readers disagree: {readers}")
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        # The metastore's own file system leaves checksums beside what it writes on a local disk.
+        # The metastore's file system leaves checksums beside files that it writes to a local disk.
         hidden = shutil.ignore_patterns(".*.crc")
         shutil.copytree(location, self._folder / "table", ignore=hidden)
         (self._folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -188,7 +187,7 @@ class Recorder:
         (self._folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
 
     def _readers(self, facts: dict[str, Any], rows: list[Row]) -> dict[str, str | None]:
-        """Says of each bare reader what it makes of the directory: None where it finds the rows."""
+        """Return each bare reader's verdict on the directory: None if it finds the rows."""
         width = 1 + len(facts["columns"])
         wanted = sorted(json.dumps(row[:width]) for row in rows)
         directories = [one["location"] for one in facts["partitions"]] or [facts["location"]]
@@ -264,7 +263,7 @@ def _empty_directories(root: Path) -> Iterator[str]:
 
 
 def _record_all(version: str, histories: Sequence[History]) -> list[str]:
-    """Records the cases of one version; returns what went wrong."""
+    """Record the cases of one version, and return the names of those that failed."""
     failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix="golden-") as folder:
         config = LocalMetastoreConfig(
@@ -302,7 +301,7 @@ def _record(recorder: Recorder) -> list[str]:
 
 
 def main() -> int:
-    """Records the cases that were named, or all of them."""
+    """Record the named cases, or all of them."""
     parser = argparse.ArgumentParser(description="Make the golden directories with real Hive.")
     parser.add_argument("--version", choices=ALL)
     parser.add_argument("cases", nargs="*", metavar="CASE")

@@ -1,9 +1,9 @@
-"""Makes the golden directories of insert-only tables: `tests/golden_plain/VERSION/CASE`, by Hive.
+"""The recorder of insert-only golden directories: `tests/golden_plain/VERSION/CASE`, by Hive.
 
-    PYTHONPATH=tests:. python tools/golden_plain.py [--version 4.0.1] [--zone America/New_York]
+    python -m tools.golden_plain [--version 4.0.1] [--zone America/New_York]
         [--format avro]
 
-A step is a HiveQL statement with `{t}` for the case's table, or one of
+A step is a HiveQL statement with `{t}` for the case's table, or one of these:
 
     !fail statement         aborts, its files stay
     !compact minor|major
@@ -22,12 +22,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from judges.engine import HiveJudge
-from judges.engine3 import Hive3Engine
-from judges.golden_history import ALL
-from judges.golden_plain import FORMATS, GOLDEN_PLAIN, NEW_YORK
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
+from tests.judges.golden_history import ALL
+from tests.judges.golden_plain import FORMATS, GOLDEN_PLAIN, NEW_YORK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ _FOURTH: Final = ("insert into {t} values (4,'d')",)
 
 
 def _histories(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The cases of one format that do not depend on a time zone."""
+    """Yield the cases of one format that do not depend on a time zone."""
     made = f"create table {{t}} (a int, b string) {stored} tblproperties ({_INSERT_ONLY})"
     flat = f"create table {{t}} (a int, b string) {stored} {_FLAT}"
     one, two = "insert into {t} values (1,'a')", "insert into {t} values (1,'a'),(2,'b')"
@@ -148,7 +148,7 @@ def _histories(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The cases whose values stand for instants."""
+    """Yield the cases whose values are instants."""
     properties = f"tblproperties ({_INSERT_ONLY})"
     yield "types", (f"create table {{t}} ({_TYPES}) {stored} {properties}", *_ROWS)
     old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
@@ -156,7 +156,7 @@ def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What only text has; nested columns and binary ones are not read from it."""
+    """Yield the cases of text only, from which nested and binary columns are not read."""
     stored, properties = FORMATS["text"], f"tblproperties ({_INSERT_ONLY})"
     old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
     yield "ancient", (old, _OLD_ROWS)
@@ -172,7 +172,7 @@ def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _avros() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What Avro may do in its own way; keys of its maps are texts."""
+    """Yield the cases in which Avro may differ; the keys of its maps are strings."""
     stored = FORMATS["avro"]
     yield from ((name, steps) for name, steps in _histories(stored) if name in _OF_AVRO)
     for name, steps in _typed(stored):
@@ -203,7 +203,7 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
                 kind: Literal["minor", "major"] = "minor" if rest == "minor" else "major"
                 engine.compact(table, None, kind)
             case "!convert":
-                # 4.0.1 turns a managed table that is not transactional into an external one.
+                # 4.0.1 turns a managed table without transactions into an external one.
                 managed = "'EXTERNAL'='FALSE', " if isinstance(engine, HiveJudge) else ""
                 engine.execute(f"alter table {table} set tblproperties ({managed}{_INSERT_ONLY})")
             case "!stray":
@@ -234,7 +234,7 @@ def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> No
     folder, root = GOLDEN_PLAIN / version / name, Path(facts["location"])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # The metastore's own file system leaves checksums beside what it writes on a local disk.
+    # The metastore's file system leaves checksums beside the files that it writes to a local disk.
     shutil.copytree(root, folder / "table", ignore=shutil.ignore_patterns(".*.crc"))
     partitions = [
         {**one, "location": str(Path(one["location"]).relative_to(root))}
@@ -254,7 +254,7 @@ def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> No
 
 
 def main() -> None:
-    """Records all cases of a version in a time zone."""
+    """Record all cases of a version in a time zone."""
     parser = argparse.ArgumentParser(description="Make golden insert-only tables with real Hive.")
     parser.add_argument("--version", choices=ALL, default=ALL[0])
     parser.add_argument("--zone", choices=("UTC", NEW_YORK), default="UTC")
@@ -273,7 +273,7 @@ def main() -> None:
             engine = stack.enter_context(HiveJudge(metastore.uri, timezone=options.zone))
         engine.execute(f"create database if not exists {_DATABASE}")
         if options.zone != "UTC":
-            # ORC keeps wall-clock times.
+            # ORC is left out, since it keeps wall-clock times.
             for name, steps in _typed(FORMATS["parquet"]):
                 _record(engine, options.version, f"{name}_parquet_new_york", steps)
             return

@@ -1,10 +1,10 @@
-"""Knows which promise was proven by which test in the last run: the project's meter.
+"""A report on the promises that the last test run proved, and by which tests.
 
     python tools/promises.py [--all]
 
-Reads the lines of docs/promises.md and the JUnit files that `make test` left below build/, where
-each test's promises stand as properties. Prints every promise that is due with the tests that
-prove it, then a summary. Ends with 1 unless each of them has a test that passed and none that
+It reads the lines of docs/promises.md and the JUnit files of `make test` below build/, which have
+each test's promises as properties. It prints every promise that is due with the tests that prove
+it, then a summary. It exits with 1 unless each of them has a test that passed and none that
 failed.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import xml.etree.ElementTree as ET  # the files were written by pytest
+import xml.etree.ElementTree as ET  # pytest wrote the files
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,7 +27,7 @@ _ROW: Final = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| ([\d.]*) ?\|$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One line of docs/promises.md; `since` is empty while it is still to come."""
+    """One line of docs/promises.md; `since` is empty for a promise that is not due yet."""
 
     id: str
     text: str
@@ -36,13 +36,13 @@ class Promise:
 
 @dataclass(slots=True, kw_only=True)
 class Evidence:
-    """What the last run said about one promise. Mutable: filled test by test."""
+    """The last run's results for one promise. Mutable: filled test by test."""
 
     tests: dict[str, str] = field(default_factory=dict)
 
     @property
     def result(self) -> str:
-        """One failure spoils it, one success proves it; skipped tests prove nothing."""
+        """The result: any failure fails it, one success proves it; skipped tests prove nothing."""
         outcomes = set(self.tests.values())
         for outcome in ("failed", "passed", "skipped"):
             if outcome in outcomes:
@@ -62,13 +62,13 @@ class Evidence:
 
 
 def read_promises(file: Path) -> list[Promise]:
-    """Returns the lines of the table, in order."""
+    """Return the lines of the table, in order."""
     rows = (_ROW.match(line) for line in file.read_text().splitlines())
     return [Promise(id=row[1], text=row[2], since=row[3]) for row in rows if row]
 
 
 def read_evidence(files: Iterable[Path]) -> dict[str, Evidence]:
-    """Returns the evidence by promise from JUnit files; a test may prove several."""
+    """Return the evidence by promise from JUnit files; a test may prove several."""
     found: dict[str, Evidence] = {}
     for file in files:
         for case in ET.parse(file).getroot().iter("testcase"):  # noqa: S314 -- see the import
@@ -87,7 +87,7 @@ def _outcome(case: ET.Element) -> str:
 
 
 def unproven(promises: Iterable[Promise], evidence: Mapping[str, Evidence]) -> list[Promise]:
-    """Returns the promises that are due and not proven."""
+    """Return the promises that are due but not proven."""
     due = (p for p in promises if p.since)
     return [p for p in due if evidence.get(p.id, Evidence()).result != "passed"]
 
@@ -95,7 +95,7 @@ def unproven(promises: Iterable[Promise], evidence: Mapping[str, Evidence]) -> l
 def report(
     promises: Sequence[Promise], evidence: Mapping[str, Evidence], *, everything: bool = False
 ) -> Iterator[str]:
-    """Yields the lines to print: promises that are due or have tests, or all; then the summary."""
+    """Yield the lines to print: promises that are due or have tests, or all; then the summary."""
     for promise in promises:
         proof = evidence.get(promise.id, Evidence())
         if promise.since or proof.tests or everything:
@@ -112,9 +112,9 @@ def report(
 
 
 def main(arguments: Sequence[str] | None = None, *, root: Path = _ROOT) -> int:
-    """Prints the table and returns the exit status."""
-    parser = argparse.ArgumentParser(description="What was proven in the last run of the tests.")
-    parser.add_argument("--all", action="store_true", help="also promises still to come")
+    """Print the table and return the exit status."""
+    parser = argparse.ArgumentParser(description="Promises proven in the last run of the tests.")
+    parser.add_argument("--all", action="store_true", help="also promises that are not due yet")
     options = parser.parse_args(arguments)
     files = sorted((root / "build").glob("junit-*.xml"))
     if not files:

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes airflow_hiveacid/metastore/gen anew from airflow_hiveacid/metastore/idl.
+# Regenerate airflow_hiveacid/metastore/gen from airflow_hiveacid/metastore/idl.
 #
-# Debian 12: apt-get install thrift-compiler (0.17). The option `enum` is left out on purpose: what
-# 0.17 generates with it cannot be written to a connection, and a number that a newer server sends
-# would not survive.
+# Debian 12: apt-get install thrift-compiler (0.17). The option `enum` is left out on purpose: enums
+# that 0.17 generates cannot be written to a connection, and a number unknown to them, from a newer
+# server, would be lost.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +13,7 @@ wanted="Thrift version 0.17.0"
 
 found=$(thrift --version) || { echo "the thrift compiler is not installed" >&2; exit 1; }
 if [ "$found" != "$wanted" ]; then
-    echo "the stubs are made with '$wanted', here is '$found'" >&2
+    echo "the stubs require '$wanted', but this is '$found'" >&2
     exit 1
 fi
 
@@ -21,7 +21,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 for file in "$idl"/*.thrift; do
-    thrift -strict --gen py:slots -out "$out" "$file"
+    thrift -strict --gen py:slots,dynamic -out "$out" "$file"
 done
 
 made="$out/airflow_hiveacid/metastore/gen"

@@ -1,26 +1,22 @@
 #!/bin/bash
-# Runs every tier but bench, each in its environment, all even when one fails. Three lanes go side by
-# side, since tests of servers, of clocks and of schedulers mostly wait: Spark; servers, then other
-# engines, then the oldest PySpark (the files that meet what changed since), then Airflow; what starts
-# nothing. The last one gives way, and what the lanes but the first say is shown once they have ended.
-# A last, small run counts the results of all, so that its last line speaks for them.
+# Run every tier but bench, each in its environment, even if another fails. Three lanes run side by
+# side, since tests of servers, clocks and schedulers mostly wait: Spark; servers, then other engines,
+# then the oldest PySpark (the files for which later versions changed something), then Airflow; tests
+# that start nothing. The last lane has a lower priority. The output of all lanes but the first is
+# shown once they have ended. A last, small run counts the results of all in its last line.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
 rooms=()
-for room in format plan jobs metastore storage versions spark sql local; do rooms+=("airflow_hiveacid/$room"); done
+for room in format plan jobs metastore storage versions spark sql local lazy_names.py; do rooms+=("airflow_hiveacid/$room"); done
 engines="interop or judge"
 starting="server or spark or $engines"
-airflow_tests=()
-for folder in tests/airflow tests/unit/hooks tests/unit/operators tests/unit/sensors tests/unit/triggers; do
-  [ -d "$folder" ] && airflow_tests+=("$folder")
-done
 more=("$@")
 
-# Collecting all of tests/ takes 15 seconds of a processor. tests/conftest.py sees to it that nothing
-# which starts a server or Spark lies anywhere but in its tier's folder.
-# in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest, and how long it took; those of a
-# checkout share no cache.
+# Collecting all of tests/ takes 15 seconds of a processor. tests/conftest.py ensures that tests which
+# start a server or Spark are only in their tier's folder.
+# in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest with its duration; runs of one checkout
+# share no cache.
 in_tier() {
   local name="$1" python="$2" expression="$3"
   local TIMEFORMAT="tier $name: %R s, %U s of processors"
@@ -35,22 +31,24 @@ of_servers() {
     "server and not airflow and not bench and not spark and not clusters and not ($engines)" \
     tests/contract || status=$?
   in_tier engines .venv-spark/bin/python "($engines) and not long" tests/interop || status=$?
-  # PySpark 3.5 asks for the version of pandas in a way that Python is about to forget.
+  # PySpark 3.5 reads the version of pandas in a way that Python will remove, and checks types in a way
+  # that pandas will remove.
   PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
     -W "ignore:distutils Version classes:DeprecationWarning" \
+    -W "ignore:is_categorical_dtype is deprecated:DeprecationWarning" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
-    tests/spark/test_few_files.py || status=$?
-  in_tier airflow .venv/bin/python "airflow and not clusters" "${airflow_tests[@]}" || status=$?
+    tests/spark/test_few_files.py tests/spark/test_hive_functions.py || status=$?
+  in_tier airflow .venv/bin/python "airflow and not clusters and not long" tests/airflow || status=$?
   return "$status"
 }
 
 that_give_way() {
-  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks are next door
+  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks run beside
   in_tier quick .venv-spark/bin/python "not airflow and not bench and not ($starting)" \
     --doctest-modules tests "${rooms[@]}"
 }
 
-set -m # groups of their own, so that they end with us
+set -m # separate process groups, so that they end with us
 of_servers >build/servers.log 2>&1 &
 servers=$!
 that_give_way >build/beside.log 2>&1 &
@@ -75,7 +73,7 @@ done
 in_tier arch .venv/bin/python airflow -p tools.earlier_results "${earlier[@]}" tests/arch
 statuses+=($?)
 
-# The first status that is not 0 counts: 1 is a failed test, above it is a run that broke off.
+# The first status that is not 0 counts: 1 is a failed test, a higher one an aborted run.
 for status in "${statuses[@]}"; do
   [ "$status" -eq 0 ] || exit "$status"
 done

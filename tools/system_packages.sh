@@ -1,15 +1,15 @@
 #!/bin/bash
-# system_packages.sh base|test: makes sure that the programs this project starts are installed.
+# system_packages.sh base|test: ensure that the programs which this project starts are installed.
 #
-# "base" is what the demo needs, "test" adds what the tests need. Looks for programs, not packages,
-# so that a JDK from elsewhere is fine. Installs Debian's packages when it runs as root; otherwise it
-# says which ones to install, and fails.
+# "base" is for the demo, "test" adds the programs of the tests. It looks for programs, not packages,
+# so a JDK from elsewhere is fine. As root it installs Debian's packages; otherwise it names the
+# missing ones and fails.
 set -euo pipefail
 tier="${1:?base or test}"
 missing=()
 
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
-# Daemons lie where the path of most people does not lead.
+# Daemons are in folders that are not on most users' path.
 has_daemon() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
 has_venv() { "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null; }
 
@@ -35,7 +35,7 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 else
-  echo "these Debian packages (or their like) are missing: ${missing[*]}" >&2
+  echo "these Debian packages (or their equivalents) are missing: ${missing[*]}" >&2
   echo "install them first: sudo apt-get install ${missing[*]}" >&2
   exit 1
 fi

@@ -1,1 +1,1 @@
-"""The table format as arithmetic: names, IDs, snapshots, the ACID state of a directory."""
+"""The table format as pure functions: names, IDs, snapshots, the ACID state of a directory."""

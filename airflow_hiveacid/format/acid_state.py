@@ -1,8 +1,8 @@
-"""Which files of a table or partition a reader reads: its base, deltas and originals, and why.
+"""Choose the visible files of one root for one reader: base, deltas and original files.
 
-Takes a listing of one root, the write IDs a reader may see and the transactions it may see; gives
-every directory with its files and what it is for that reader: live, obsolete, aborted or invisible.
-The choice itself is `selection`'s. Must not know file contents.
+Input is a listing of one root, and the write IDs and transactions that are visible to a reader.
+Output is every directory with its files and its status for that reader: live, obsolete, aborted or
+invisible. `selection` makes the choice. This module must not read file contents.
 
 Example:
     >>> from airflow_hiveacid.format.directories import FileEntry, Listing
@@ -45,9 +45,9 @@ from airflow_hiveacid.format.names import (
 )
 from airflow_hiveacid.format.selection import (
     DirectoryStatus,
+    DirectoryVerdict,
     FoundBase,
     FoundDelta,
-    Verdict,
     select,
     walk_order,
 )
@@ -59,18 +59,18 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
-# AcidMetaDataFile.DataFormat of Hive 4; 3.1 knows the first only.
+# AcidMetaDataFile.DataFormat of Hive 4; Hive 3.1 supports only the first value.
 _DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidState:
-    """What one reader reads of one root, and what the rest is.
+    """The directories and files of one root, with each directory's status for one reader.
 
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
-    statement ascending. `originals` are live files without ACID columns, by path; that order
-    defines their row IDs. `obsolete` holds directories by name, then originals by path. Hidden
-    names are in none of these.
+    statement ascending. `originals` are live files without ACID columns, sorted by path; their row
+    IDs depend on that order. `obsolete` contains directories sorted by name, then originals sorted
+    by path. Hidden files and directories are not included.
     """
 
     location: str
@@ -85,7 +85,7 @@ class AcidState:
 
     @property
     def live(self) -> tuple[AcidDirectory, ...]:
-        """Base, deltas and delete deltas that are read."""
+        """The live directories: the base, deltas and delete deltas that the reader reads."""
         base = () if self.base is None else (self.base,)
         return (*base, *self.deltas, *self.delete_deltas)
 
@@ -101,23 +101,23 @@ class AcidState:
 
     @property
     def directories(self) -> tuple[AcidDirectory, ...]:
-        """Every base, delta and delete delta, whatever its status, by name on disk."""
+        """Every base, delta and delete delta with any status, sorted by directory name."""
         rest = (*self.obsolete_directories, *self.aborted, *self.invisible)
         return tuple(sorted((*self.live, *rest), key=lambda d: d.text))
 
     @property
     def delta_count(self) -> int:
-        """Live delta and delete delta directories together, as Hive's initiator counts them."""
+        """The number of live deltas and delete deltas together, as counted by Hive's initiator."""
         return len(self.deltas) + len(self.delete_deltas)
 
     @property
     def delta_bytes(self) -> int:
-        """Bytes of the live deltas and delete deltas."""
+        """Total size of the live deltas and delete deltas, in bytes."""
         return sum(d.size_bytes for d in (*self.deltas, *self.delete_deltas))
 
     @property
     def base_bytes(self) -> int:
-        """Bytes of the base, or of the originals if there is none."""
+        """Size of the base in bytes; without a base, total size of the originals."""
         if self.base is not None:
             return self.base.size_bytes
         return sum(f.size_bytes for f in self.originals)
@@ -129,20 +129,23 @@ def resolve(
     txns: ValidTxnList | None,
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
 ) -> AcidState:
-    """Choose what a reader with these lists reads of one root.
+    """Choose the files of one root that are visible to a reader.
 
     Args:
-        listing: everything below the root, in any order.
-        write_ids: the reader's list; a compactor's or cleaner's list chooses what those may touch.
-        txns: decides on compactors' output (`_v` suffixes). Without it every compaction counts as
-            committed: Trino's rule, and right only while none is running or has failed.
-        kind: of the table; in an insert-only one a data file may have any name.
+        listing: all files and directories below the root, in any order.
+        write_ids: the reader's write ID list. For a compactor or cleaner, this is the list of write
+            IDs that it may process.
+        txns: the reader's transaction list; it decides whether a compactor's output (suffix `_v`)
+            is visible. If it is None, every compaction is treated as committed, as in Trino. Pass
+            None only if no compaction is running or has failed.
+        kind: the table's kind; in an insert-only table a data file may have any name.
 
     Raises:
-        NotEnoughHistoryError: no base can be read, and the oldest one is a compactor's: what this
-            reader needs may be gone.
-        UnsupportedFileError: a directory is named like a base or delta and is none; Hive fails too.
-        CorruptFileError: a base is marked with a data format that no Hive writes.
+        NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
+            base. Data that the reader needs may have been removed.
+        UnsupportedFileError: a directory's name begins like the name of a base or delta, but is
+            invalid. Hive also fails in this case.
+        CorruptFileError: a base's metadata has a data format that no Hive version writes.
     """
     found = _Found.of(listing, kind)
     bases = [
@@ -187,7 +190,7 @@ def _having(
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """A listing sorted into directories; mutable because what is ignored is noted on the way."""
+    """A listing grouped by directory. It is mutable because it collects ignored files later."""
 
     kind: TransactionalKind
     names: dict[str, BaseName | DeltaName] = field(default_factory=dict)
@@ -205,8 +208,8 @@ class _Found:
             elif looks_like_directory_name(text):
                 raise UnsupportedFileError(
                     path=f"{listing.location}/{text}",
-                    reason="it is named like a base or delta directory and is none, so Hive cannot"
-                    " read the table either. Move it away",
+                    reason="its name starts like a base or delta directory but is not valid, so"
+                    " Hive cannot read the table either. Move it away",
                 )
         for file in sorted(listing.files, key=lambda f: f.path):
             top, slash, _ = file.path.partition("/")
@@ -227,10 +230,10 @@ class _Found:
 
     @property
     def has_side_files(self) -> bool:
-        """Whether a file may say how much of another counts; only streams of ACID files have it."""
+        """True if data files may have side files, which contain the committed length."""
         return self.kind is not TransactionalKind.INSERT_ONLY
 
-    def directory(self, found: FoundBase | FoundDelta, verdict: Verdict) -> AcidDirectory:
+    def directory(self, found: FoundBase | FoundDelta, verdict: DirectoryVerdict) -> AcidDirectory:
         files = self.inside.get(found.text, [])
         streamed = _streamed(files, found.name) if self.has_side_files else frozenset()
         data: list[FileEntry] = []
@@ -275,7 +278,10 @@ def _is_below_hidden(file: FileEntry) -> bool:
 
 
 def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:
-    """The files that a side file goes with; delete deltas have none (OrcRecordUpdater)."""
+    """Return the paths of files that have a side file.
+
+    OrcRecordUpdater writes no side files for delete deltas.
+    """
     if isinstance(name, BaseName) or name.is_delete:
         return frozenset()
     sides = (f.path for f in files if f.path.endswith(FLUSH_LENGTH_SUFFIX))
@@ -285,16 +291,17 @@ def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozens
 def _why_ignored(
     file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bool, kind: TransactionalKind
 ) -> str | None:
-    """Why a file inside a directory is no data, or None if it is."""
+    """Return why a file inside a directory is not data, or None if it is data."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
-        # Left by a rename onto an existing directory; 3.1 and Trino pass over it (HIVE-25600).
+        # If a directory is renamed onto an existing directory, it becomes a directory inside that
+        # one. Hive 3.1 and Trino ignore such a directory (HIVE-25600).
         return "it lies in a base or delta directory inside another one"
-    # HDFS lists what a writer streams into by the length of its closed blocks.
+    # For a file that is still being streamed, HDFS reports only the length of closed blocks.
     if file.size_bytes == 0 and not is_streamed:
         return "it is empty"
     if isinstance(name, BaseName) or kind is TransactionalKind.INSERT_ONLY:
-        # Hive reads whatever lies in a base (ParsedBase.getFiles), and in any directory of an
+        # Hive reads every file in a base (ParsedBase.getFiles), and in any directory of an
         # insert-only table (HiveInputFormat.processPathsForMmRead).
         return None
     parsed = parse_file_name(file.name)
@@ -304,10 +311,10 @@ def _why_ignored(
 
 
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
-    """Whether a base is a compactor's, and not one that INSERT OVERWRITE wrote.
+    """Return whether a compactor, rather than INSERT OVERWRITE, wrote a base.
 
     Raises:
-        CorruptFileError: it is marked with a data format that no Hive writes.
+        CorruptFileError: the base's metadata has a data format that no Hive version writes.
     """
     if name.visibility_txn_id is not None:
         return True
@@ -315,6 +322,6 @@ def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
     if data_format is not None and data_format not in _DATA_FORMATS:
         raise CorruptFileError(
             path=f"{listing.location}/{text}/{METADATA_FILE}",
-            reason=f"it says the data format {data_format!r}, which no Hive writes",
+            reason=f"it names the data format {data_format!r}, which no Hive version writes",
         )
     return data_format == COMPACTED_FORMAT

@@ -1,8 +1,8 @@
-"""Which doing of a job something belongs to: the one name that a submission has everywhere.
+"""The attempt ID, which identifies one submission of a job.
 
-A task that runs again has the same job key; each time that it is submitted is an attempt of its
-own. The attempt's ID stands in the job description, in the locks, in staging directories and in the
-ledger, so that whoever finds something can tell whose it is.
+A task that runs again keeps its job key, but every submission is a new attempt. The attempt ID is
+stored in the job description, the locks, the staging directories and the ledger, so each of these
+can be traced to its attempt.
 
 Example:
     >>> AttemptId.parse("2-00c0ffee0123")
@@ -19,7 +19,7 @@ from typing import Final, Self
 from airflow_hiveacid.format.errors import InvalidNameError
 
 ATTEMPT_PATTERN: Final = r"(?P<try_number>\d{1,6})-(?P<nonce>[0-9a-f]{12})"
-"""What `str(AttemptId)` looks like, for larger grammars."""
+"""The pattern of `str(AttemptId)`, for use in larger patterns."""
 
 _PATTERN: Final = re.compile(ATTEMPT_PATTERN)
 _NONCE: Final = re.compile(r"[0-9a-f]{12}")
@@ -27,9 +27,10 @@ _NONCE: Final = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class AttemptId:
-    """One submission of a job: the task's try number, and what no other submission has.
+    """One submission of a job: the task's try number and a nonce that no other submission has.
 
-    Try numbers of one task only grow, also when it is cleared. 0 stands for no task.
+    The try number of a task never decreases, even when the task is cleared. A try number of 0 means
+    that there is no task.
     """
 
     try_number: int
@@ -41,15 +42,15 @@ class AttemptId:
 
     @classmethod
     def new(cls, try_number: int = 0) -> Self:
-        """An attempt that there has never been."""
+        """Return the ID of a new attempt."""
         return cls(try_number, uuid.uuid4().hex[:12])
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str` writes.
+        """Parse the string form of an attempt ID.
 
         Raises:
-            InvalidNameError: it is something else.
+            InvalidNameError: `text` is not the string form of an attempt ID.
         """
         match = _PATTERN.fullmatch(text)
         if match is None:
@@ -60,5 +61,5 @@ class AttemptId:
         return f"{self.try_number}-{self.nonce}"
 
     def may_end(self, other: AttemptId) -> bool:
-        """Whether who kills this attempt may end that one: itself, or an earlier try."""
+        """Return whether `other` may die with this attempt: itself, or one of an earlier try."""
         return other == self or other.try_number < self.try_number

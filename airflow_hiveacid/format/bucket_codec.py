@@ -1,7 +1,7 @@
 """The integer in the `bucket` column: codec version, bucket ID and statement ID in 32 bits.
 
-Takes and gives integers only. Row identity is the raw integer; what `decode` finds in it only says
-which bucket file a row belongs to (BucketCodec of Hive).
+Input and output are only integers. The raw integer is part of the row ID; `decode` serves only to
+find the bucket file that a row belongs to (Hive's BucketCodec).
 
 Example:
     >>> encode(BucketId(3), StatementId(2))
@@ -28,7 +28,7 @@ _INT_MAX: Final = (1 << 31) - 1
 
 
 class BucketCodec(enum.IntEnum):
-    """The top three bits: V0 is the plain bucket ID of Hive before 3, V1 what Hive 3+ writes."""
+    """The top three bits: V0 is a plain bucket ID from before Hive 3; Hive 3+ writes V1."""
 
     V0 = 0
     V1 = 1
@@ -36,7 +36,7 @@ class BucketCodec(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketIdentity:
-    """What a bucket property says; V0 has statement 0."""
+    """The parts of a bucket property; in V0 the statement ID is 0."""
 
     codec_version: BucketCodec
     bucket_id: BucketId
@@ -44,12 +44,11 @@ class BucketIdentity:
 
 
 def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> BucketProperty:
-    """Pack a bucket and a statement with V1; a missing statement ID counts as 0.
+    """Encode a bucket and a statement ID as V1; a missing statement ID is encoded as 0.
 
     Raises:
-        InvalidNameError: a number is outside 0..4095. Hive 4 lets buckets overflow into the
-        statement
-            bits; nothing else reads that, so it is refused here.
+        InvalidNameError: a number is outside 0..4095. Hive 4 lets large bucket IDs overflow into
+            the statement bits; no other reader supports this, so such bucket IDs are refused.
     """
     statement = 0 if statement_id is None else statement_id
     if not 0 <= bucket_id <= MAX_BUCKET_ID:
@@ -60,10 +59,10 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
-    """Unpack a bucket property; reserved bits, which Trino's writer can overflow into, are ignored.
+    """Decode a bucket property; reserved bits are ignored, since Trino's writer can set them.
 
     Raises:
-        InvalidNameError: the version bits are neither 0 nor 1, or it is no signed 32-bit integer.
+        InvalidNameError: the version bits are neither 0 nor 1, or the value exceeds signed 32 bits.
     """
     version = bucket_property >> VERSION_SHIFT
     if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:

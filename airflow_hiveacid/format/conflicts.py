@@ -1,8 +1,10 @@
-"""Who waits for whom, and who may commit beside whom: Hive's rules as tables.
+"""Hive's rules as tables: which lock waits for which lock, and which commits conflict.
 
-Takes kinds of operations, locks and metastores; gives lock types and yes or no. Must not know how a
-lock is asked for; the metastore itself applies these rules, and the tables let us ask for the right
-lock, say beforehand what will happen, and check it.
+Input is operations, lock types and metastore generations. Output is the lock type to request, and
+whether two locks are compatible or two commits conflict. This module must not request locks. The
+metastore itself applies these rules. This provider uses the tables to request the right lock, and
+to predict and check the outcome. `format.policies` has the outcome of each pair of operations under
+each conflict policy.
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)
@@ -23,14 +25,17 @@ if TYPE_CHECKING:
 
 
 class MetastoreGeneration(enum.Enum):
-    """Which family of servers: V3 is Hive 3.1, V4 is Hive 4."""
+    """The generation of a server: V3 is Hive 3.1, V4 is Hive 4."""
 
     V3 = "3"
     V4 = "4"
 
 
 class DataOperation(enum.Enum):
-    """What is done to a table or partition. A MERGE is its clauses' operations."""
+    """An operation on a table or partition.
+
+    A MERGE is represented by the operations of its clauses.
+    """
 
     SELECT = "select"
     INSERT = "insert"
@@ -40,7 +45,7 @@ class DataOperation(enum.Enum):
 
 
 class LockType(enum.Enum):
-    """How exclusive a lock is; EXCL_WRITE exists on V4 only."""
+    """The type of a lock, from shared to exclusive; only V4 has EXCL_WRITE."""
 
     SHARED_READ = "shared_read"
     SHARED_WRITE = "shared_write"
@@ -49,7 +54,7 @@ class LockType(enum.Enum):
 
 
 class LockLevel(enum.Enum):
-    """What is locked; a lock on a whole covers its parts."""
+    """The kind of object that is locked; a lock on an object includes the objects in it."""
 
     DB = "db"
     TABLE = "table"
@@ -57,9 +62,10 @@ class LockLevel(enum.Enum):
 
 
 class LockState(enum.Enum):
-    """What the metastore answers to a lock request.
+    """The metastore's answer to a lock request.
 
-    ABORT: its transaction is gone. NOT_ACQUIRED: refused at once, instead of waiting.
+    ABORT: the request's transaction is aborted or unknown. NOT_ACQUIRED: the metastore refused the
+    lock at once, because the request asked not to wait.
     """
 
     ACQUIRED = "acquired"
@@ -71,10 +77,12 @@ class LockState(enum.Enum):
 _R, _W = LockType.SHARED_READ, LockType.SHARED_WRITE
 _XW, _X = LockType.EXCL_WRITE, LockType.EXCLUSIVE
 
-# DbTxnManager.acquireLocks of 3.1. On V4 the same locks, and not the EXCL_WRITE for updates that
-# hive.txn.xlock.write asks for: updates then queue up, where here the first to commit wins
-# (commit_txn checks that when exclWriteEnabled is false). EXCLUSIVE for an overwrite, since an
-# insert of Hive's holds SHARED_READ only, and its rows would vanish without a word.
+# These are the locks of DbTxnManager.acquireLocks in 3.1. On V4 we request the same locks, although
+# Hive 4 requests EXCL_WRITE for updates if hive.txn.xlock.write is set. With EXCL_WRITE, updates
+# wait for each other. Without EXCL_WRITE, the first update to commit succeeds and the other fails
+# (commit_txn checks this if exclWriteEnabled is false). An overwrite requests EXCLUSIVE: with a
+# weaker lock it could run beside an insert by Hive, which holds only SHARED_READ, and would
+# silently remove the inserted rows.
 _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.SELECT: _R,
     DataOperation.INSERT: _R,
@@ -83,7 +91,8 @@ _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.OVERWRITE: _X,
 }
 
-# Requested lock -> held locks that it does not wait for (TxnHandler.checkLock; LockTypeComparator).
+# Maps a requested lock to the held locks that it does not wait for (TxnHandler.checkLock;
+# LockTypeComparator).
 _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[LockType]]]] = {
     MetastoreGeneration.V3: {
         _R: frozenset({_R, _W}),
@@ -98,7 +107,8 @@ _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[Lock
     },
 }
 
-# Pairs of recorded operations on one partition of which only the first may commit (WRITE_SET).
+# Pairs of operations that conflict: if two transactions recorded such a pair for one partition,
+# only the first transaction may commit (WRITE_SET).
 _U, _D = DataOperation.UPDATE, DataOperation.DELETE
 _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, DataOperation]]]] = {
     MetastoreGeneration.V3: frozenset({(_U, _U), (_U, _D), (_D, _U)}),
@@ -107,7 +117,7 @@ _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, Da
 
 
 def lock_type_for(operation: DataOperation) -> LockType:
-    """The lock to ask for before doing this to a transactional table; every generation has it."""
+    """Return the lock to request before this operation on a transactional table."""
     return _LOCK_TYPES[operation]
 
 
@@ -119,13 +129,13 @@ def may_share(
     requested_level: LockLevel = LockLevel.TABLE,
     held_level: LockLevel = LockLevel.TABLE,
 ) -> bool:
-    """Whether a lock is granted while another transaction holds the other on the same data.
+    """Return whether a lock is granted while another transaction holds `held` on the same data.
 
-    Reading a database as such goes together with anything done to one of its tables
+    A read lock on a database is compatible with any operation on one of its tables
     (TxnHandler.ignoreConflict).
 
     Raises:
-        MetastoreVersionError: that generation has no such lock.
+        MetastoreVersionError: one of the locks does not exist in that generation.
     """
     table = _COMPATIBLE[generation]
     _known(requested, generation)
@@ -137,15 +147,16 @@ def may_share(
 
 
 def recorded_as(operation: DataOperation) -> DataOperation:
-    """The operation that the metastore is told: to it an overwrite is an update."""
+    """Return the operation type to record in the metastore; overwrites are recorded as updates."""
     return DataOperation.UPDATE if operation is DataOperation.OVERWRITE else operation
 
 
 def conflict(mine: DataOperation, theirs: DataOperation, generation: MetastoreGeneration) -> bool:
-    """Whether my commit fails because the other transaction committed first on the same partition.
+    """Return whether a commit fails because another transaction committed first.
 
-    Both ran at the same time: theirs committed after my transaction was opened. On V4 the check is
-    made only if commit says that there was no exclusive write lock.
+    The result is meaningful only if both transactions wrote the same partition, and the other
+    transaction committed after this transaction (`mine`) was opened. V4 checks for conflicts only
+    if the commit request states that the transaction held no exclusive write lock.
     """
     return (recorded_as(mine), recorded_as(theirs)) in _CONFLICTS[generation]
 

@@ -1,7 +1,8 @@
-"""What lies below one table or partition root: files, a listing of them, directories as judged.
+"""The contents of a table's or partition's root: files, listings, and directories with a status.
 
-Plain values; `acid_state` makes directories of listings. Must not know file contents: whether a
-file lacks the ACID columns is only a guess from its name here.
+These are plain values. `names` parses directory names; `acid_state` creates the directories from a
+listing. This module must not read file contents. A file name alone does not prove that the file has
+the ACID columns.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file of a listing; `path` is relative to the root, components separated by `/`.
+    """A file in a listing. `path` is relative to the root and uses `/` as separator.
 
-    `modified_s` is seconds since 1970 UTC, None where the file system does not say. `root` is the
-    URI of the root of a file that is not yet where the listing has it: somebody has staged it.
+    `modified_s` is the modification time in seconds since 1970 UTC, or None if the file system does
+    not provide it. A staged file is not yet below the listing's root: its `root` is the URI of the
+    directory that `path` is currently relative to.
     """
 
     path: str
@@ -45,10 +47,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Everything below one table or partition root, hidden names included.
+    """All files and directories below a table's or partition's root, including hidden ones.
 
-    `directories` are relative paths and hold the empty ones too. `metadata` maps a directory's name
-    to the `dataFormat` of the `_metadata_acid` file in it, for those that have one.
+    `directories` contains relative paths, including those of empty directories. `metadata` maps the
+    names of directories with a `_metadata_acid` file to the `dataFormat` in it.
     """
 
     location: str
@@ -59,15 +61,16 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidDirectory:
-    """One base, delta or delete delta, as found and as judged.
+    """A base, delta or delete delta, with its files and its status for one reader.
 
-    `text` is the name on disk, which may be padded otherwise than `str(name)`. `files` are data
-    files with bytes in them, by path, or with a side file; in a base they include names that no
-    rule knows, since Hive reads them as data. `side_files` are the `_flush_length` files.
-    `visibility` says whether rows must be asked one by one (SOME) or not (ALL). `is_resolved`
-    is False while a write ID in the name is open or above the watermark. `superseded_by` names
-    the live directory that made this one obsolete. `modified_s` is the newest change of any
-    file inside, hidden ones included.
+    `text` is the name on disk, whose padding may differ from `str(name)`. `files` contains the data
+    files that are not empty, sorted by path; an empty file is included only if it has a side file.
+    In a base, `files` includes files with unknown names, since Hive reads these as data.
+    `side_files` are the `_flush_length` files. `visibility` is SOME if each row must be checked,
+    and ALL if every row is visible. `is_resolved` is False while a write ID of the directory is
+    open or above the high watermark. `superseded_by` is the name of the live directory that made
+    this directory obsolete. `modified_s` is the newest modification time of any file inside,
+    including hidden files.
     """
 
     name: BaseName | DeltaName
@@ -84,17 +87,17 @@ class AcidDirectory:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the data files."""
+        """Total size of the data files, in bytes."""
         return sum(f.size_bytes for f in self.files)
 
     @property
     def is_base(self) -> bool:
-        """Whether this is a base."""
+        """True if this is a base."""
         return isinstance(self.name, BaseName)
 
     @property
     def is_delete(self) -> bool:
-        """Whether this is a delete delta."""
+        """True if this is a delete delta."""
         return isinstance(self.name, DeltaName) and self.name.is_delete
 
     @property
@@ -104,9 +107,10 @@ class AcidDirectory:
 
     @property
     def may_be_raw(self) -> bool:
-        """Whether the files may lack the ACID columns, as after LOAD DATA; opening one tells.
+        """True if files may lack the ACID columns, as after LOAD DATA.
 
-        Delete deltas, compactors' bases and deltas of several write IDs never do (isRawFormat).
+        Only the file contents can prove that these columns are missing. Delete deltas, compacted
+        bases and deltas of several write IDs never contain such files (isRawFormat).
         """
         if isinstance(self.name, DeltaName):
             if self.name.is_delete or self.name.low != self.name.high:
@@ -118,7 +122,7 @@ class AcidDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEntry:
-    """A file or directory that plays no part, and why."""
+    """A file or directory that readers ignore, or that is unusual, and the reason."""
 
     path: str
     why: str

@@ -1,7 +1,8 @@
-"""Which files of a table without transactions a reader reads: all that are not hidden.
+"""Choose the files of a table without transactions: all files that are not hidden.
 
-Takes a listing of one root; gives an `AcidState` in which they are originals. Sub-directories are
-entered at any depth, as Hive does where Tez runs it: a UNION ALL writes there, and LIST BUCKETING.
+Input is a listing of one root; output is an `AcidState` that lists these files as original files.
+Like Hive on Tez, this module includes subdirectories at any depth: UNION ALL and LIST BUCKETING
+write files there.
 
 Example:
     >>> from airflow_hiveacid.format.directories import FileEntry, Listing
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def flat_state(listing: Listing) -> AcidState:
-    """What is read of one root.
+    """Return the visible files of one root as original files.
 
     Raises:
-        UnsupportedFileError: a directory is one of a transactional table, of which not every file
-            counts.
+        UnsupportedFileError: a directory has the name of a base or delta. It belongs to a
+            transactional table, in which not every file is visible.
     """
     found = []
     for file in sorted(listing.files, key=lambda f: f.path):
@@ -38,9 +39,9 @@ def flat_state(listing: Listing) -> AcidState:
             if parse_directory_name(name) is not None or looks_like_directory_name(name):
                 raise UnsupportedFileError(
                     path=f"{listing.location}/{file.path}",
-                    reason=f"{name} is a directory of a transactional table, and this table is"
-                    " none: rows of aborted and replaced writes would count. Read that table, or"
-                    " copy its rows",
+                    reason=f"{name} is a directory of a transactional table, but this table is"
+                    " not transactional: rows of aborted and replaced writes would count. Read the"
+                    " transactional table, or copy its rows",
                 )
         if file.size_bytes:
             found.append(file)

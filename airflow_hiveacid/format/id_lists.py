@@ -1,10 +1,12 @@
-"""Lists of transaction and write IDs: their parts of Hive's texts, and questions to sorted ones.
+"""Parse the ID lists in Hive's snapshot strings, and search sorted ID lists.
 
-Takes and gives plain integers in order. Must not know what the IDs are of.
+A list contains plain integers in ascending order. This module must not depend on what the IDs
+identify.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -14,10 +16,11 @@ from airflow_hiveacid.format.ids import LONG_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# A text with more IDs than these in its ranges is a mistake, not a snapshot; it would fill the
-# memory.
+# The maximum number of IDs in the ranges of a string. A string with more IDs is not a valid
+# snapshot, and would exhaust the memory.
 _MOST_IDS: Final = 4_000_000
 _MOST_DIGITS: Final = len(str(LONG_MAX))
+_ONLY_NUMBERS: Final = re.compile(rf"[0-9]{{1,{_MOST_DIGITS}}}(?:,[0-9]{{1,{_MOST_DIGITS}}})*")
 
 _Id = TypeVar("_Id", bound=int)
 
@@ -25,10 +28,10 @@ _Id = TypeVar("_Id", bound=int)
 def sorted_disjoint(
     opened: Iterable[int], aborted: Iterable[int], *, what: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two lists of IDs without repetitions, ascending.
+    """Return both lists sorted and without duplicates.
 
     Raises:
-        InvalidNameError: an ID is in both.
+        InvalidNameError: an ID is in both lists.
     """
     first, second = tuple(sorted(set(opened))), tuple(sorted(set(aborted)))
     both = set(first).intersection(second)
@@ -38,27 +41,27 @@ def sorted_disjoint(
 
 
 def lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
-    """The lowest open ID, or a lower one that was given; None without either."""
+    """Return the lower of the given ID and the lowest open ID, or None if there is neither."""
     candidates = [*opened[:1], *([] if given is None else [given])]
     return min(candidates, default=None)
 
 
 def holds(ids: tuple[int, ...], wanted: int) -> bool:
-    """Whether sorted IDs hold one."""
+    """Return whether a sorted list contains an ID."""
     at = bisect_left(ids, wanted)
     return at < len(ids) and ids[at] == wanted
 
 
 def count_within(ids: tuple[int, ...], low: int, high: int) -> int:
-    """How many of sorted IDs lie within low..high, both inclusive."""
+    """Return how many IDs of a sorted list are in low..high (inclusive)."""
     return max(0, bisect_right(ids, high) - bisect_left(ids, low))
 
 
 def fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]:
-    """The fields of a text between colons, filled up with empty ones.
+    """Split a string at its colons, and pad the result with empty fields.
 
     Raises:
-        InvalidNameError: there are too few or too many.
+        InvalidNameError: the string has too few or too many fields.
     """
     fields = [field.strip() for field in text.strip().split(":")]
     if not at_least <= len(fields) <= at_most:
@@ -67,23 +70,28 @@ def fields_of(text: str, *, at_least: int, at_most: int, what: str) -> list[str]
 
 
 def number_in(field: str, text: str) -> int:
-    """The ID that a field says.
+    """Parse a field that contains one ID.
 
     Raises:
-        InvalidNameError: it is no number, or beyond 64 bits.
+        InvalidNameError: the field is not a number, or exceeds 64 bits.
     """
     is_number = field.isascii() and field.isdigit() and len(field) <= _MOST_DIGITS
     if not is_number or int(field) > LONG_MAX:
-        raise InvalidNameError(name=text, what=f"list of IDs ({field!r} is no number)")
+        raise InvalidNameError(name=text, what=f"list of IDs ({field!r} is not a number)")
     return int(field)
 
 
 def numbers_in(field: str, text: str) -> list[int]:
-    """The IDs that a field lists; ranges `a-b` of Hive 4 count as their members.
+    """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`.
 
     Raises:
-        InvalidNameError: something in it is no number, or a range is not one that Hive prints.
+        InvalidNameError: an item is not a number, or a range has a form that Hive never prints.
     """
+    # A fast path for fields without ranges: a metastore may list a million aborted IDs one by one.
+    if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):
+        numbers = list(map(int, field.split(",")))
+        number_in(str(max(numbers)), text)
+        return numbers
     found: list[int] = []
     for item in field.split(",") if field else ():
         low, dash, high = item.partition("-")
@@ -96,15 +104,15 @@ def numbers_in(field: str, text: str) -> list[int]:
 
 
 def minimum_of(value: _Id) -> _Id | None:
-    """A minimum as read: None for Long.MAX_VALUE."""
+    """Return a parsed minimum, or None for Long.MAX_VALUE, which means "no open ID"."""
     return None if value == LONG_MAX else value
 
 
 def printed_minimum(minimum: int | None) -> int:
-    """A minimum as Hive prints it."""
+    """Return a minimum as Hive prints it; None is printed as Long.MAX_VALUE."""
     return LONG_MAX if minimum is None else minimum
 
 
 def joined(opened: tuple[int, ...], aborted: tuple[int, ...]) -> str:
-    """Open and aborted IDs as Hive 3.1 and 4 read them."""
+    """Return open and aborted IDs as a string that Hive 3.1 and Hive 4 can parse."""
     return f"{','.join(map(str, opened))}:{','.join(map(str, aborted))}"

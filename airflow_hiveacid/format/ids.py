@@ -1,7 +1,7 @@
-"""A distinct type for every integer of the format.
+"""Distinct types for the kinds of IDs in the format.
 
-A transaction ID and a write ID are both integers and mean different things; with one type each,
-mypy finds the swap. Values are plain `int` at run time.
+A transaction ID and a write ID are both integers but have different meanings. With separate types,
+mypy reports a mix-up. Values are plain `int` at run time.
 
 Example:
     >>> WriteId(7)
@@ -13,25 +13,25 @@ from __future__ import annotations
 from typing import Final, NewType
 
 TxnId = NewType("TxnId", int)
-"""Cluster-wide transaction ID from the metastore. In a directory's name only after `_v`."""
+"""Metastore-wide transaction ID; in directory names only after `_v`."""
 
 WriteId = NewType("WriteId", int)
-"""Per-table ID, allocated inside a transaction; stamps rows and names directories."""
+"""Per-table ID, allocated in a transaction; it is stored in rows and in directory names."""
 
 LockId = NewType("LockId", int)
 """ID of one lock request in the metastore."""
 
 BucketId = NewType("BucketId", int)
-"""Number of a bucket file, 0..4095; for unbucketed tables the number of the writer."""
+"""Number of a bucket file, 0..4095; in an unbucketed table the number of the writer."""
 
 StatementId = NewType("StatementId", int)
 """0-based number of a statement within its transaction, 0..4095."""
 
 BucketProperty = NewType("BucketProperty", int)
-"""The encoded integer in the `bucket` column; opaque for row identity."""
+"""The encoded integer in the `bucket` column; it is part of the row ID."""
 
 RowId = NewType("RowId", int)
-"""Position within (original write ID, bucket property)."""
+"""Number of a row among those with the same original write ID and bucket property."""
 
 LONG_MAX: Final = (1 << 63) - 1
-"""What the metastore writes for "no open ID" (java.lang.Long.MAX_VALUE)."""
+"""The metastore's value for "no open ID" (java.lang.Long.MAX_VALUE)."""

@@ -1,8 +1,8 @@
-"""The grammar of directory and file names: the only place that knows underscores and zero padding.
+"""Parse and print directory and file names; only this module handles underscores and padding.
 
-Takes single path components; gives parsed names, and prints them the way Hive writes them. Reading
-is as lenient as Hive's (AcidUtils.parseBase, parsedDelta: any padding), printing is canonical. Must
-not know what a listing holds, nor which names are visible.
+Input is single path components. Output is parsed names, whose string form is the name that Hive
+writes. Parsing accepts any padding, as Hive does (AcidUtils.parseBase, parsedDelta); printing is
+canonical. This module must not depend on listings or on visibility.
 
 Example:
     >>> str(DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0)))
@@ -22,29 +22,30 @@ from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, 
 from airflow_hiveacid.format.table import TransactionalKind
 
 ACID_VERSION_FILE: Final = "_orc_acid_version"
-"""One byte, ASCII 2, in every directory that a full-ACID writer made (AcidUtils.OrcAcidVersion)."""
+"""A file with one byte, ASCII 2, in each full-ACID writer's directory
+(AcidUtils.OrcAcidVersion)."""
 
 METADATA_FILE: Final = "_metadata_acid"
-"""JSON with `thisFileVersion` and `dataFormat`; marks a compactor's base (AcidMetaDataFile)."""
+"""JSON with `thisFileVersion` and `dataFormat`; it marks a compactor's base (AcidMetaDataFile)."""
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
-"""Start of our staging directories; hidden, so no reader looks inside."""
+"""Prefix of our staging directories; readers ignore directories with this prefix."""
 
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
-"""End of the side file that says how much of a streaming bucket file is committed."""
+"""Suffix of the side file with the committed length of a streaming bucket file."""
 
 COMPACTED_FORMAT: Final = "compacted"
-"""`dataFormat` of a major compactor's base."""
+"""The `dataFormat` in the metadata of a major compactor's base."""
 
 MINIMUM_BASE: Final = WriteId(-LONG_MAX - 1)
-"""Long.MIN_VALUE: the base of an old compaction that had only originals; always valid."""
+"""Long.MIN_VALUE: the base of an old compaction of only originals; always valid."""
 
-# No file system of Hadoop's has longer ones, and Python reads no number of thousands of digits.
+# Hadoop's file systems do not allow longer names, and Python limits the digits of a parsed int.
 _LONGEST_NAME: Final = 255
 _DIRECTORY_PREFIXES: Final = ("base_", "delta_", "delete_delta_")
 _BASE: Final = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?\Z")
 _DELTA: Final = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?\Z")
-# Hive >= 4 direct insert appends the attempt, unpadded (AcidUtils.BUCKET_PATTERN).
+# For direct inserts, Hive >= 4 appends the attempt ID without padding (AcidUtils.BUCKET_PATTERN).
 _BUCKET_FILE: Final = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?\Z")
 _ORIGINAL_FILE: Final = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+))?\Z")
 _STAGING_TOKEN: Final = re.compile(r"[A-Za-z0-9._-]+\Z")
@@ -61,10 +62,11 @@ def _visibility_suffix(txn_id: TxnId | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseName:
-    """`base_<write id>`: every row up to and including that write ID.
+    """`base_<write id>`: a directory with all rows up to that write ID, inclusive.
 
-    `visibility_txn_id` is the compactor's transaction: unseen until that one commits. None stands
-    for no suffix and for `_v0000000`, which mean the same (AcidUtils.addVisibilitySuffix).
+    `visibility_txn_id` is the compactor's transaction: the base is invisible until that transaction
+    commits. None means that the name has no suffix or the equivalent suffix `_v0000000`
+    (AcidUtils.addVisibilitySuffix).
     """
 
     write_id: WriteId
@@ -78,19 +80,22 @@ class BaseName:
 
     @property
     def high(self) -> WriteId:
-        """The highest write ID that it covers, as a delta's; inclusive."""
+        """The highest write ID that the base covers, inclusive.
+
+        `DeltaName` also has this attribute.
+        """
         return self.write_id
 
     def under(self, root: str) -> str:
-        """The path of this directory below a table or partition root."""
+        """Return the path of this directory below a table or partition root."""
         return f"{root.rstrip('/')}/{self}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaName:
-    """`delta_<low>_<high>[_<statement>]`, or `delete_delta_...`: events of write IDs low..high.
+    """`delta_<low>_<high>[_<statement>]` or `delete_delta_...`: events of write IDs low..high.
 
-    Both ends are inclusive. Compactors and streaming writers give no statement ID.
+    Low and high are inclusive. Names by compactors and streaming writers have no statement ID.
     """
 
     low: WriteId
@@ -111,7 +116,11 @@ class DeltaName:
         return f"{prefix}_{self.low:07d}_{self.high:07d}{suffix}"
 
     def holds(self, other: BaseName | DeltaName) -> bool:
-        """Whether, by its name, it has all events of another one, or of itself; of no base."""
+        """Return whether this delta covers all write IDs of `other`.
+
+        The result is False unless both are deltas, or both are delete deltas. It is always False
+        for bases.
+        """
         return (
             isinstance(other, DeltaName)
             and self.is_delete == other.is_delete
@@ -120,13 +129,13 @@ class DeltaName:
         )
 
     def under(self, root: str) -> str:
-        """The path of this directory below a table or partition root."""
+        """Return the path of this directory below a table or partition root."""
         return f"{root.rstrip('/')}/{self}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFileName:
-    """`bucket_<bucket>[_<attempt>]`: a file with the ACID columns. Ours never carry an attempt."""
+    """`bucket_<bucket>[_<attempt>]`: a file with the ACID columns. We write no attempt."""
 
     bucket_id: BucketId
     attempt_id: int | None = None
@@ -154,7 +163,7 @@ FileName = BucketFileName | OriginalFileName
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """Read one directory name; None when it names no base, delta or delete delta.
+    """Parse a directory name; return None if it is not a base, delta or delete delta.
 
     Example:
         >>> print(parse_directory_name("delete_delta_2_4_v17"))
@@ -191,12 +200,15 @@ def _parse_delta(name: str) -> DeltaName | None:
 
 
 def looks_like_directory_name(name: str) -> bool:
-    """Whether a name starts like a base or delta, well-formed or not: Hive fails on the latter."""
+    """Return whether a name has the prefix of a base or delta.
+
+    Hive fails if the rest is invalid.
+    """
     return name.startswith(_DIRECTORY_PREFIXES)
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """Read one file name; None when it is neither a bucket file nor an original file.
+    """Parse a file name; return None if it is neither a bucket file nor an original file.
 
     Example:
         >>> parse_file_name("000001_0_copy_2")
@@ -218,7 +230,9 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 def bucket_file(bucket_id: BucketId) -> str:
-    """The name of our file of this bucket, which carries no attempt: 3.1 and Trino cannot read one.
+    """Return our file name for a bucket.
+
+    It has no attempt ID, because 3.1 and Trino cannot read one.
 
     Example:
         >>> bucket_file(BucketId(0))
@@ -228,7 +242,7 @@ def bucket_file(bucket_id: BucketId) -> str:
 
 
 def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
-    """The name of our file of this bucket, or of this writer's rows in an insert-only table.
+    """Return the name of our data file for a bucket or, in an insert-only table, for a writer.
 
     Example:
         >>> data_file(BucketId(1), TransactionalKind.INSERT_ONLY)
@@ -240,15 +254,16 @@ def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether readers pass over a path component (AcidUtils.hiddenFileFilter)."""
+    """Return whether a path component is hidden from readers (AcidUtils.hiddenFileFilter)."""
     return name.startswith(("_", "."))
 
 
 def staging_directory(token: str) -> str:
-    """The name of the staging directory of one attempt.
+    """Return the name of the staging directory of one attempt.
 
     Raises:
-        InvalidNameError: the token is empty or holds more than letters, digits, `.`, `_` and `-`.
+        InvalidNameError: the token is empty or contains a character other than a letter, digit,
+            `.`, `_` or `-`.
     """
     if not _STAGING_TOKEN.match(token):
         raise InvalidNameError(name=token, what="staging token")

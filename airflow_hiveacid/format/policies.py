@@ -1,15 +1,15 @@
-"""Who may commit beside whom, as two tables of 25 cells, and what is told the metastore for it.
+"""Tables of 25 cells that define which of two jobs may commit, and what a job must record.
 
-Takes a policy, a generation of metastores and what two jobs do; gives the outcome that is promised.
-Two jobs meet if both began before either committed, and both write the same partition, or the same
-table without partitions. Must not know how an outcome is brought about: locks are asked for
-(`metastore.locks`), changes recorded and rivals looked for (`spark.writing`, `spark.maintenance`)
-by what these tables say, nowhere by a case of its own.
+Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
+promised outcome. Two jobs *meet* if both began before either committed, and both write to the same
+partition or the same unpartitioned table. This module must not enforce outcomes. `metastore.locks`
+requests locks; `spark.writing` and `spark.maintenance` record changes and detect conflicting jobs.
+These modules apply the tables and define no other rules.
 
 Example:
     >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
     >>> outcome(ConflictPolicy.STRICT, MetastoreGeneration.V4, meeting)
-    <Outcome.FAILS: 'E'>
+    <ConflictOutcome.FAILS: 'E'>
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 POLICY_PROPERTY: Final = "hiveacid.conflict.policy"
-"""The table property that says which policy holds for a table."""
+"""The table property that selects a table's conflict policy."""
 
 
 class ConflictPolicy(enum.Enum):
-    """HIVE does as Hive does; with STRICT the second of two writers of a partition fails."""
+    """HIVE is Hive's own rule. With STRICT, the second of two writers to a partition fails."""
 
     HIVE = "hive"
     STRICT = "strict"
 
 
 class Doing(enum.Enum):
-    """What a job does to a table, as far as others are concerned.
+    """The kind of change that a job makes to a table, as far as it matters to other jobs.
 
-    OVERWRITE is a truncate, too. CHANGE is an update, a delete, or a merge.
+    OVERWRITE includes TRUNCATE. CHANGE is an UPDATE, DELETE or MERGE.
     """
 
     OVERWRITE = "overwrite"
@@ -54,13 +54,14 @@ class Doing(enum.Enum):
     MAJOR = "major"
 
 
-class Outcome(enum.Enum):
-    """What becomes of two jobs that meet, of which the earlier is the first to end.
+class ConflictOutcome(enum.Enum):
+    """The outcome when two jobs meet. The "earlier" job is the job that ends first.
 
-    REPLACES: both succeed, and the later one's rows replace the earlier one's. FAILS: the later one
-    fails, and nothing of it is seen. NO_EFFECT: both succeed, and neither changes what the other
-    does. COMPACTS: both succeed, the later one is a compaction and goes through. BOTH: both
-    succeed, and what both have done is there.
+    REPLACES: both succeed, and the later job's rows replace the earlier job's. FAILS: the later job
+    fails, and none of its changes are visible. NO_EFFECT: the jobs do not affect each other. If the
+    later job is a compaction, it does nothing; if it was requested and is needed, it fails with a
+    retryable error. COMPACTS: both succeed; the later job is a compaction and publishes its result.
+    BOTH: both succeed, and the changes of both are visible.
     """
 
     REPLACES = "W"
@@ -72,22 +73,22 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """Two jobs, by the order in which they end."""
+    """Two jobs that meet, in the order in which they end."""
 
     earlier: Doing
     later: Doing
 
 
-def _cells(*rows: str) -> Mapping[Meeting, Outcome]:
-    """A table as it is printed: the earlier one down, the later one across, in Doing's order."""
+def _cells(*rows: str) -> Mapping[Meeting, ConflictOutcome]:
+    """Parse a printed table: a row per earlier job and a column per later job, in Doing's order."""
     return {
-        Meeting(earlier=earlier, later=later): Outcome(letter)
+        Meeting(earlier=earlier, later=later): ConflictOutcome(letter)
         for earlier, row in zip(Doing, rows, strict=True)
         for later, letter in zip(Doing, row.split(), strict=True)
     }
 
 
-# What "Manage transactions" of MaxCompute promises.
+# MaxCompute documents these outcomes in "Manage transactions".
 _STRICT: Final = _cells(
     "W E E E E",
     "W E E C E",
@@ -95,7 +96,7 @@ _STRICT: Final = _cells(
     "W N N E C",
     "W N N E E",
 )
-# Compactors of one partition step back for each other: the second has nothing to do.
+# If two compactions of one partition meet, the second compaction has nothing to do.
 _HIVE: Final = _cells(
     "W B B N N",
     "W B B C C",
@@ -103,26 +104,31 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On 3.1 two that change rows of a partition lock each other out, so that the second sees what the
-# first has done. On 4.x both are at work, and the first to commit wins.
+# On 3.1, the locks of two jobs that change rows of a partition exclude each other, so the second
+# job sees the changes of the first. On 4.x both jobs run at once, and only the first to commit
+# succeeds.
 _QUEUE_UP: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
-_TABLES: Final[Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, Outcome]]] = {
-    (ConflictPolicy.HIVE, MetastoreGeneration.V3): {**_HIVE, _QUEUE_UP: Outcome.BOTH},
+_TABLES: Final[
+    Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
+] = {
+    (ConflictPolicy.HIVE, MetastoreGeneration.V3): {**_HIVE, _QUEUE_UP: ConflictOutcome.BOTH},
     (ConflictPolicy.HIVE, MetastoreGeneration.V4): _HIVE,
     (ConflictPolicy.STRICT, MetastoreGeneration.V3): _STRICT,
     (ConflictPolicy.STRICT, MetastoreGeneration.V4): _STRICT,
 }
 
 _I, _U, _D = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
-# Of two recorded updates of a partition that overlap a metastore lets the first commit, whatever
-# they are: so whatever has to fail is one.
+# If two concurrent transactions recorded an update of the same partition, a metastore lets only the
+# first commit, whatever the actual operations are. So every operation that must conflict is
+# recorded as an update.
 _RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]] = {
     ConflictPolicy.HIVE: {},
     ConflictPolicy.STRICT: {_I: _U, _D: _U},
 }
-# On 3.1 a shared write waits for another one. Without it both are at work, and the metastore, which
-# asks there at every commit, Hive's too, lets the first win. On 4.x it is what keeps Hive's own
-# updates away, at whose commit nobody asks; and two of ours go together.
+# On 3.1 a shared write waits for another shared write. With a shared read lock instead, both run at
+# once, and only the first to commit succeeds: a 3.1 metastore checks every commit for conflicts,
+# including Hive's. A 4.x metastore does not check commits of Hive's own updates, so the shared
+# write lock excludes these updates. Shared write locks are compatible with each other.
 _LOCKS: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
 ] = {
@@ -133,25 +139,27 @@ _LOCKS: Final[
 }
 
 
-def outcome(policy: ConflictPolicy, generation: MetastoreGeneration, meeting: Meeting) -> Outcome:
-    """What is promised of two jobs that meet."""
+def outcome(
+    policy: ConflictPolicy, generation: MetastoreGeneration, meeting: Meeting
+) -> ConflictOutcome:
+    """Return the promised outcome when two jobs meet."""
     return _TABLES[policy, generation][meeting]
 
 
 def lock_under(
     policy: ConflictPolicy, generation: MetastoreGeneration, operation: DataOperation
 ) -> LockType:
-    """The lock to ask for before doing this to a transactional table."""
+    """Return the lock to request before this operation on a transactional table."""
     return _LOCKS[policy, generation].get(operation) or lock_type_for(operation)
 
 
 def recorded_under(policy: ConflictPolicy, operation: DataOperation) -> DataOperation:
-    """The operation that the metastore is told, by which it finds conflicts at a commit."""
+    """Return the operation to record, so that the metastore detects conflicts at commit."""
     return _RECORDED[policy].get(operation) or recorded_as(operation)
 
 
 def doing_of(operations: Collection[DataOperation]) -> Doing:
-    """What a writer does who does all of these to one partition.
+    """Return the kind of job that does all these operations to one partition.
 
     Example:
         >>> doing_of({DataOperation.INSERT, DataOperation.UPDATE})
@@ -163,16 +171,16 @@ def doing_of(operations: Collection[DataOperation]) -> Doing:
 
 
 def looks_for_rivals(policy: ConflictPolicy, doing: Doing) -> bool:
-    """Whether somebody's commit can make this fail although the metastore lets it commit.
+    """Return whether a job must check for conflicting commits that the metastore does not detect.
 
-    Its own look, at the commit, knows changes that were recorded since the transaction was opened.
-    It knows no compactions, no inserts of other engines, and nothing that was committed before a
-    transaction that began anew.
+    At commit, the metastore itself detects changes that were recorded since the transaction was
+    opened. The metastore does not detect compactions, inserts by other engines, or changes that
+    were committed before a job opened its current transaction.
     """
     if policy is ConflictPolicy.HIVE:
         return False
     return any(
-        outcome(policy, generation, Meeting(earlier=earlier, later=doing)) is Outcome.FAILS
+        outcome(policy, generation, Meeting(earlier=earlier, later=doing)) is ConflictOutcome.FAILS
         for generation in MetastoreGeneration
         for earlier in Doing
     )
@@ -185,10 +193,10 @@ def chosen_policy(
     *,
     table: object,
 ) -> ConflictPolicy:
-    """The policy that holds: the argument's, else the table's own, else the connection's.
+    """Return the effective policy: the argument, else the table's policy, else the connection's.
 
     Raises:
-        ConfigurationError: the table's property names none.
+        ConfigurationError: the table property does not contain a valid policy.
     """
     if argument is not None:
         return argument
@@ -200,5 +208,5 @@ def chosen_policy(
     except ValueError:
         known = ", ".join(policy.value for policy in ConflictPolicy)
         raise ConfigurationError(
-            f"table {table}: {POLICY_PROPERTY} is {text!r}; it is one of {known}"
+            f"table {table}: {POLICY_PROPERTY} is {text!r}; set it to one of {known}"
         ) from None

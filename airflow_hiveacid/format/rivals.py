@@ -1,11 +1,12 @@
-"""What others have done to a partition meanwhile, as the names of its directories tell it.
+"""Use a partition's directory names to detect what other jobs changed in the partition.
 
-Takes directory names and what of them is committed; gives deeds, and the first of them that makes a
-job fail. Must not know how directories are listed, nor which of them a reader chooses.
+Input is directory names and the committed write IDs; output is foreign writes, and the first
+foreign write that makes a job fail. This module must not depend on how directories are listed or on
+which directories readers choose.
 
 Example:
-    >>> deed_of("base_0000005")
-    Deed(doing=<Doing.OVERWRITE: 'overwrite'>, write_id=5, directory='base_0000005')
+    >>> foreign_write_of("base_0000005")
+    ForeignWrite(doing=<Doing.OVERWRITE: 'overwrite'>, write_id=5, directory='base_0000005')
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.policies import Doing, Meeting, Outcome, outcome
+from airflow_hiveacid.format.policies import ConflictOutcome, Doing, Meeting, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -26,19 +27,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """One directory of somebody's; `write_id` is its highest."""
+class ForeignWrite:
+    """A directory that another job wrote.
+
+    `write_id` is the highest write ID in the directory name.
+    """
 
     doing: Doing
     write_id: WriteId
     directory: str
 
 
-def deed_of(directory: str) -> Deed | None:
-    """What a directory shows that somebody did; None of other directories.
+def foreign_write_of(directory: str) -> ForeignWrite | None:
+    """Return the write that created a base or delta, judging by its name; None for other names.
 
-    A compaction is told by its transaction in the name, or by a range of write IDs. Of a base of
-    3.1's compactor nothing in the name tells it from one that an overwrite has made.
+    The directory name of a compaction contains a transaction ID or a range of write IDs. The base
+    of a Hive 3.1 compactor contains neither, and has the same name as the base of an overwrite.
     """
     name = parse_directory_name(directory)
     if name is None:
@@ -46,12 +50,12 @@ def deed_of(directory: str) -> Deed | None:
     if isinstance(name, BaseName):
         is_compacted = name.visibility_txn_id is not None
         doing = Doing.MAJOR if is_compacted else Doing.OVERWRITE
-        return Deed(doing=doing, write_id=name.write_id, directory=directory)
+        return ForeignWrite(doing=doing, write_id=name.write_id, directory=directory)
     if name.visibility_txn_id is not None or name.low != name.high:
         doing = Doing.MINOR
     else:
         doing = Doing.CHANGE if name.is_delete else Doing.INSERT
-    return Deed(doing=doing, write_id=name.high, directory=directory)
+    return ForeignWrite(doing=doing, write_id=name.high, directory=directory)
 
 
 def committed_since(
@@ -59,42 +63,45 @@ def committed_since(
     began: ValidWriteIdList,
     seen: ValidWriteIdList,
     now: ValidWriteIdList,
-) -> tuple[Deed, ...]:
-    """The writes among these directories that were committed after a job had begun.
+) -> tuple[ForeignWrite, ...]:
+    """Return the writes in these directories that were committed after a job began.
 
-    What was committed before the job's present transaction may have been compacted, and its own
-    directory removed. So the result of a compaction counts as the least that is in it, an insert,
-    if it holds such a write ID: that may be another partition's, but nobody can tell.
+    If a write was committed before the job opened its current transaction, a compaction may have
+    merged the write, and a cleaner may have removed its directory. So a compacted directory that
+    covers the write ID of such a write is treated as an insert, which conflicts with the fewest
+    operations. The write may have been in a different partition, but this cannot be determined.
 
     Args:
-        directories: names, as they are now.
-        began: the table's list when the job began, whole.
-        seen: its list as the present transaction sees it. What was committed later lies there,
-            since cleaners wait for whoever is at work.
-        now: the newest list.
+        directories: the current directory names.
+        began: the table's complete write ID list when the job began.
+        seen: the table's write ID list in the current transaction. Directories of later commits
+            still exist, since cleaners wait for open transactions.
+        now: the newest write ID list.
     """
     news = _news(began, seen)
     found = []
-    for deed in map(deed_of, directories):
-        if deed is None:
+    for foreign_write in map(foreign_write_of, directories):
+        if foreign_write is None:
             continue
-        if deed.doing in (Doing.MINOR, Doing.MAJOR):
-            held = [write_id for write_id in news if _holds(deed.directory, write_id)]
+        if foreign_write.doing in (Doing.MINOR, Doing.MAJOR):
+            held = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
             if held:
-                found.append(replace(deed, doing=Doing.INSERT, write_id=held[-1]))
-        elif now.is_visible(deed.write_id) and not began.is_visible(deed.write_id):
-            found.append(deed)
+                found.append(replace(foreign_write, doing=Doing.INSERT, write_id=held[-1]))
+        elif now.is_visible(foreign_write.write_id) and not began.is_visible(
+            foreign_write.write_id
+        ):
+            found.append(foreign_write)
     return tuple(found)
 
 
 def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
-    """The write IDs that one list shows and an earlier one does not, ascending."""
+    """Return the write IDs that are visible in `seen` but not in `began`, in ascending order."""
     later = range(began.high_watermark + 1, seen.high_watermark + 1)
     return [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
 
 
 def _holds(directory: str, write_id: WriteId) -> bool:
-    """Whether a write ID is in the range of a directory."""
+    """Return whether a write ID is in the write ID range of a directory."""
     name = parse_directory_name(directory)
     low = name.low if isinstance(name, DeltaName) else 0
     return name is not None and low <= write_id <= name.high
@@ -105,40 +112,42 @@ def come_since(
     there: Collection[str],
     began: ValidWriteIdList,
     now: tuple[ValidWriteIdList, ValidTxnList],
-) -> tuple[Deed, ...]:
-    """The same for a compaction, which has no write ID up to which its lists are whole.
+) -> tuple[ForeignWrite, ...]:
+    """Return the writes that were committed after a compaction began.
 
-    So it goes by what was there: a directory counts as committed then, unless it was known to be
-    open. Results of other compactions are among the deeds.
+    A compaction has no write ID of its own, so its write ID lists need not be complete. This
+    function therefore compares directories instead of write ID lists. A directory that existed at
+    the beginning is treated as committed at that time, unless its write ID was open. Results of
+    other compactions are included.
 
     Args:
-        directories: names, as they are now.
-        there: names, as they were when the compaction began.
-        began: the table's list at that moment.
-        now: the newest list, and that of transactions.
+        directories: the current directory names.
+        there: the directory names when the compaction began.
+        began: the table's write ID list when the compaction began.
+        now: the table's newest write ID list, and the newest transaction list.
     """
     write_ids, txns = now
 
-    def is_news(deed: Deed) -> bool:
-        if deed.directory in there and deed.write_id not in began.open:
+    def is_news(foreign_write: ForeignWrite) -> bool:
+        if foreign_write.directory in there and foreign_write.write_id not in began.open:
             return False
-        name = parse_directory_name(deed.directory)
+        name = parse_directory_name(foreign_write.directory)
         if name is not None and name.visibility_txn_id is not None:
             return txns.is_visible(name.visibility_txn_id)
-        return write_ids.is_visible(deed.write_id)
+        return write_ids.is_visible(foreign_write.write_id)
 
-    return tuple(d for d in map(deed_of, directories) if d is not None and is_news(d))
+    return tuple(d for d in map(foreign_write_of, directories) if d is not None and is_news(d))
 
 
 def first_rival(
-    deeds: Iterable[Deed],
+    foreign_writes: Iterable[ForeignWrite],
     policy: ConflictPolicy,
     generation: MetastoreGeneration,
     later: Doing,
-) -> Deed | None:
-    """The deed because of which a job that does this fails, if it ends now; or None."""
-    for deed in sorted(deeds, key=lambda d: (d.write_id, d.directory)):
-        meeting = Meeting(earlier=deed.doing, later=later)
-        if outcome(policy, generation, meeting) is Outcome.FAILS:
-            return deed
+) -> ForeignWrite | None:
+    """Return the first write that makes a job of kind `later` fail if the job ends now, or None."""
+    for foreign_write in sorted(foreign_writes, key=lambda d: (d.write_id, d.directory)):
+        meeting = Meeting(earlier=foreign_write.doing, later=later)
+        if outcome(policy, generation, meeting) is ConflictOutcome.FAILS:
+            return foreign_write
     return None

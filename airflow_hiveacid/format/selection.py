@@ -1,17 +1,19 @@
-"""Which base and which deltas a reader takes, decided from their names alone, each with its reason.
+"""Choose the base and deltas that one reader reads, using only directory names.
 
-Takes the names found below one root, the write IDs a reader may see and the transactions it may
-see; gives one verdict per directory. The rules are those of Hive 4's AcidUtils.getAcidState, except
-where Hive can show wrong rows or remove what is needed:
+Input is the directory names below one root, and the write IDs and transactions that are visible to
+a reader. Output is the status of each directory, with a reason. The rules are those of Hive 4's
+AcidUtils.getAcidState, with these exceptions, where Hive can return wrong rows or remove needed
+files:
 
-* a base needs every write ID up to its own resolved (Hive 4 also takes one whose own ID is open, if
-  it is the lowest open one);
-* of several compactions of one range only the last counts (Hive 4 reads them all, HIVE-29210);
-* a directory that is not visible is never obsolete, so no cleaner removes what somebody still
-  writes;
-* an aborted INSERT OVERWRITE does not hide that history is missing.
+* a compacted base is valid only if its write ID and all lower write IDs are resolved. Hive 4 also
+  accepts a base whose write ID is the lowest open write ID;
+* if a range was compacted several times, only the last compaction is read (Hive 4 reads all of
+  them, HIVE-29210);
+* an invisible directory is never obsolete, so that no cleaner removes a directory that is still
+  being written;
+* an aborted INSERT OVERWRITE does not conceal that needed files are missing.
 
-Must not know files.
+This module must not read files.
 
 Example:
     >>> verdicts = select(
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
 
 
 class DirectoryStatus(enum.Enum):
-    """What a directory is for one reader.
+    """The status of a directory for one reader.
 
-    LIVE is read. OBSOLETE is replaced by a live one. ABORTED holds only aborted writes, or what an
-    aborted compaction made. INVISIBLE is not (yet) committed for this reader; nobody may delete it.
+    LIVE: the reader reads it. OBSOLETE: a live directory replaces it. ABORTED: it contains only
+    aborted writes, or the result of an aborted compaction. INVISIBLE: it is not (yet) committed for
+    this reader and must not be deleted.
     """
 
     LIVE = "live"
@@ -55,7 +58,10 @@ class DirectoryStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBase:
-    """A base by name. `is_compacted` tells a compactor's from one that INSERT OVERWRITE wrote."""
+    """A base found on disk.
+
+    `is_compacted` is True if a compactor wrote the base, and False if INSERT OVERWRITE did.
+    """
 
     name: BaseName
     text: str
@@ -64,19 +70,20 @@ class FoundBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundDelta:
-    """A delta or delete delta by name; `text` is the name as found on disk."""
+    """A delta or delete delta found on disk; `text` is the directory name."""
 
     name: DeltaName
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What one directory is for a reader, and why, in one line.
+class DirectoryVerdict:
+    """The status of one directory for a reader, and the reason in one line.
 
-    `visibility` tells whether the rows inside must be asked one by one (SOME) or not (ALL), NONE
-    for a directory that the lists hide. `is_resolved` is False while a write ID of the name is open
-    or above the high watermark. `superseded_by` is the directory that makes this one obsolete.
+    `visibility` is SOME if each row must be checked, ALL if every row is visible, and NONE if no
+    write of the directory is visible. `is_resolved` is False while a write ID of the directory is
+    open or above the high watermark. `superseded_by` is the name of the directory that makes this
+    directory obsolete.
     """
 
     status: DirectoryStatus = DirectoryStatus.LIVE
@@ -85,8 +92,8 @@ class Verdict:
     is_resolved: bool = True
     superseded_by: str | None = None
 
-    def aborted(self, what: str) -> Verdict:
-        """The same, found aborted."""
+    def aborted(self, what: str) -> DirectoryVerdict:
+        """Return a copy of this verdict with status ABORTED."""
         return replace(
             self,
             status=DirectoryStatus.ABORTED,
@@ -94,8 +101,8 @@ class Verdict:
             visibility=RangeVisibility.NONE,
         )
 
-    def invisible(self, why: str) -> Verdict:
-        """The same, found not to be visible."""
+    def invisible(self, why: str) -> DirectoryVerdict:
+        """Return a copy of this verdict with status INVISIBLE."""
         return replace(
             self,
             status=DirectoryStatus.INVISIBLE,
@@ -103,8 +110,11 @@ class Verdict:
             visibility=RangeVisibility.NONE,
         )
 
-    def obsolete(self, cover: str, how: str = "covered by") -> Verdict:
-        """The same, found to be replaced by `cover`."""
+    def obsolete(self, cover: str, how: str = "covered by") -> DirectoryVerdict:
+        """Return a copy of this verdict with status OBSOLETE.
+
+        `cover` is the directory that replaces it.
+        """
         return replace(
             self,
             status=DirectoryStatus.OBSOLETE,
@@ -120,14 +130,15 @@ def select(
     txns: ValidTxnList | None,
     *,
     location: str,
-) -> dict[str, Verdict]:
-    """Judge every directory of one root; keys are the names on disk.
+) -> dict[str, DirectoryVerdict]:
+    """Return a verdict for every directory of one root, keyed by directory name.
 
-    Without `txns` every compaction counts as committed. `location` is only for the error's message.
+    If `txns` is None, every compaction is treated as committed. `location` is used only in error
+    messages.
 
     Raises:
-        NotEnoughHistoryError: no base can be read, and the oldest one is a compactor's: what this
-            reader needs may be gone.
+        NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
+            base. Data that the reader needs may have been removed.
     """
     verdicts = {b.text: _judge_base(b, write_ids, txns) for b in bases}
     usable_bases = [b for b in bases if verdicts[b.text].status is DirectoryStatus.LIVE]
@@ -145,9 +156,10 @@ def select(
 
 
 def walk_order(delta: FoundDelta) -> tuple[int, int, int, str]:
-    """Hive's order of deltas (ParsedDelta.compareTo).
+    """Return the sort key for deltas in Hive's order (ParsedDelta.compareTo).
 
-    Low ascending, high descending, statement ascending with none first, then the name on disk.
+    The order is: low ascending, high descending, statement ID ascending (no statement ID comes
+    first), directory name.
     """
     return delta.name.low, -delta.name.high, _statement(delta), delta.text
 
@@ -155,15 +167,17 @@ def walk_order(delta: FoundDelta) -> tuple[int, int, int, str]:
 # ---- pass one: each directory by itself ----------------------------------------------------------
 
 
-def _judge_compaction(txn_id: TxnId | None, txns: ValidTxnList | None) -> Verdict:
+def _judge_compaction(txn_id: TxnId | None, txns: ValidTxnList | None) -> DirectoryVerdict:
     if txn_id is None or txns is None or txns.is_visible(txn_id):
-        return Verdict()
+        return DirectoryVerdict()
     if txns.is_aborted(txn_id):
-        return Verdict().aborted(f"transaction {txn_id} of its compaction")
-    return Verdict().invisible(f"transaction {txn_id} of its compaction is not committed")
+        return DirectoryVerdict().aborted(f"transaction {txn_id} of its compaction")
+    return DirectoryVerdict().invisible(f"transaction {txn_id} of its compaction is not committed")
 
 
-def _judge_base(base: FoundBase, write_ids: ValidWriteIdList, txns: ValidTxnList | None) -> Verdict:
+def _judge_base(
+    base: FoundBase, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> DirectoryVerdict:
     verdict = _judge_compaction(base.name.visibility_txn_id, txns)
     if verdict.status is not DirectoryStatus.LIVE or base.name.write_id == MINIMUM_BASE:
         return verdict
@@ -173,18 +187,21 @@ def _judge_base(base: FoundBase, write_ids: ValidWriteIdList, txns: ValidTxnList
 
 
 def _judge_compacted_base(
-    verdict: Verdict, write_id: WriteId, write_ids: ValidWriteIdList
-) -> Verdict:
+    verdict: DirectoryVerdict, write_id: WriteId, write_ids: ValidWriteIdList
+) -> DirectoryVerdict:
     first = min(WriteId(1), write_id)
     verdict = replace(verdict, is_resolved=write_ids.is_resolved(first, write_id))
     if not write_ids.is_valid_base(write_id):
         return verdict.invisible(_why_hidden(first, write_id, write_ids))
-    # Nothing up to here was open when it was made, so that its compactor has dropped the rows of
-    # every write ID that was aborted (CompactorWriteIdList): none of them needs to be asked.
+    # No write ID up to the base's write ID was open when the compactor wrote the base. So the
+    # compactor dropped the rows of all aborted write IDs (CompactorWriteIdList), and no row needs a
+    # check.
     return verdict
 
 
-def _judge_overwrite(verdict: Verdict, write_id: WriteId, write_ids: ValidWriteIdList) -> Verdict:
+def _judge_overwrite(
+    verdict: DirectoryVerdict, write_id: WriteId, write_ids: ValidWriteIdList
+) -> DirectoryVerdict:
     if write_ids.is_aborted(write_id):
         return verdict.aborted(f"write ID {write_id}")
     if write_ids.is_visible(write_id):
@@ -194,7 +211,7 @@ def _judge_overwrite(verdict: Verdict, write_id: WriteId, write_ids: ValidWriteI
 
 def _judge_delta(
     delta: FoundDelta, write_ids: ValidWriteIdList, txns: ValidTxnList | None
-) -> Verdict:
+) -> DirectoryVerdict:
     low, high = delta.name.low, delta.name.high
     verdict = replace(
         _judge_compaction(delta.name.visibility_txn_id, txns),
@@ -223,21 +240,26 @@ def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str
 
 
 def _base_rank(base: FoundBase) -> tuple[int, bool, int]:
-    """Highest write ID; of equal ones a compactor's before an overwrite's, then the latest."""
+    """Return the sort key for bases.
+
+    The key is the write ID, then the writer (a compactor's base ranks above an overwrite's), then
+    the compaction's transaction.
+    """
     return base.name.write_id, base.is_compacted, base.name.visibility_txn_id or 0
 
 
 def _require_history(
     bases: Sequence[FoundBase],
-    verdicts: dict[str, Verdict],
+    verdicts: dict[str, DirectoryVerdict],
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
     location: str,
 ) -> None:
-    """Fail when the oldest base is a compactor's: deltas it stands for may be gone (HIVE-20410).
+    """Raise an error if a compactor wrote the oldest base: its inputs may be gone (HIVE-20410).
 
-    One whose compaction is not committed stands for nothing yet. An older overwrite's base is no
-    proof either way: it may still be under way.
+    A base of an uncommitted compaction does not count, because it replaces nothing yet. If an
+    overwrite wrote the oldest base, no error is raised: the overwrite may still be open, so its
+    base proves nothing.
     """
     standing = [
         b
@@ -256,8 +278,8 @@ def _choose_deltas(
     usable: Sequence[FoundDelta],
     base: FoundBase | None,
     write_ids: ValidWriteIdList,
-    verdicts: dict[str, Verdict],
-) -> dict[str, Verdict]:
+    verdicts: dict[str, DirectoryVerdict],
+) -> dict[str, DirectoryVerdict]:
     last: dict[object, FoundDelta] = {}
     for delta in sorted(usable, key=_compaction):
         last[_kind_and_range(delta)] = delta
@@ -278,9 +300,14 @@ def _walk(
     deltas: Sequence[FoundDelta],
     base: FoundBase | None,
     write_ids: ValidWriteIdList,
-    verdicts: dict[str, Verdict],
-) -> Iterator[tuple[str, Verdict]]:
-    """Take what reaches higher, its further statements and its twin; the rest is covered."""
+    verdicts: dict[str, DirectoryVerdict],
+) -> Iterator[tuple[str, DirectoryVerdict]]:
+    """Yield a verdict for each delta.
+
+    A delta is live if its `high` exceeds the `high` of all deltas before it. A delta is also live
+    in two other cases: a further statement wrote it, with the same `high`; or it has the same range
+    as the live delta (or delete delta) before it.
+    """
     reached = WriteId(0) if base is None else base.name.write_id
     cover = "" if base is None else base.text
     statement = -1
@@ -294,7 +321,8 @@ def _walk(
                 continue
             reached, cover, statement = high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=high == reached and statement >= 0):
-            # Nothing covers a delta of write ID 0, which is never given out: leave it alone.
+            # This delta has only write ID 0, which is never allocated. If no directory covers the
+            # delta, it is invisible, not obsolete.
             none = verdict.invisible("there is no write ID 0")
             yield delta.text, verdict.obsolete(cover) if cover else none
             continue
@@ -303,7 +331,7 @@ def _walk(
 
 
 def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
-    """Whether a delta that reaches no higher is the last one's further statement or twin."""
+    """Return whether a delta is of a further statement, or has the same range as `previous`."""
     return further or (previous is not None and _range(delta) == _range(previous))
 
 

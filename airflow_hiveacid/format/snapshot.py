@@ -1,7 +1,8 @@
-"""What one reader may see: valid transactions, valid write IDs per table, and both frozen together.
+"""The snapshot of one reader: visible transactions, and visible write IDs of each table.
 
-Takes and gives Hive's own texts; answers whether an ID, or a range of IDs, is visible. Must not
-know where the texts come from or which directories exist.
+This module parses and prints the string form that Hive uses for snapshots. The lists decide whether
+an ID or a range of IDs is visible. This module must not depend on the source of the strings or on
+directories.
 
 Example:
     >>> ids = ValidWriteIdList.parse("db.t:27:9223372036854775807::24,25")
@@ -41,9 +42,9 @@ _NO_TABLE: Final = "null"
 
 
 class RangeVisibility(enum.Enum):
-    """How much of a range of write IDs is visible (ValidWriteIdList.RangeResponse).
+    """How many write IDs of a range are visible (ValidWriteIdList.RangeResponse).
 
-    SOME means that each row must be asked; ALL means that none needs to be.
+    SOME means that each row must be checked; ALL means that no row needs a check.
     """
 
     NONE = "none"
@@ -53,10 +54,10 @@ class RangeVisibility(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidTxnList:
-    """The cluster-wide view of one reader; `open` and `aborted` are sorted and disjoint.
+    """The transactions that are visible to a reader; `open` and `aborted` are sorted and disjoint.
 
-    A transaction is visible when it is at most `high_watermark` and neither open nor aborted.
-    `min_open` is the lowest open transaction, None when there is none.
+    A transaction is visible if it is at most `high_watermark` and neither open nor aborted.
+    `min_open` is the lowest open transaction, or None.
     """
 
     high_watermark: TxnId
@@ -72,12 +73,13 @@ class ValidTxnList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `hwm:minOpen:open,..:aborted,..`; ranges `a-b` of Hive 4 count as their members.
+        """Parse `hwm:minOpen:open,..:aborted,..`, in which Hive 4 may write several IDs as `a-b`.
 
-        The empty text makes everything visible, as in Hive (ValidReadTxnList.readFromString).
+        As in Hive, an empty string means that everything is visible
+        (ValidReadTxnList.readFromString).
 
         Raises:
-            InvalidNameError: the text has another form.
+            InvalidNameError: `text` is not a transaction list.
         """
         if not text.strip():
             return cls(high_watermark=TxnId(LONG_MAX))
@@ -90,7 +92,7 @@ class ValidTxnList:
         )
 
     def text(self) -> str:
-        """Print Hive's text with plain comma lists, since Hive 3.1 cannot read ranges.
+        """Return Hive's string form, without ranges of IDs, because Hive 3.1 cannot read ranges.
 
         Example:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
@@ -100,7 +102,7 @@ class ValidTxnList:
         return f"{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
 
     def is_visible(self, txn_id: TxnId) -> bool:
-        """Whether the transaction has committed for this reader."""
+        """Return whether the transaction is committed for this reader."""
         return (
             txn_id <= self.high_watermark
             and not holds(self.open, txn_id)
@@ -108,7 +110,7 @@ class ValidTxnList:
         )
 
     def without(self, txn_id: TxnId) -> ValidTxnList:
-        """The list in which an open transaction counts as committed."""
+        """Return a copy of this list in which the open transaction `txn_id` counts as committed."""
         opened = tuple(t for t in self.open if t != txn_id)
         minimum = None if self.min_open == txn_id else self.min_open
         return ValidTxnList(
@@ -116,17 +118,17 @@ class ValidTxnList:
         )
 
     def is_aborted(self, txn_id: TxnId) -> bool:
-        """Whether the reader knows that the transaction was aborted."""
+        """Return whether the transaction is aborted according to this list."""
         return holds(self.aborted, txn_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidWriteIdList:
-    """The view that one reader has of one table; `open` and `aborted` are sorted and disjoint.
+    """A table's write IDs that are visible to a reader.
 
-    `table` is None for a list without a table's name. `min_open_write_id` is the lowest open write
-    ID, None when there is none; a lower one than the lowest of `open` is kept, as Hive's parser
-    does.
+    `open` and `aborted` are sorted and disjoint. `table` is None if the list has no table name.
+    `min_open_write_id` is the lowest open write ID, or None. It may be lower than every ID in
+    `open`, because Hive's parser also allows this.
     """
 
     table: TableRef | None
@@ -143,12 +145,13 @@ class ValidWriteIdList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `db.table:hwm:minOpen:open,..:aborted,..`; trailing empty fields may be missing.
+        """Parse `db.table:hwm:minOpen:open,..:aborted,..`; trailing empty fields may be missing.
 
-        The empty text makes everything visible, as in Hive (ValidReaderWriteIdList.readFromString).
+        As in Hive, an empty string means that everything is visible
+        (ValidReaderWriteIdList.readFromString).
 
         Raises:
-            InvalidNameError: the text has another form.
+            InvalidNameError: `text` is not a write ID list.
         """
         if not text.strip():
             return cls(table=None, high_watermark=WriteId(LONG_MAX))
@@ -162,7 +165,7 @@ class ValidWriteIdList:
         )
 
     def text(self) -> str:
-        """Print Hive's text.
+        """Return Hive's string form.
 
         Example:
             >>> ValidWriteIdList(table=TableRef("db", "t"), high_watermark=WriteId(5)).text()
@@ -173,7 +176,7 @@ class ValidWriteIdList:
         return f"{name}:{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
 
     def is_visible(self, write_id: WriteId) -> bool:
-        """Whether a row whose current write ID is this one is visible (isWriteIdValid)."""
+        """Return whether rows with this current write ID are visible (isWriteIdValid)."""
         return (
             write_id <= self.high_watermark
             and not holds(self.open, write_id)
@@ -181,45 +184,48 @@ class ValidWriteIdList:
         )
 
     def is_aborted(self, write_id: WriteId) -> bool:
-        """Whether the reader knows that the write was aborted (isWriteIdAborted)."""
+        """Return whether the write is aborted according to this list (isWriteIdAborted)."""
         return holds(self.aborted, write_id)
 
     def is_valid_base(self, write_id: WriteId) -> bool:
-        """Whether a compactor's base up to this ID may be read: nothing up to it is open.
+        """Return whether a compactor's base with this write ID can be read: no lower ID is open.
 
-        Aborted IDs below do not matter: the compactor has dropped their rows. Strictly below the
-        lowest open ID, where Hive 4 also takes the lowest open ID itself (AcidUtils.isValidBase).
+        Lower aborted write IDs do not matter, because the compactor has dropped their rows. The
+        write ID must be below the lowest open write ID. Hive 4 also accepts the lowest open write
+        ID itself (AcidUtils.isValidBase).
         """
         below_open = self.min_open_write_id is None or write_id < self.min_open_write_id
         return below_open and write_id <= self.high_watermark
 
     def is_resolved(self, low: WriteId, high: WriteId) -> bool:
-        """Whether no write ID of low..high (inclusive) is open or unknown to this reader."""
+        """Return whether no write ID of low..high (inclusive) is open or above the watermark."""
         return high <= self.high_watermark and count_within(self.open, low, high) == 0
 
     def lowest_open(self, low: WriteId, high: WriteId) -> WriteId | None:
-        """The lowest open write ID of low..high (inclusive), or None."""
+        """Return the lowest open write ID of low..high (inclusive), or None."""
         at = bisect_left(self.open, low)
         return self.open[at] if at < len(self.open) and self.open[at] <= high else None
 
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """How many of the write IDs low..high (inclusive) are visible (isWriteIdRangeValid).
+        """Return how many of low..high (inclusive) are visible (isWriteIdRangeValid).
 
-        Exact, also where Hive answers ALL for a range above the high watermark because its lowest
-        exception lies higher still; only NONE or not decides which directories are read.
+        The result is exact. Hive instead returns ALL for a range above the high watermark if all
+        open and aborted IDs are above the range. The difference does not affect the choice of
+        directories, which depends only on whether the result is NONE.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
     def visible_within(self, low: WriteId, high: WriteId) -> int:
-        """How many of the write IDs low..high (inclusive) are visible."""
+        """Return how many of the write IDs low..high (inclusive) are visible."""
         top = min(high, self.high_watermark)
         hidden = count_within(self.open, low, top) + count_within(self.aborted, low, top)
         return max(0, top - low + 1) - hidden
 
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
-        """Whether it shows a write that another list of the same table does not.
+        """Return whether a write is visible in this list but not in `other`.
 
-        What the other one knows to be aborted is never committed.
+        Both lists are for the same table. A write that is aborted in the other list is never
+        committed.
         """
         above = WriteId(other.high_watermark + 1)
         return self.visible_within(above, self.high_watermark) > 0 or any(
@@ -227,23 +233,23 @@ class ValidWriteIdList:
         )
 
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
-        """Whether a write ID of low..high (inclusive) may be committed by now.
+        """Return whether a write ID of low..high (inclusive) may have been committed by now.
 
-        Unlike `range_visibility` this counts what lies above the watermark: Hive 4.0.1 ends its
-        list at the lowest ID that is not committed once it remembers no committed one (see
-        docs/adr/0014).
+        Unlike `range_visibility`, this includes IDs above the watermark. If Hive 4.0.1 has no
+        record of a committed write ID, the list that it returns ends at the lowest uncommitted
+        write ID (see docs/decisions/reading.md).
         """
         known = count_within(self.open, low, high) + count_within(self.aborted, low, high)
         return known < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """How many of the write IDs low..high (inclusive) are aborted (isWriteIdRangeAborted)."""
+        """Return how many of low..high (inclusive) are aborted (isWriteIdRangeAborted)."""
         if self.high_watermark < low:
             return RangeVisibility.NONE
         return _range_answer(count_within(self.aborted, low, high), high - low + 1)
 
     def with_open(self, write_id: WriteId) -> ValidWriteIdList:
-        """The list in which a write ID is open that was asked for as if it were committed."""
+        """Return a copy in which our write ID is open; the server's list shows it as committed."""
         return ValidWriteIdList(
             table=self.table,
             high_watermark=max(self.high_watermark, write_id),
@@ -253,10 +259,11 @@ class ValidWriteIdList:
         )
 
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
-        """The list in which our own write is visible too, for a transaction reading what it wrote.
+        """Return a copy in which our own write is visible.
 
-        IDs between the old high watermark and ours belong to others and were not yet known when the
-        list was taken; they become open ones, or raising the watermark would reveal them.
+        A transaction needs it to read its own rows. IDs between the old high watermark and our
+        write ID belong to other writers and were unknown when the list was taken. The copy lists
+        them as open; otherwise the higher watermark would make them visible.
         """
         between = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, between))
@@ -272,16 +279,17 @@ class ValidWriteIdList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorWriteIdList(ValidWriteIdList):
-    """What a compactor may touch: all below the lowest open write ID; exceptions are aborted.
+    """The write IDs that a compactor may process, which are all below the lowest open write ID.
 
-    `high_watermark` is then the highest write ID that a compaction may cover.
+    `high_watermark` is the highest write ID that a compaction may cover.
     """
 
     @classmethod
     def of(cls, write_ids: ValidWriteIdList) -> Self:
-        """Cut a reader's list below its lowest open write ID (createValidCompactWriteIdList).
+        """Return a reader's list up to, but not including, its lowest open write ID.
 
-        A list that is cut already is itself: there may be a million IDs in it.
+        Hive's counterpart is createValidCompactWriteIdList. A compactor's list is returned
+        unchanged, without a copy, because it may contain a million IDs.
         """
         if isinstance(write_ids, cls):
             return write_ids
@@ -296,10 +304,10 @@ class CompactorWriteIdList(ValidWriteIdList):
         )
 
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """NONE unless the whole range is resolved; SOME when rows of aborted IDs must be dropped.
+        """Return NONE if an ID is unresolved, else SOME if an ID is aborted, else ALL.
 
-        Hive answers ALL for the latter (ValidCompactorWriteIdList); both mean that the range is
-        read.
+        With SOME, the rows of aborted IDs are dropped. Where this returns SOME, Hive returns ALL
+        (ValidCompactorWriteIdList); both mean that the range is read.
         """
         if high > self.high_watermark:
             return RangeVisibility.NONE
@@ -309,9 +317,9 @@ class CompactorWriteIdList(ValidWriteIdList):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one job may see, taken once: transactions, and one write ID list per table.
+    """What is visible to one job: a transaction list, and a write ID list for each table.
 
-    `txn_id` is the reader's own transaction, None for a reader without one.
+    `txn_id` is the reader's own transaction, or None.
     """
 
     txn_id: TxnId | None
@@ -319,15 +327,15 @@ class Snapshot:
     tables: Mapping[TableRef, ValidWriteIdList]
 
     def for_compactor(self) -> Snapshot:
-        """The same, with what a compactor may touch of each table."""
+        """Return a copy whose write ID lists contain only what a compactor may process."""
         tables = {ref: CompactorWriteIdList.of(ids) for ref, ids in self.tables.items()}
         return Snapshot(txn_id=self.txn_id, txns=self.txns, tables=tables)
 
     def write_ids(self, table: TableRef) -> ValidWriteIdList:
-        """The list of one table.
+        """Return the write ID list of one table.
 
         Raises:
-            InvalidNameError: the snapshot was taken without this table.
+            InvalidNameError: the snapshot does not include this table.
         """
         try:
             return self.tables[table]

@@ -1,7 +1,7 @@
-"""What a table is: its name, columns, partitions and transactional kind, as plain values.
+"""A table's name, columns, partitions and transactional kind, as plain values.
 
-Takes what the metastore said, already parsed; gives frozen values that travel to executors. Must
-not know Thrift, files or Spark.
+The values are immutable and are sent to executors. This module must not depend on Thrift, files or
+Spark.
 
 Example:
     >>> TableRef.parse("demo.Flights")
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Directory value of a NULL partition column (hive.exec.default.partition.name)."""
+"""The value that represents NULL in a partition's directory name
+(hive.exec.default.partition.name).
+"""
 
 READS_ORIGINALS: Final = "hiveacid.reads.originals"
-"""Parameter by which the owner of an insert-only table says that files outside of base and delta
-are rows of it."""
+"""Table parameter with which the owner of an insert-only table declares that files outside of base
+and delta directories contain rows."""
 
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
-# FileUtils.charToEscape of Hive: everything that a path or a partition name cannot carry.
+# FileUtils.charToEscape of Hive: all characters that must be escaped in a path or partition name.
 _ESCAPES: Final[Mapping[int, str]] = {
     ord(c): f"%{ord(c):02X}"
     for c in "\"#%'*/:=?\\\x7f{[]^" + "".join(chr(c) for c in range(1, 0x20))
@@ -38,7 +40,7 @@ _ESCAPES: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
-    """A table's full name, lower case, as the metastore stores it."""
+    """A table's full name in lower case, as the metastore stores it."""
 
     db: str
     name: str
@@ -50,10 +52,10 @@ class TableRef:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `db.table`, in any case.
+        """Parse `db.table`; upper and lower case are equivalent.
 
         Raises:
-            InvalidNameError: there is not exactly one dot, or a part is no Hive identifier.
+            InvalidNameError: there is not exactly one dot, or a part is not a Hive identifier.
         """
         db, dot, name = text.strip().lower().partition(".")
         if not dot:
@@ -65,7 +67,7 @@ class TableRef:
 
 
 class TransactionalKind(enum.Enum):
-    """What `transactional` and `transactional_properties` say of a table."""
+    """The transactional kind of a table, from `transactional` and `transactional_properties`."""
 
     NONE = "none"
     FULL_ACID = "full_acid"
@@ -73,7 +75,7 @@ class TransactionalKind(enum.Enum):
 
 
 class FileFormat(enum.Enum):
-    """What the files of a table are, as far as we tell them apart; OTHER has the rest."""
+    """The format of a table's files; OTHER is every other format."""
 
     ORC = "ORC"
     PARQUET = "Parquet"
@@ -84,9 +86,9 @@ class FileFormat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """How the files of a table or partition are stored.
+    """The storage format of a table's or partition's files.
 
-    `input_format` and `serde` are Hive's class names; `parameters` are the SerDe's, by name.
+    `input_format` and `serde` are Hive's class names; `parameters` are the SerDe's parameters.
     """
 
     format: FileFormat
@@ -95,7 +97,7 @@ class Storage:
     parameters: tuple[tuple[str, str], ...] = ()
 
     def parameter(self, name: str) -> str | None:
-        """What the SerDe is told; None if it is not."""
+        """Return the value of a SerDe parameter, or None if it is not set."""
         return dict(self.parameters).get(name)
 
     def __str__(self) -> str:
@@ -105,12 +107,12 @@ class Storage:
 
 
 AS_ORC: Final = Storage(format=FileFormat.ORC)
-"""ORC, as far as anything depends on it."""
+"""ORC with default parameters; our code uses no other parameters of ORC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its lower-case name and its Hive type text, such as `decimal(10,2)`."""
+    """One column: its lower-case name and its Hive type, such as `decimal(10,2)`."""
 
     name: str
     type: str
@@ -118,10 +120,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """What a table demands of its rows, as far as Hive enforces it; expressions are Hive's.
+    """A table's row constraints that Hive enforces, as expressions in Hive's SQL.
 
-    `defaults` are by column, `not_null` are the constraints' names by column, `checks` conditions
-    by the constraints' names.
+    `defaults` maps columns to expressions, `not_null` maps columns to constraint names, and
+    `checks` maps constraint names to conditions.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -129,8 +131,12 @@ class Constraints:
     checks: Mapping[str, str] = field(default_factory=dict)
 
 
+# The maximum length of PARTITION_KEY_VALS.PART_KEY_VAL in the metastore's schema.
+_MOST_VALUE_CHARACTERS: Final = 256
+
+
 def escape_partition_value(value: str) -> str:
-    """Escape one partition value for a directory name, as Hive's FileUtils.escapePathName does.
+    """Escape a partition value for a directory name, as Hive's FileUtils.escapePathName does.
 
     Example:
         >>> escape_partition_value("a/b=c")
@@ -140,7 +146,7 @@ def escape_partition_value(value: str) -> str:
 
 
 def unescape_partition_value(text: str) -> str:
-    """Invert `escape_partition_value`; a `%` without two hex digits stands for itself."""
+    """Reverse `escape_partition_value`; a `%` without two hex digits is kept."""
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda m: chr(int(m.group(1), 16)), text)
 
 
@@ -148,7 +154,7 @@ def unescape_partition_value(text: str) -> str:
 class PartitionName:
     """The values of all partition columns, in the table's order; `None` is NULL.
 
-    The empty tuple stands for the only "partition" of an unpartitioned table.
+    Empty tuples represent an unpartitioned table as a single partition.
     """
 
     columns: tuple[str, ...] = ()
@@ -160,7 +166,9 @@ class PartitionName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `month=1/day=2`, escaped as in a path; the empty text is the whole table.
+        """Parse a name such as `month=1/day=2`, escaped as in a path.
+
+        An empty string stands for an unpartitioned table.
 
         Raises:
             InvalidNameError: a component has no `=`.
@@ -184,20 +192,52 @@ class PartitionName:
 
     @property
     def directory_values(self) -> list[str]:
-        """The values as the metastore stores them: NULL under its directory name."""
+        """The values as the metastore stores them; NULL becomes `__HIVE_DEFAULT_PARTITION__`."""
         return [NULL_PARTITION if v is None else v for v in self.values]
 
 
 UNPARTITIONED: Final = PartitionName()
 
 
+def _directory_bytes(column: str, value: str) -> int:
+    return len(f"{column}={escape_partition_value(value)}".encode(errors="surrogatepass"))
+
+
+def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> None:
+    """Raise an error if the metastore or the file system cannot store a partition's values.
+
+    Args:
+        name: the partition's name.
+        most_bytes: the limit of the file system for a directory name in bytes, if there is one.
+
+    Raises:
+        InvalidNameError: a value is too long or contains NUL.
+    """
+    for column, value in zip(name.columns, name.values, strict=True):
+        if value is None:
+            continue
+        why = ""
+        if "\0" in value:
+            why = "a directory's name cannot hold NUL"
+        elif len(value) > _MOST_VALUE_CHARACTERS:
+            why = f"it has {len(value)} characters, the metastore holds {_MOST_VALUE_CHARACTERS}"
+        elif most_bytes and (size := _directory_bytes(column, value)) > most_bytes:
+            why = f"its directory's name has {size} bytes, the file system holds {most_bytes}"
+        if why:
+            raise InvalidNameError(
+                name=value,
+                what=f"value of partition column {column}: {why}. Nothing was written; shorten the"
+                " value, or store it in a column that is not a partition column",
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableInfo:
-    """Everything about one table that reading and writing it needs.
+    """The description of one table, as needed to read and write the table.
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
-    `table_id` tells it from a table that had its name before. `constraints` are asked for by who
-    writes rows.
+    `table_id` distinguishes the table from an earlier table of the same name. `constraints` is set
+    only for jobs that write rows.
     """
 
     ref: TableRef
@@ -216,18 +256,18 @@ class TableInfo:
 
     @property
     def reads_originals(self) -> bool:
-        """Whether `READS_ORIGINALS` is set."""
+        """True if `READS_ORIGINALS` is set."""
         return self.parameters.get(READS_ORIGINALS, "").lower() == "true"
 
     @property
     def born_s(self) -> float | None:
-        """When the table was made, seconds since 1970; None if its ID does not tell."""
+        """The table's creation time in seconds since 1970, or None if `table_id` lacks it."""
         seconds = self.table_id.partition(".")[0]
         return float(seconds) if seconds.isdigit() else None
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether the table has partition columns."""
+        """True if the table has partition columns."""
         return bool(self.partition_columns)
 
     @property
@@ -236,21 +276,21 @@ class TableInfo:
         return tuple(c.name for c in (*self.columns, *self.partition_columns))
 
     def partition_name(self, values: Sequence[str | None]) -> PartitionName:
-        """The partition of this table with these values, in the order of the partition columns."""
+        """Return the table's partition with these values, in the order of the partition columns."""
         return PartitionName(tuple(c.name for c in self.partition_columns), tuple(values))
 
     def default_partition_location(self, name: PartitionName) -> str:
-        """Where a new partition goes: below the table, under its escaped name."""
+        """Return the location of a new partition: its escaped name below the table's location."""
         return f"{self.location.rstrip('/')}/{name}" if name.columns else self.location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionInfo:
-    """One partition and where its directories are. An unpartitioned table is one such value.
+    """A partition and its location; an unpartitioned table is described as one partition.
 
-    `storage` None is the table's; a partition of an insert-only table may have another. `columns`
-    are those that it had when the table got others without it (ALTER TABLE without CASCADE); None
-    is the table's.
+    `storage` is None if the table's storage applies; a partition of an insert-only table may have a
+    different format. `columns` is None if the table's columns apply. A partition keeps its own
+    columns if ALTER TABLE changes the table's columns without CASCADE.
     """
 
     name: PartitionName

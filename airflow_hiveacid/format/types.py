@@ -1,7 +1,8 @@
-"""Hive's type texts, such as `array<struct<a:decimal(10,2)>>`, read into values and printed again.
+"""Parse and print Hive types, such as `array<struct<a:decimal(10,2)>>`.
 
-Takes the type text of a metastore column; gives one frozen value per type. Must not know Arrow, ORC
-or Spark types: the rooms that hold those map from these.
+Input is the type of a column as the metastore stores it. Output is one immutable object per type.
+This module must not depend on the types of Arrow, ORC or Spark; the packages that use those types
+convert the Hive types.
 
 Example:
     >>> str(parse_type("MAP<String, Decimal>"))
@@ -51,14 +52,14 @@ MAX_VARCHAR_LENGTH: Final = 65535
 
 
 class HiveType:
-    """Root of all types; `str()` prints Hive's own text."""
+    """Base class of all types; `str()` returns Hive's spelling."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType(HiveType):
-    """A type without arguments, by Hive's name; `PRIMITIVE_NAMES` lists them."""
+    """A type without arguments; `PRIMITIVE_NAMES` contains all names."""
 
     name: str
 
@@ -87,7 +88,7 @@ class DecimalType(HiveType):
 
 @dataclass(frozen=True, slots=True)
 class CharType(HiveType):
-    """`char(length)`: padded with blanks to 1..255 characters."""
+    """`char(length)`: values are padded with blanks to `length` characters (1..255)."""
 
     length: int
 
@@ -101,7 +102,7 @@ class CharType(HiveType):
 
 @dataclass(frozen=True, slots=True)
 class VarcharType(HiveType):
-    """`varchar(length)`: at most 1..65535 characters."""
+    """`varchar(length)`: values have at most `length` characters (1..65535)."""
 
     length: int
 
@@ -136,7 +137,7 @@ class MapType(HiveType):
 
 @dataclass(frozen=True, slots=True)
 class StructType(HiveType):
-    """`struct<name:type,...>`, fields in order; a name is kept as written."""
+    """`struct<name:type,...>`: fields keep their order, and field names keep their case."""
 
     fields: tuple[tuple[str, HiveType], ...]
 
@@ -168,13 +169,14 @@ _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
-# Asked for every column of every file; a table has few texts, and the types are values.
+# This function is called for every column of every file. It is cached because a table has few
+# distinct types, and the results are immutable.
 @functools.lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
-    """Read a type text; case and blanks do not matter, aliases are those of Hive's grammar.
+    """Parse a Hive type, including the aliases of Hive's grammar; case and blanks are ignored.
 
     Raises:
-        InvalidNameError: it is no Hive type, or one that no table column can have.
+        InvalidNameError: the string is not a Hive type, or a table column cannot have the type.
     """
     parser = _Parser(text)
     parsed = parser.type()
@@ -183,7 +185,7 @@ def parse_type(text: str) -> HiveType:
 
 
 class _Parser:
-    """Recursive descent over one text; mutable because it carries the position."""
+    """A recursive-descent parser for one type string; it stores the current position."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,19 +1,22 @@
-"""Past versions of a table: which writes one has, and whether what is left still holds its rows.
+"""Past versions of a table: their write IDs, and whether the remaining files are complete.
 
-A version's number N is a write ID: the state with every committed write ID up to N. The state at a
-moment is the set of writes that were committed by then, which need not be the lowest ones. Either
-is a `ValidWriteIdList`, so that a past state is read by the rules by which the present is.
+Version N, where N is a write ID, is the state of the table after all committed writes up to N. The
+state at a time contains the writes that were committed by that time, which need not be the lowest
+write IDs. Both are represented by a `ValidWriteIdList`, so past and present states are read by the
+same rules.
 
-What a cleaner may remove, it may have removed in part, so files that nobody needs *now* prove
-nothing by being there. Two things do, root by root (a root is a partition, or a table without any):
+A cleaner may have removed some of the obsolete files but not yet all of them. So the presence of
+obsolete files does not prove that a past version is complete. For each root (a partition or an
+unpartitioned table), completeness has two possible proofs:
 
-* what is live now. It holds every version from the base's write ID on: rows and delete events of a
-  full ACID table carry their write IDs, through minor compactions too;
-* a promise that nothing is removed: from a `floor` on, every directory that was ever live is there
-  (`Kept`; see docs/adr/0052).
+* the live directories. They contain every version from the base's write ID on, because rows and
+  delete events of a full-ACID table keep their write IDs in minor compactions;
+* a promise that no files are removed (`Kept`): from version `floor` on, every directory that was
+  ever live still exists (see docs/decisions/versions.md).
 
-Rows of insert-only tables carry no write IDs, so a directory that a version sees in part is none of
-its own; what was merged into it has to be there. Must not know files, or who keeps promises.
+Rows of insert-only tables have no write IDs. So if only some writes of a merged directory are
+visible in a version, the version needs the inputs of that directory. This module must not read
+files or the notes of a kept table.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:7:9223372036854775807::4")
@@ -54,12 +57,12 @@ _KINDS: Final = ("version ", "timestamp ", "tag ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionSpec:
-    """Which state of a table is asked for: by number, by time or by name; none of these is now.
+    """The requested state of a table: a version number, a time, a tag, or by default the present.
 
-    `timestamp` is aware.
+    `timestamp` must have a time zone.
 
     Raises:
-        ConfigurationError: more than one is given, or a time without its zone.
+        ConfigurationError: more than one field is given, or `timestamp` has no time zone.
     """
 
     number: WriteId | None = None
@@ -85,10 +88,10 @@ class VersionSpec:
         timestamp: datetime | str | None = None,
         tag: str | None = None,
     ) -> VersionSpec:
-        """What a user's arguments say; numbers and times may be texts, as templates give them.
+        """Parse user arguments; numbers and times may be strings, because templates return strings.
 
         Raises:
-            ConfigurationError: one has another form.
+            ConfigurationError: an argument cannot be parsed.
         """
         return cls(
             number=None if version is None else _number(version),
@@ -98,10 +101,10 @@ class VersionSpec:
 
     @classmethod
     def parse(cls, text: str) -> VersionSpec:
-        """Read what `text` printed.
+        """Parse a string that `VersionSpec.text` returned.
 
         Raises:
-            ConfigurationError: it is another text.
+            ConfigurationError: the string has an unknown form.
 
         Example:
             >>> VersionSpec.parse("version 5").number
@@ -114,17 +117,19 @@ class VersionSpec:
             case "now":
                 return cls()
             case _:
-                raise ConfigurationError(f"{text!r} is none of version N, timestamp T and tag NAME")
+                raise ConfigurationError(
+                    f"expected 'version N', 'timestamp T' or 'tag NAME', got {text!r}"
+                )
 
     @classmethod
     def meant_by(cls, value: int | str | datetime | VersionSpec) -> VersionSpec:
-        """Which version a user means by one value: a number, a moment, or `tag NAME`.
+        """Parse a version that a user gives as one value: a number, a time, or `tag NAME`.
 
-        Numbers and moments may be texts, as templates give them; 0 is the table before its first
-        write. What `text` gives is understood, too.
+        Numbers and times may be strings, because templates return strings. 0 is the table before
+        its first write. The result of `VersionSpec.text` is also accepted.
 
         Raises:
-            ConfigurationError: nobody can tell.
+            ConfigurationError: the value cannot be parsed.
 
         Example:
             >>> VersionSpec.meant_by("12").number, VersionSpec.meant_by("tag closing").tag
@@ -145,12 +150,12 @@ class VersionSpec:
                 return cls.of(version=value)
             case _:
                 raise ConfigurationError(
-                    f"{value!r} is no version: write a number such as 1234, a time such as"
+                    f"{value!r} is not a version: write a number such as 1234, a time such as"
                     " 2026-11-19T02:00:00Z, or 'tag NAME'"
                 )
 
     def text(self) -> str:
-        """The same as one text, for a job description."""
+        """Return this request as a string for a job description."""
         if self.number is not None:
             return f"version {self.number}"
         if self.timestamp is not None:
@@ -159,7 +164,7 @@ class VersionSpec:
 
     @property
     def is_now(self) -> bool:
-        """Whether nothing but the present is asked for."""
+        """True if the present state is requested."""
         return self == VersionSpec()
 
     def __str__(self) -> str:
@@ -172,20 +177,21 @@ class VersionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A promise about one root: from version `floor` on, all that was ever live is still there.
+    """A promise about one root: from version `floor` on, all files that were ever live still exist.
 
-    `witnesses` are names of directories, and paths of original files, that were live when the
-    promise began. One that is missing proves it broken: somebody removed files past every rule.
+    `evidence` contains the names of directories and the paths of original files that were live when
+    the promise began. If one of them is missing without a permitted reason, the promise was broken
+    (`missing_evidence`).
     """
 
     floor: WriteId
-    witnesses: frozenset[str] = frozenset()
+    evidence: frozenset[str] = frozenset()
 
 
 def _number(value: int | str) -> WriteId:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise ConfigurationError(f"version {value!r} is no number of a version, such as 1234")
+        raise ConfigurationError(f"version {value!r} is not the number of a version, such as 1234")
     return WriteId(int(text))
 
 
@@ -196,13 +202,13 @@ def _moment(value: datetime | str) -> datetime:
         return datetime.fromisoformat(value.strip())
     except ValueError as error:
         raise ConfigurationError(
-            f"timestamp {value!r} is no time, such as 2026-11-19T02:00:00Z"
+            f"timestamp {value!r} is not a time, such as 2026-11-19T02:00:00Z"
         ) from error
 
 
 def _tag(value: str) -> str:
     if not value or value != value.strip() or not value.isprintable():
-        raise ConfigurationError(f"tag {value!r} is no name; write letters, digits, - and _")
+        raise ConfigurationError(f"tag {value!r} is not a name; write letters, digits, - and _")
     return value
 
 
@@ -210,18 +216,18 @@ def _tag(value: str) -> str:
 
 
 def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdList:
-    """What a reader of a version sees: all that is committed up to its write ID.
+    """Return the write IDs that are visible in a version: all committed write IDs up to `number`.
 
     Raises:
-        VersionUnknownError: it is below 1, or above what the list knows.
-        VersionNotSettledError: a write ID up to it is open.
+        VersionUnknownError: `number` is below 1, or above the list's high watermark.
+        VersionNotSettledError: a write ID up to `number` is open.
     """
     table = write_ids.table
     if number < 1:
         raise VersionUnknownError(table=table, detail=f"has no version {number}; the first is 1")
     if number > write_ids.high_watermark:
-        # A metastore may end its list early for a while (docs/adr/0014), so this is no proof that
-        # the version will never be there; but nobody could say now what belongs to it.
+        # A metastore's list may temporarily end too early (docs/decisions/reading.md). So the
+        # version may exist, but it is not yet known which writes belong to it.
         raise VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"
@@ -238,9 +244,9 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
 
 
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
-    """What is seen of a list without some of its committed write IDs.
+    """Return a write ID list in which some committed write IDs are not visible.
 
-    These become open ones, so that no base that covers them is taken.
+    These write IDs (`left_out`) become open, so that no base that covers them is chosen.
 
     Example:
         >>> now = ValidWriteIdList.parse("db.t:5:9223372036854775807::3")
@@ -261,20 +267,20 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
 
 
 def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> ValidWriteIdList:
-    """A list in which write IDs are aborted that the metastore may have forgotten to be so."""
+    """Return a list in which `aborted` are aborted, even if the metastore has forgotten them."""
     more = [w for w in aborted if write_ids.is_visible(w)]
     return dataclasses.replace(write_ids, aborted=(*write_ids.aborted, *more))
 
 
 def omits(now: ValidWriteIdList, then: ValidWriteIdList, low: WriteId, high: WriteId) -> bool:
-    """Whether a past list leaves out a write ID of low..high (inclusive) that is committed now."""
+    """Return whether a write ID of low..high (inclusive) is visible in `now` but not in `then`."""
     return then.visible_within(low, high) < now.visible_within(low, high)
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def state_as_of(  # noqa: PLR0913 - two lists, and all of a root
+def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
     listing: Listing,
     *,
     now: ValidWriteIdList,
@@ -283,19 +289,19 @@ def state_as_of(  # noqa: PLR0913 - two lists, and all of a root
     kind: TransactionalKind,
     kept: Kept | None,
 ) -> AcidState:
-    """What a version reads of one root, if that is provably all of it.
+    """Return the files of one root in a past version, if they are provably complete.
 
     Args:
-        listing: everything below the root.
-        now: what is committed by now.
-        then: what the version sees of that.
-        txns: which compactions count; those of the present.
-        kind: of the table.
-        kept: what is promised of the root; None if nothing is.
+        listing: all files and directories below the root.
+        now: the write IDs that are committed now.
+        then: the subset of `now` that is visible in the version.
+        txns: the current transactions, which decide which compactions are visible.
+        kind: the table's kind.
+        kept: the promise to keep the root's files, or None if there is no promise.
 
     Raises:
-        VersionGoneError: it is not, or nobody can tell.
-        HiveAcidError: as `resolve`.
+        VersionGoneError: the files are incomplete, or cannot be proven complete.
+        HiveAcidError: see `resolve`.
     """
     state_now = resolve(listing, now, txns, kind)
     state_then = resolve(_readable(listing, now, then, kind), then, txns, kind)
@@ -303,7 +309,7 @@ def state_as_of(  # noqa: PLR0913 - two lists, and all of a root
     return state_then
 
 
-def check_provable(  # noqa: PLR0913 - two lists, and what each sees
+def check_provable(  # noqa: PLR0913 - two lists, and the state for each
     state_now: AcidState,
     state_then: AcidState,
     kept: Kept | None,
@@ -312,22 +318,23 @@ def check_provable(  # noqa: PLR0913 - two lists, and what each sees
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> None:
-    """See that what a version would read of a root is all that it ever had there.
+    """Raise an error unless the files of a version are provably complete in one root.
 
     Raises:
-        VersionGoneError: nobody can prove it; with the root's oldest readable version.
+        VersionGoneError: the files cannot be proven complete. The error contains the root's oldest
+            readable version.
     """
     why = _not_live(state_now, state_then, kind, now, then)
     if why is None:
         return
     if kept is not None and not omits(now, then, WriteId(1), kept.floor):
-        lost = lost_witness(state_now, kept, kind)
+        lost = missing_evidence(state_now, kept, kind)
         mixed = _batch_in_part(state_now, kind, now, then)
         if lost is None and mixed is None:
             return
-        why = f"{lost} was removed by somebody who asked nobody"
+        why = f"{lost} was deleted outside Hive and this provider"
         if lost is None:
-            why = f"{mixed} has later rows among the version's, and nothing tells which"
+            why = f"{mixed} mixes the version's rows with later ones; nothing tells which are which"
     raise VersionGoneError(
         table=now.table,
         what=f"the state up to write ID {then.high_watermark}",
@@ -337,37 +344,37 @@ def check_provable(  # noqa: PLR0913 - two lists, and what each sees
 
 
 def oldest_readable(state_now: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId:
-    """The lowest version number that can be read of one root: 1 if all can be."""
+    """Return the oldest readable version of one root; it is 1 if all versions are readable."""
     lowest = _oldest_live(state_now, kind)
-    if kept is not None and lost_witness(state_now, kept, kind) is None:
+    if kept is not None and missing_evidence(state_now, kept, kind) is None:
         lowest = min(lowest, kept.floor)
     return max(WriteId(1), lowest)
 
 
 def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
-    """What can be promised of a root from now on if nothing is removed any more.
+    """Return a promise to keep a root's files. It holds if no files are removed from now on.
 
-    Of an insert-only table nothing below what was merged already.
+    For an insert-only table, the promise excludes versions whose deltas were already merged.
     """
     floor = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is TransactionalKind.INSERT_ONLY:
         floor = max([floor, *(d.high for d in state.deltas if _is_merged(d.name))])
     live = frozenset(d.text for d in state.live)
-    return Kept(floor=floor, witnesses=live | {f.path for f in state.originals})
+    return Kept(floor=floor, evidence=live | {f.path for f in state.originals})
 
 
-def lost_witness(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
-    """A directory that should be there by a promise and is not; None if there is none.
+def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
+    """Return a missing directory or file that a promise requires, or None if there is none.
 
-    What lies below the floor may have been cleaned since, and of a full ACID table what a wider
-    delta holds.
+    Cleaners were allowed to remove directories below the floor and, in a full-ACID table,
+    directories that a wider delta covers.
     """
     names = {d.text: d.name for d in state.directories}
     originals = {f.path for f in (*state.originals, *state.obsolete_originals)}
     has_base = any(isinstance(n, BaseName) and n.write_id == kept.floor for n in names.values())
-    for text in sorted(kept.witnesses - set(names) - originals):
+    for text in sorted(kept.evidence - set(names) - originals):
         name = parse_directory_name(text)
-        if name is None:  # an original file, which lies below every base
+        if name is None:  # an original file, which is older than every base
             if kept.floor == 0:
                 return text
             continue
@@ -382,14 +389,14 @@ def lost_witness(state: AcidState, kept: Kept, kind: TransactionalKind) -> str |
 
 
 def not_held(state: AcidState, names: Iterable[str]) -> str | None:
-    """One of these that is neither there nor in what is read; None if there is none.
+    """Return one of `names` that is missing and not covered by a live directory, or None.
 
-    What is live now proves a version only if nobody has removed any of that: without a base, a root
-    from which all was removed looks like one that never had anything.
+    Live directories alone do not prove that a version is complete: if all files of a root without a
+    base were removed, the root looks as if it had always been empty.
 
     Args:
-        state: what is read.
-        names: directories, and paths of original files, that were live once.
+        state: the current state of the root.
+        names: the names of directories and paths of original files that were live at some time.
     """
     there = {d.text for d in state.directories}
     there |= {f.path for f in (*state.originals, *state.obsolete_originals)}
@@ -403,9 +410,10 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 
 
 def newest_of(state: AcidState) -> str | None:
-    """What of a root was written last and has rows, or events: a name for `not_held`; None if none.
+    """Return the name of a root's newest directory or original file that is not empty, or None.
 
-    It bears witness: as long as nothing has taken its place, a root without it has lost files.
+    `not_held` uses the name as evidence: if it is missing later and nothing has replaced it, the
+    root has lost files.
     """
     full = [d for d in state.live if any(file.size_bytes for file in d.files)]
     if full:
@@ -414,13 +422,16 @@ def newest_of(state: AcidState) -> str | None:
 
 
 def write_id_of(text: str) -> WriteId:
-    """Up to which write ID a directory goes; an original file lies below every one."""
+    """Return the highest write ID in a directory name, or 0 for an original file."""
     name = parse_directory_name(text)
     return WriteId(0) if name is None else name.high
 
 
 def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
-    """Whether a list sees anything of a directory; nobody knows since when a base's rows are."""
+    """Return whether any write of a directory is visible.
+
+    Bases always count as visible, because a name does not show a base's oldest write.
+    """
     name = parse_directory_name(text)
     if not isinstance(name, DeltaName):
         return True
@@ -428,7 +439,7 @@ def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
 
 
 def only_of(listing: Listing, names: Collection[str]) -> Listing:
-    """A listing of nothing but these directories and original files."""
+    """Return a listing that contains only these directories and original files."""
     wanted = frozenset(names)
     return dataclasses.replace(
         listing,
@@ -444,10 +455,11 @@ def _top(path: str) -> str:
 def _readable(
     listing: Listing, now: ValidWriteIdList, then: ValidWriteIdList, kind: TransactionalKind
 ) -> Listing:
-    """A listing without the directories in which a version's rows are not told from later ones.
+    """Return the listing; leave out each directory that mixes a version's rows with later rows.
 
-    They are bases that hold more than the version, and, of insert-only tables, such deltas. With
-    them gone, what they were made of is found where it is left.
+    These are bases with rows of later writes and, for insert-only tables, deltas with such rows.
+    If the inputs of such a directory still exist, a reader of the returned listing chooses them
+    instead.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}
@@ -488,29 +500,32 @@ def _not_live(
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> str | None:
-    """Why a version is not made of what is live now; None if it is."""
+    """Return why a version needs directories that are not live now, or None if it does not."""
     base_now = None if state_now.base is None else state_now.base.text
     base_then = None if state_then.base is None else state_then.base.text
     if base_now != base_then:
-        return f"{base_now} holds later writes too, and what it replaced may be cleaned"
+        return f"{base_now} also holds later writes, and what it replaced may have been cleaned"
     live = {d.text for d in state_now.live}
     for directory in (*state_then.deltas, *state_then.delete_deltas):
         if directory.text not in live:
-            return f"{directory.text} is replaced, and what stood beside it may be cleaned"
+            return f"{directory.text} was replaced, and what was beside it may have been cleaned"
     if kind is TransactionalKind.INSERT_ONLY:
         for delta in state_now.deltas:
             if isinstance(delta.name, DeltaName) and _sees_part(delta.name, now, then):
-                return f"{delta.text} has later rows among the version's, and nothing tells which"
+                return (
+                    f"{delta.text} mixes the version's rows with later ones; nothing tells"
+                    " which are which"
+                )
     return None
 
 
 def _batch_in_part(
     state: AcidState, kind: TransactionalKind, now: ValidWriteIdList, then: ValidWriteIdList
 ) -> str | None:
-    """A delta of an insert-only table that a version sees in part and that was made of no others.
+    """Return an insert-only delta that has no inputs and is only partly visible in a version.
 
-    Streams write several write IDs into one. What a compaction made begins where its first input
-    begins, which ends before it.
+    A streaming writer stores several write IDs in one delta. A delta that a compaction wrote can be
+    recognized: its first input has the same lowest write ID, but a lower highest write ID.
     """
     if kind is not TransactionalKind.INSERT_ONLY:
         return None

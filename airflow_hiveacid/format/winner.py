@@ -1,4 +1,4 @@
-"""Against whom a writer has lost, as far as anybody can tell."""
+"""The transaction that caused a write conflict by committing first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """Whoever committed first. What is not known is None; a foreign engine has no job key.
+    """The writer that committed first.
 
-    `did` is what it did there (`format.policies.Doing`), `directory` where that was seen.
+    Unknown fields are None; the job key of another engine is always unknown. `did` is the kind of
+    change (`format.policies.Doing`), and `directory` is the directory that shows this change.
     """
 
     txn_id: int | None = None
@@ -21,7 +22,7 @@ class Winner:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything of it is."""
+        """True if the transaction ID or write ID of the writer is known."""
         return self.txn_id is not None or self.write_id is not None
 
     def __str__(self) -> str:

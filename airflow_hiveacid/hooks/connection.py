@@ -1,7 +1,8 @@
-"""How an Airflow connection of type `hive_acid_metastore` becomes settings: parsed once, here.
+"""Settings of an Airflow connection of type `hive_acid_metastore`; no other module parses them.
 
-Takes the connection as Airflow hands it over; gives frozen, checked values. Nothing below this
-module sees a dict of extras. Every complaint names the connection and the field.
+Input is the connection as Airflow returns it. Output is checked, immutable settings, so that other
+modules need not read the connection's extras. Every error message names the connection and the
+field.
 
 Example:
     >>> connection = ConnectionFields(conn_id="hms", host="a,b:9084", extra={"call_timeout_s": 5})
@@ -34,9 +35,9 @@ _MAX_PORT: Final = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionFields:
-    """The fields of a connection that count.
+    """The fields of an Airflow connection that this provider uses.
 
-    The password is not among them: what is read here goes to the Spark driver as it is.
+    The password is not included, because all of these values are sent to the Spark driver.
     """
 
     conn_id: str
@@ -47,7 +48,7 @@ class ConnectionFields:
 
     @classmethod
     def of(cls, connection: Connection) -> ConnectionFields:
-        """Take them from Airflow's connection."""
+        """Copy the fields from Airflow's connection."""
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",
@@ -59,10 +60,11 @@ class ConnectionFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreSettings:
-    """What a connection says: how to reach the metastore, how long to wait, where results go.
+    """The settings of a connection: metastore, time limits, and the directory for job results.
 
-    `result_dir` is a URI, or None when jobs run with the driver on the Airflow worker.
-    `conflict_policy` holds where neither a job nor its table says another.
+    `result_dir` is a URI, or None if all drivers run on the Airflow worker. `conflict_policy`
+    applies unless the job or its table sets a conflict policy. `allow_unsafe_expressions` allows
+    SQL to call Java code and to read the driver's files.
     """
 
     conn_id: str
@@ -70,13 +72,14 @@ class MetastoreSettings:
     lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
     result_dir: str | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
+    allow_unsafe_expressions: bool = False
 
 
 def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
-    """Read and check a connection.
+    """Parse and check the fields of a connection.
 
     Raises:
-        ConfigurationError: a field is wrong; the message names it and the connection.
+        ConfigurationError: a field is invalid; the message names the field and the connection.
     """
     extras = Extras(connection.conn_id, connection.extra)
     transport = extras.choice("transport", Transport.PLAIN)
@@ -115,6 +118,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
         ),
         result_dir=extras.text("result_dir"),
         conflict_policy=extras.choice("conflict_policy", ConflictPolicy.HIVE),
+        allow_unsafe_expressions=extras.truth("allow_unsafe_expressions", default=False),
     )
 
 
@@ -124,7 +128,7 @@ def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) ->
     servers = [server.strip() for server in text.split(",") if server.strip()]
     if not servers:
         raise extras.wrong(
-            "host", "is empty, and so is the extra 'uris'; one of them names the metastore"
+            "host", "is empty, and so is the extra 'uris'; name the metastore in one of them"
         )
     read = _Servers(extras, name, transport, connection.port or DEFAULT_PORT)
     return tuple(read.uri(server) for server in servers)
@@ -132,7 +136,7 @@ def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) ->
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """Reads the servers that the field `name` lists."""
+    """A parser for the server addresses in the field `name`."""
 
     extras: Extras
     name: str
@@ -142,12 +146,12 @@ class _Servers:
     def uri(self, server: str) -> str:
         scheme = self.transport.scheme
         if set("@?#") & set(server):
-            # Not shown: it may hold a password.
-            raise self._wrong("has a user, a query or a fragment in an address; give none")
+            # Do not show the address: it may contain a password.
+            raise self._wrong("has an address with a user, a query or a fragment; remove it")
         try:
             parts = urlsplit(server if "://" in server else f"{scheme}://{server}")
         except ValueError:
-            raise self._wrong(f"{server!r} is no address") from None
+            raise self._wrong(f"{server!r} is not a valid address") from None
         try:
             port = parts.port or self.default_port
         except ValueError:

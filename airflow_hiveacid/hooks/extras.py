@@ -1,4 +1,4 @@
-"""Typed access to a connection's extras; a form may store numbers and truth values as text.
+"""Typed access to a connection's extras; numbers and booleans may be stored as strings.
 
 Every method raises ConfigurationError, which names the connection and the field.
 """
@@ -25,21 +25,21 @@ class Extras:
     values: Mapping[str, object]
 
     def wrong(self, name: str, problem: str) -> ConfigurationError:
-        """The error that a field has this problem."""
+        """Return a ConfigurationError that describes a problem with a field."""
         return ConfigurationError(f"connection {self.conn_id!r}, field {name!r}: {problem}")
 
     def text(self, name: str) -> str | None:
-        """A text without spaces around it; None if it is blank."""
+        """Return a field's string without surrounding spaces, or None if it is blank."""
         value = self.values.get(name)
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            # Not shown: what is no text may be a secret that stands in the wrong place.
+            # Do not show the value: it may be a secret in the wrong field.
             raise self.wrong(name, f"expected text, found a value of type {type(value).__name__}")
         return value.strip() or None
 
     def choice(self, name: str, default: _Choice) -> _Choice:
-        """The member of the default's enum that has this value."""
+        """Return a field's value as a member of the enum to which `default` belongs."""
         value, kind = self.text(name), type(default)
         if value is None:
             return default
@@ -50,7 +50,7 @@ class Extras:
             raise self.wrong(name, f"expected one of {known}, found {value!r}") from None
 
     def truth(self, name: str, *, default: bool) -> bool:
-        """Yes or no."""
+        """Parse a field's value as a boolean."""
         value = self.values.get(name)
         match str("" if value is None else value).strip().lower():
             case "":
@@ -63,7 +63,7 @@ class Extras:
                 raise self.wrong(name, f"expected true or false, found {value!r}")
 
     def seconds(self, name: str, *, default: float, may_be_zero: bool = False) -> float:
-        """Seconds above 0, or from 0 on."""
+        """Parse a field's value as a positive number of seconds; `may_be_zero` also allows 0."""
         value = self.values.get(name)
         if value is None or value == "":
             return default

@@ -1,8 +1,9 @@
-"""Which errors end a wait or a task at once, and how long the others may go on.
+"""Rules for failed polls and tasks: which errors are final, and how long an outage may last.
 
-Typed errors reach Airflow as themselves, never as AirflowFailException: a retry policy is not asked
-about that one, and `soft_fail` makes a skip of it, so that wrong settings would look like a quiet
-table. The retry policy (`operators/retries.py`), the sensors and their trigger ask here.
+The retry policy (`operators/retries.py`), the sensors and their triggers use these rules. Typed
+errors reach Airflow unchanged, never as AirflowFailException: Airflow does not pass that exception
+to a retry policy, and `soft_fail` turns it into a skip. With AirflowFailException, invalid settings
+would look like a table without new data.
 
 Example:
     >>> from airflow_hiveacid.format.errors import StorageError
@@ -47,29 +48,30 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     DanglingDeleteError,
     UnsupportedFileError,
 )
-"""After these the same again cannot help."""
+"""Errors that would occur again in a retry, so Airflow should not retry after them."""
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
-"""A metastore's restart, or a name node's, with time to spare."""
+"""Long enough for the restart of a metastore or a name node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """How long polls have failed in a row: one of them does not end a wait.
+    """A series of failed polls, during which a sensor keeps waiting.
 
-    `max_s` None means however long. `since_s` is the time of the first failure in seconds since
-    1970, since it crosses processes; None while polls are answered.
+    `max_s` is the longest outage, or None for no limit. `since_s` is the time of the first failure,
+    or None if the last poll succeeded. `since_s` is in seconds since 1970, because it is passed
+    between processes.
     """
 
     max_s: float | None
     since_s: float | None = None
 
     def after(self, error: HiveAcidError, *, now_s: float) -> Outage:
-        """The outage with one more failed poll.
+        """Return the outage including one more failed poll.
 
         Raises:
-            HiveAcidError: the error itself, when waiting cannot help or has lasted longer than
-                `max_s`.
+            HiveAcidError: `error` itself, if waiting cannot help or the outage has lasted longer
+                than `max_s`.
         """
         since_s = now_s if self.since_s is None else self.since_s
         has_lasted = self.max_s is not None and now_s - since_s > self.max_s

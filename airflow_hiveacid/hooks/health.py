@@ -1,13 +1,13 @@
-"""How a table's health is measured: one snapshot, one listing per partition, no Spark.
+"""Measure a table's health with one snapshot and one listing per partition, without Spark.
 
-Takes an endpoint and a name; gives one `TableHealth` per partition, as a compactor sees it.
-Blocking: a trigger calls it off the event loop. Reads listings only, never a data file.
+Input is an endpoint and a table name. Output is one `TableHealth` per partition, measured with a
+compactor's write ID list. The functions block, so a trigger must call them outside the event loop.
+They read only listings and never open a data file.
 """
 
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial as bind
 from typing import TYPE_CHECKING, Final
@@ -21,33 +21,40 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import TableHealth, due
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.thresholds import CompactionPolicy, Finding
+    from airflow_hiveacid.plan.thresholds import CompactionPolicy, DueDirectory
 
 _ATTEMPTS: Final = 3
-# A listing waits for the store, not for this machine; more of them at once would crowd a name node.
-_LISTINGS_AT_ONCE: Final = 16
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at a table: what was measured, and which of it is due."""
+    """The result of one poll: the measurements, and the partitions that are due for compaction.
+
+    `why_not` is the setting that switches off automatic compaction of the table, or None.
+    """
 
     table: str
     healths: tuple[TableHealth, ...]
-    due: tuple[Finding, ...]
+    due: tuple[DueDirectory, ...]
+    why_not: str | None = None
 
     def __str__(self) -> str:
+        if self.why_not is not None:
+            return f"{self.table}: automatic compaction is off by {self.why_not}"
         if len(self.healths) == 1 and not self.healths[0].partition:
             return f"{self.table}: {_numbers(self.healths[0])}"
         worst = max(self.healths, key=lambda h: h.delta_count, default=None)
@@ -58,13 +65,17 @@ class Look:
 def look(
     endpoint: MetastoreEndpoint, table: str, partition: str | None, policy: CompactionPolicy
 ) -> Look:
-    """Measure a table once and judge it: the one predicate of sensors and their trigger.
+    """Measure a table once and find the partitions that are due for compaction.
+
+    If the table's owner has switched automatic compaction off, nothing is due.
 
     Raises:
         HiveAcidError: see `measure`.
     """
-    healths = measure(endpoint, table, partition)
-    return Look(table=table, healths=healths, due=due(healths, policy))
+    found, healths = _measure(endpoint, table, partition)
+    why_not = opted_out_of(found, NO_AUTO_COMPACTION)
+    findings = due(healths, policy) if why_not is None else ()
+    return Look(table=table, healths=healths, due=findings, why_not=why_not)
 
 
 def measure(
@@ -72,29 +83,35 @@ def measure(
 ) -> tuple[TableHealth, ...]:
     """Measure a table, or one partition of it.
 
-    A partition that is dropped meanwhile is left out, unless it is the one that was named.
+    A partition that is dropped during the call is omitted, unless it is the requested `partition`.
 
     Args:
         endpoint: the metastore.
         table: `db.table`.
-        partition: `month=1`; None means every partition, in the metastore's order.
+        partition: `month=1`; None means all partitions, in the metastore's order.
 
     Returns:
-        One value per partition; one for an unpartitioned table; none for a partitioned table
-        without partitions.
+        One value per partition: exactly one for an unpartitioned table, and none for a partitioned
+        table without partitions.
 
     Raises:
-        InputError: table or partition do not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not answer.
+        InputError: the table or partition does not exist, or the table is not transactional.
+        MetastoreUnavailableError: the metastore does not respond.
         StorageError: the directories cannot be listed.
     """
+    return _measure(endpoint, table, partition)[1]
+
+
+def _measure(
+    endpoint: MetastoreEndpoint, table: str, partition: str | None
+) -> tuple[TableInfo, tuple[TableHealth, ...]]:
     with connect(endpoint) as client:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return _measure_once(client, TableRef.parse(table), partition)
             except NotEnoughHistoryError:
-                # We hold no transaction, so a cleaner may remove what our snapshot still names;
-                # a newer snapshot names what has replaced it.
+                # No transaction is open here, so a cleaner may remove files that are visible in the
+                # snapshot. A newer snapshot includes the files that replaced them.
                 if attempt == _ATTEMPTS:
                     raise
     raise AssertionError(_ATTEMPTS)
@@ -102,62 +119,61 @@ def measure(
 
 def _measure_once(
     client: MetastorePort, ref: TableRef, partition: str | None
-) -> tuple[TableHealth, ...]:
+) -> tuple[TableInfo, tuple[TableHealth, ...]]:
     table = client.get_table(ref)
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=ref)
-    places = places_of(client, table, partition)
+    roots = roots_of(client, table, partition)
     txns = client.valid_txns()
     write_ids = CompactorWriteIdList.of(client.valid_write_ids([ref], txns)[ref])
     measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns, kind=table.kind)
-    with ThreadPoolExecutor(_LISTINGS_AT_ONCE, "hiveacid-listing") as pool:
-        found = tuple(pool.map(measure_one, places))
-    gone = [place for place, health in zip(places, found, strict=True) if health is None]
+    found = side_by_side(measure_one, roots)
+    gone = [root for root, health in zip(roots, found, strict=True) if health is None]
     if gone:
         _check_dropped(client, ref, partition, gone)
-    return tuple(health for health in found if health is not None)
+    return table, tuple(health for health in found if health is not None)
 
 
 def _health(
     table: str,
-    place: PartitionInfo,
+    root: PartitionInfo,
     *,
     write_ids: CompactorWriteIdList,
     txns: ValidTxnList,
     kind: TransactionalKind,
 ) -> TableHealth | None:
-    """One directory's health; None if it is not there."""
+    """Return the health of one root, or None if its directory is missing."""
     try:
-        listing = list_table(place.location)
+        listing = list_table(root.location)
     except LocationNotFoundError:
         return None
     state = resolve(listing, write_ids, txns, kind)
-    return TableHealth.of(state, table=table, partition=str(place.name))
+    return TableHealth.of(state, table=table, partition=str(root.name))
 
 
 def _check_dropped(
     client: MetastorePort, ref: TableRef, partition: str | None, gone: list[PartitionInfo]
 ) -> None:
-    """Ask once more: a directory may be missing only where the metastore no longer names it.
+    """Check that the missing directories no longer belong to partitions in the metastore.
 
     Raises:
-        InputError: the table, or the partition that was named, is dropped.
-        LocationNotFoundError: the metastore still names it.
+        InputError: the table or the requested partition was dropped.
+        LocationNotFoundError: a missing directory still belongs to a partition in the metastore.
     """
-    named = {place.location for place in places_of(client, client.get_table(ref), partition)}
-    for place in gone:
-        if place.location in named:
-            raise LocationNotFoundError(location=place.location)
-        _log.debug("%s %s was dropped while it was listed", ref, place.name)
+    named = {root.location for root in roots_of(client, client.get_table(ref), partition)}
+    for root in gone:
+        if root.location in named:
+            raise LocationNotFoundError(location=root.location)
+        _log.debug("%s %s was dropped while it was listed", ref, root.name)
 
 
-def places_of(
+def roots_of(
     client: MetastorePort, table: TableInfo, partition: str | None
 ) -> tuple[PartitionInfo, ...]:
-    """Where the partitions of a table are, or the one that is named.
+    """Return all partitions of a table with their locations, or only `partition`.
 
     Raises:
-        PartitionNotFoundError: there is none of that name.
+        PartitionNotFoundError: the table has no such partition.
     """
     if not partition:
         return client.list_partitions(table)

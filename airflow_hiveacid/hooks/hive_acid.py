@@ -1,8 +1,8 @@
-"""Airflow's hook to a Hive metastore that holds ACID tables.
+"""Airflow's hook for a Hive metastore with ACID tables.
 
-Takes a connection of type `hive_acid_metastore`; gives metastore clients and thin calls over them.
-Connects when a method is called, never when the hook is made, and imports Thrift and Arrow only
-then: a scheduler loads this module for every DAG.
+Input is a connection of type `hive_acid_metastore`. Output is metastore clients and the results of
+single calls. A scheduler loads this module for every DAG. So creating the hook does not connect and
+does not import Thrift or Arrow; only the hook's methods do this.
 
 Example:
     with HiveAcidHook().metastore() as metastore:
@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,22 +30,23 @@ if TYPE_CHECKING:
     from hmsclient import HMSClient
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.versions import VersionSpec
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.compaction_queue import (
         CompactionEntry,
         CompactionResponse,
         CompactionType,
     )
-    from airflow_hiveacid.metastore.definition_lock import LockTerms
-    from airflow_hiveacid.metastore.definition_work import Before, Outcome
+    from airflow_hiveacid.metastore.definitions.lock import LockTerms
+    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
-    from airflow_hiveacid.plan.keeping import Tag
-    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
     from airflow_hiveacid.plan.thresholds import TableHealth
     from airflow_hiveacid.versions.history import TableHistory
 
@@ -53,7 +55,7 @@ DEFAULT_CONNECTION: Final = "hive_acid_default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeTable:
-    """A table that is there now; `is_new` says whether it was made just now."""
+    """A table that exists after `create_table`; `is_new` is True if the call created it."""
 
     ref: TableRef
     is_new: bool
@@ -61,10 +63,10 @@ class MadeTable:
 
 
 class HiveAcidHook(BaseHook):
-    """The metastore behind one connection.
+    """A hook for the metastore of one Airflow connection.
 
     Args:
-        hive_acid_conn_id: the connection.
+        hive_acid_conn_id: ID of the connection.
     """
 
     conn_name_attr = "hive_acid_conn_id"
@@ -80,10 +82,10 @@ class HiveAcidHook(BaseHook):
 
     @cached_property
     def settings(self) -> MetastoreSettings:
-        """What the connection says, read and checked once.
+        """The connection's settings, which are read and checked on first use.
 
         Raises:
-            ConfigurationError: there is no such connection, or a field of it is wrong.
+            ConfigurationError: the connection is missing, or one of its fields is invalid.
         """
         try:
             connection = self.get_connection(self.hive_acid_conn_id)
@@ -92,10 +94,10 @@ class HiveAcidHook(BaseHook):
         return parse_settings(ConnectionFields.of(connection))
 
     async def fetch_settings(self) -> MetastoreSettings:
-        """The same for triggers: the triggerer answers asynchronous questions only.
+        """Fetch the settings asynchronously, as triggers must do.
 
         Raises:
-            ConfigurationError: there is no such connection, or a field of it is wrong.
+            ConfigurationError: the connection is missing, or one of its fields is invalid.
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)
@@ -104,17 +106,18 @@ class HiveAcidHook(BaseHook):
         return parse_settings(ConnectionFields.of(connection))
 
     def endpoint(self) -> MetastoreEndpoint:
-        """How to reach the metastore.
+        """Return the metastore's addresses and login.
 
         Raises:
-            ConfigurationError: there is no such connection, or a field of it is wrong.
+            ConfigurationError: the connection is missing, or one of its fields is invalid.
         """
         return self.settings.endpoint
 
     def get_conn(self) -> HMSClient:
-        """Hmsclient's client, connected; for catalog calls that this package does not wrap.
+        """Return a connected hmsclient, for catalog calls that this provider does not wrap.
 
-        Its transaction calls are those of Hive 2.3 and of no use here. Close it after use.
+        hmsclient's transaction calls are those of Hive 2.3, so they are not usable here. Close the
+        client after use.
 
         Raises:
             MetastoreUnavailableError: no server answers.
@@ -122,17 +125,19 @@ class HiveAcidHook(BaseHook):
         return self.metastore().hms()
 
     def metastore(self) -> MetastoreClient:
-        """A client of our own, which connects at its first call. Use it in a `with` statement.
+        """Return this provider's client, which connects at its first call.
+
+        Use it in a `with` statement.
 
         Raises:
-            ConfigurationError: there is no such connection, or a field of it is wrong.
+            ConfigurationError: the connection is missing, or one of its fields is invalid.
         """
-        from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
 
         return connect(self.endpoint())
 
     def test_connection(self) -> tuple[bool, str]:
-        """What Airflow's Test button shows: whether the metastore can be used, or what is wrong."""
+        """Test the connection for Airflow's Test button: return whether it works, and a message."""
         from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - brings Thrift
 
         try:
@@ -149,7 +154,7 @@ class HiveAcidHook(BaseHook):
 
     # ---- tables ----------------------------------------------------------------------------------
 
-    def create_table(  # noqa: PLR0913 - a table is that much
+    def create_table(  # noqa: PLR0913 - a table has this many parts
         self,
         table: str,
         columns: Mapping[str, str],
@@ -161,27 +166,34 @@ class HiveAcidHook(BaseHook):
         create_database: bool = False,
         insert_only: bool = False,
         stored_as: str = "orc",
+        readable_for: str | None = None,
     ) -> MadeTable:
-        """Make a transactional table unless it is there; safe to repeat.
+        """Create a transactional table if it does not exist; the call can be repeated safely.
 
         Args:
             table: `db.table`.
-            columns: Hive types by column, in the table's order.
-            partition_columns: the same for partition columns.
-            bucket_columns: rows go into `num_buckets` files by their hash; none by default.
-            num_buckets: see there.
-            location: a URI; by default below the database's.
-            create_database: make the database, too, if it is missing.
-            insert_only: whether its rows can be added and replaced only; full ACID by default.
-            stored_as: orc, or for an insert-only table also parquet, avro and textfile.
+            columns: the Hive type of each column, in the table's order.
+            partition_columns: the Hive type of each partition column.
+            bucket_columns: columns whose hash distributes rows to `num_buckets` files; by default
+                none.
+            num_buckets: the number of buckets, if there are `bucket_columns`.
+            location: a URI; by default a directory below the database's location.
+            create_database: whether to create a missing database.
+            insert_only: whether the table is insert-only; by default it is full ACID.
+            stored_as: `orc`; for an insert-only table also `parquet`, `avro` or `textfile`.
+            readable_for: how long replaced rows stay readable, such as `7 days`; an existing table
+                with a different duration keeps that duration.
 
         Raises:
-            TableDiffersError: it is there with another shape; it is not touched.
-            InputError: a name or type is none of Hive's.
-            MetastoreCallError: there is no such database, or the server refuses the definition.
+            TableDiffersError: the table exists with a different definition. It is not changed.
+            InputError: a name or type is not valid in Hive, or `readable_for` is not a duration.
+            KeepingRefusedError: the table exists, but its versions cannot be kept yet; retry.
+            MetastoreCallError: the database is missing, or the server refuses the definition.
         """
-        from airflow_hiveacid.metastore.new_table import define, ensure_table  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table  # noqa: PLC0415 - brings Thrift
 
+        if readable_for is not None:
+            duration(readable_for, "readable_for")
         new = define(
             table,
             columns,
@@ -191,13 +203,29 @@ class HiveAcidHook(BaseHook):
             location=location,
             insert_only=insert_only,
             stored_as=stored_as,
+            parameters=None if readable_for is None else {READABLE_FOR: readable_for},
         )
         with self.metastore() as metastore:
             if create_database:
                 metastore.create_database(new.ref.db)
             is_new = ensure_table(metastore, new)
+            if readable_for is not None:
+                self._keep_readable(metastore, new.ref, readable_for)
             return MadeTable(
                 ref=new.ref, is_new=is_new, location=metastore.get_table(new.ref).location
+            )
+
+    def _keep_readable(self, metastore: MetastorePort, ref: TableRef, time: str) -> None:
+        from airflow_hiveacid.versions.keeping import keep_readable  # noqa: PLC0415 - needs Arrow
+
+        said = metastore.get_table(ref).parameters.get(READABLE_FOR, time)
+        if said == time:
+            keep_readable(metastore, ref, time)
+        else:
+            self.log.warning(
+                "table %s has %s=%s, not %s, and keeps it; to change it, run `python -m"
+                " airflow_hiveacid keep %s --readable-for '%s'`",
+                *(ref, READABLE_FOR, said, time, ref, time),
             )
 
     def run(
@@ -207,23 +235,25 @@ class HiveAcidHook(BaseHook):
         terms: LockTerms | None = None,
         before: Before | None = None,
         on_begin: Callable[[Before], None] = lambda _: None,
-    ) -> Outcome:
-        """Let the metastore change a definition or answer a question, under the locks it needs.
+    ) -> DefinitionOutcome:
+        """Change a definition or run a query in the metastore, with the necessary locks.
 
         Args:
-            statement: see `airflow_hiveacid.plan.metastore_statements`.
-            terms: who asks for locks, and for how long at most; by default nobody in particular, as
-                long as the connection says.
-            before: what `on_begin` was told in an earlier try, whose change may have happened.
-            on_begin: told right before the one call that changes something.
+            statement: such as `RenameTable`; `airflow_hiveacid.hooks` exports all statements.
+            terms: the job that requests the locks, and the longest wait for them; by default no
+                job, and the connection's lock timeout.
+            before: if an earlier try may have made the change, the state that `on_begin` received
+                in that try.
+            on_begin: called with the current state, just before the call that makes the change.
 
         Raises:
-            InputError: what is there does not let it be done; nothing was changed.
+            InputError: the current state does not allow the statement; nothing was changed.
             LockNotAcquiredError: the locks were not granted in time.
-            MetastoreError: the metastore did not answer, and it may have been done; or it refused.
+            MetastoreError: the metastore refused the change; or it did not respond, and the change
+                may have happened.
         """
-        from airflow_hiveacid.metastore.definition_lock import LockTerms  # noqa: PLC0415 - brings Thrift
-        from airflow_hiveacid.metastore.definitions import run_statement  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - as above
 
         terms = terms or LockTerms(lock_timeout_s=self.settings.lock_timeout_s)
         with self.metastore() as metastore:
@@ -240,19 +270,22 @@ class HiveAcidHook(BaseHook):
         writes: Sequence[TableAccess] = (),
         lock_timeout_s: float | None = None,
     ) -> Iterator[Transaction]:
-        """A transaction: opened, locked, kept alive; committed at the end, aborted on an error.
+        """Run a `with` block in a transaction with locks.
+
+        The transaction commits after the block and aborts after an error.
 
         Args:
-            job_key: whoever begins later under the same key ends this one.
-            reads: what is read.
-            writes: what is written; each table gets a write ID.
-            lock_timeout_s: longest wait for the locks; default is the connection's.
+            job_key: the job key; a transaction that begins later with the same key fences this
+                transaction.
+            reads: the tables to read.
+            writes: the tables to write; each gets a write ID.
+            lock_timeout_s: the longest wait for the locks; by default the connection's setting.
 
         Raises:
             LockNotAcquiredError: the locks were not granted in time.
-            TransactionError: the transaction ended otherwise.
+            TransactionError: the transaction was aborted or could not commit for another reason.
         """
-        from airflow_hiveacid.metastore.transaction import begin  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - brings Thrift
 
         timeout_s = self.settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s
         with (
@@ -264,39 +297,37 @@ class HiveAcidHook(BaseHook):
             yield transaction
 
     def snapshot(self, tables: Iterable[str]) -> Snapshot:
-        """What a reader of these tables may see now: write IDs and transactions, taken at once.
+        """Return the write IDs and transactions that a new reader of these tables would see.
 
         Raises:
             MetastoreUnavailableError: no server answers.
         """
-        from airflow_hiveacid.format.snapshot import Snapshot  # noqa: PLC0415
+        from airflow_hiveacid.metastore.snapshots import snapshot_now  # noqa: PLC0415
 
         with self.metastore() as metastore:
-            txns = metastore.valid_txns()
-            write_ids = metastore.valid_write_ids([TableRef.parse(t) for t in tables], txns)
-        return Snapshot(txn_id=None, txns=txns, tables=write_ids)
+            return snapshot_now(metastore, [TableRef.parse(table) for table in tables])
 
     def open_transactions(self) -> tuple[OpenTxn, ...]:
-        """Every transaction that the metastore keeps, open and aborted, oldest first."""
+        """Return all transactions in the metastore's list, open and aborted, oldest first."""
         with self.metastore() as metastore:
             return metastore.open_txns_info()
 
     def heartbeat(self, txn_id: TxnId) -> None:
-        """Say that a transaction is alive.
+        """Send a heartbeat for a transaction.
 
         Raises:
-            TransactionAbortedError: it is not.
+            TransactionAbortedError: the transaction has been aborted.
         """
         with self.metastore() as metastore:
             metastore.heartbeat(txn_id)
 
     def abort(self, txn_id: TxnId) -> bool:
-        """Abort a transaction; answers whether it is aborted now (False: it has ended before)."""
+        """Abort a transaction; return False if it had already ended."""
         with self.metastore() as metastore:
             return metastore.abort_txn(txn_id)
 
     def locks(self, table: str | None = None) -> tuple[LockInfo, ...]:
-        """Locks on a table and its partitions, or all locks."""
+        """Return the locks on a table and its partitions, or all locks if no table is given."""
         with self.metastore() as metastore:
             return metastore.show_locks(TableRef.parse(table) if table else None)
 
@@ -305,33 +336,33 @@ class HiveAcidHook(BaseHook):
     def request_compaction(
         self, table: str, compaction_type: CompactionType, partition: str | None = None
     ) -> CompactionResponse:
-        """Put a compaction into the metastore's own queue, for a worker to find."""
+        """Queue a compaction in the metastore, for Hive's compaction worker."""
         name = PartitionName.parse(partition) if partition else None
         with self.metastore() as metastore:
             return metastore.request_compaction(TableRef.parse(table), name, compaction_type)
 
     def compactions(self, table: str | None = None) -> tuple[CompactionEntry, ...]:
-        """The metastore's compaction queue and history, of one table or of all."""
+        """Return the metastore's compaction queue and history, for one table or for all tables."""
         with self.metastore() as metastore:
             return metastore.show_compactions(TableRef.parse(table) if table else None)
 
     def history(self, table: str, *, most: int | None = None) -> TableHistory:
-        """The versions of a table, newest first: when, by whom, what, and whether readable.
+        """Return a table's versions, newest first, with time, author, kind and readability.
 
         Args:
-            table: full name.
-            most: how many; None for all.
+            table: `db.table`.
+            most: the maximum number of versions; None means all versions.
 
         Raises:
-            InputError: the table is missing, or has no versions.
-            StorageError: its files or notes cannot be read.
+            InputError: the table does not exist, or has no versions.
+            StorageError: the table's files or notes cannot be read.
         """
         from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs Arrow
 
         with self.metastore() as client:
             return history_of(client, client.get_table(TableRef.parse(table)), most=most)
 
-    def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by whom
+    def make_tag(  # noqa: PLR0913 - a tag has this many parts
         self,
         table: str,
         name: str,
@@ -342,19 +373,24 @@ class HiveAcidHook(BaseHook):
         made_by: str = "",
         moves: bool = False,
     ) -> Tag:
-        """Give a version a name, and keep its files until the tag expires or is dropped.
+        """Tag a version, and keep its files until the tag expires or is dropped.
 
         Args:
-            table: full name.
-            name: of the tag.
-            version: which; the present is the newest that no open write can change.
-            expires_s: when its files may go, seconds since 1970; None is never.
-            keep_for_s: or how long from now on they stay.
-            made_by: who makes it; the same one means the same present, however often he asks.
-            moves: whether a tag that stands for another version is moved to this one.
+            table: `db.table`.
+            name: the tag's name.
+            version: the version to tag; an empty `VersionSpec` means the newest version that no
+                open write can change.
+            expires_s: the time when the tag expires, in seconds since 1970; None means never.
+            keep_for_s: the time in seconds until the tag expires; use it instead of `expires_s`.
+            made_by: the creator of the tag, such as a job key; repeated calls with the same value
+                choose the same newest version.
+            moves: whether an existing tag of a different version is moved to this version.
 
         Raises:
-            HiveAcidError: as of `versions.tags.make_tag`.
+            ConfigurationError: the name is invalid, or the expiry is in the past.
+            TagTakenError: the tag exists for a different version.
+            KeepingRefusedError: the table's files cannot be kept yet; retry.
+            HiveAcidError: the version does not exist, or can no longer be read.
         """
         from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
 
@@ -372,13 +408,13 @@ class HiveAcidHook(BaseHook):
             )
 
     def drop_tag(self, table: str, name: str) -> bool:
-        """Let the files of a tag go; tells whether there was one.
+        """Drop a tag, so that cleaners may remove its files; return whether the tag existed.
 
         Raises:
-            InputError: the table is missing.
-            StorageError: its notes cannot be read or written.
+            InputError: the table does not exist.
+            StorageError: the table's notes cannot be read or written.
         """
-        from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs Arrow
             VersionNotes,
         )
 
@@ -389,10 +425,10 @@ class HiveAcidHook(BaseHook):
         return was_there
 
     def table_health(self, table: str, partition: str | None = None) -> tuple[TableHealth, ...]:
-        """What a table's directories look like: one value per partition, or for the one named.
+        """Return the health of each partition, or only of `partition`.
 
         Raises:
-            InputError: table or partition do not exist, or the table is not transactional.
+            InputError: the table or partition does not exist, or the table is not transactional.
             StorageError: the directories cannot be listed.
         """
         from airflow_hiveacid.hooks.health import measure  # noqa: PLC0415 - brings Thrift and Arrow

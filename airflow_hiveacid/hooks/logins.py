@@ -1,4 +1,4 @@
-"""How the fields of a connection become a login; which fields go with which, and none besides.
+"""Parse the login from a connection's fields; fields for a different kind of login are refused.
 
 Example:
     >>> from airflow_hiveacid.hooks.extras import Extras
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Authentication(enum.Enum):
-    """How one logs in, as the connection says it."""
+    """The kinds of login, with the values of the connection's `authentication` field."""
 
     NONE = "none"
     KERBEROS = "kerberos"
@@ -58,6 +58,7 @@ _NEEDS: Final[Mapping[Authentication, str]] = MappingProxyType(
         Authentication.BEARER: "secret_from",
     }
 )
+_DEFAULT: Final = "default"
 _IN_CLEAR: Final = (Authentication.PASSWORD, Authentication.BEARER)
 _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
     {
@@ -67,22 +68,24 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
         "secret_in_clear": _IN_CLEAR,
     }
 )
-"""Which ways to log in have a field: set beside another it would be a protection in name only."""
+"""The kinds of login that use each field; with any other kind the field would have no effect."""
 
 
 def parse_login(extras: Extras, user: str | None) -> Login | None:
-    """Read and check the login; `user` is the connection's own login field.
+    """Parse and check the login; `user` is the value of Airflow's login field.
 
     Raises:
-        ConfigurationError: a field is wrong, missing, or of another way to log in.
+        ConfigurationError: a field is invalid, missing, or not allowed for this kind of login.
     """
     kind = extras.choice("authentication", Authentication.NONE)
-    protection = extras.choice("protection", Protection.AUTHENTICATION)
+    is_default = (extras.text("protection") or _DEFAULT) == _DEFAULT
+    protection = None if is_default else extras.choice("protection", Protection.AUTHENTICATION)
     in_clear = extras.truth("secret_in_clear", default=False)
     texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
     given = {name for name, text in texts.items() if text}
-    # These two stand in the form with their default.
-    given |= {"protection"} if protection is not Protection.AUTHENTICATION else set()
+    # Airflow's form fills in default values for `protection` and `secret_in_clear`, so a default
+    # value is treated as missing.
+    given |= {"protection"} if protection not in (None, Protection.AUTHENTICATION) else set()
     given |= {"secret_in_clear"} if in_clear else set()
     for name in sorted(given):
         if kind not in _USERS[name]:
@@ -117,13 +120,13 @@ def _secret(extras: Extras, text: str | None) -> SecretSource | None:
         raise extras.wrong("secret_from", str(error)) from error
 
 
-def _login(  # noqa: PLR0913 - one for each thing that a login may consist of
+def _login(  # noqa: PLR0913 - one argument for each possible part of a login
     kind: Authentication,
     texts: Mapping[str, str | None],
     *,
     user: str,
     secret: SecretSource | None,
-    protection: Protection,
+    protection: Protection | None,
     in_clear: bool,
 ) -> Login | None:
     match kind:

@@ -1,22 +1,21 @@
-"""Whether a table has data of a later version than one that is known; no Spark.
+"""Check whether a table has data after a known version, without Spark.
 
-Takes an endpoint, a name and a version. Blocking: a trigger calls it off the event loop. Where the
-metastore knows of no later write that has ended, nothing is listed. Else names of directories
-decide, since not every write that committed has changed anything; compactions make no new data.
-They are listed within a read transaction: cleaners wait for it, so that what replaced a directory
-is never too new for the snapshot while the directory itself is gone.
+Input is an endpoint, a table name and a version. The functions block, so a trigger must call them
+outside the event loop. If the metastore shows no later write, no directory is listed. Otherwise the
+directory names show whether there is new data: a committed write may have changed no row, and a
+compaction adds no data. The listing runs in a read transaction, for which cleaners wait. Without
+it, a cleaner could remove a directory whose replacement is not visible in the snapshot.
 """
 
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.changes import ChangeRange, is_news, settled, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
@@ -25,11 +24,12 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.hooks.health import places_of
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.hooks.health import roots_of
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.threads import side_by_side
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
 
-_LISTINGS_AT_ONCE: Final = 16
-# Who overwrites holds its lock for longer than a look may take; the next look will find it through.
+# The longest wait for the lock. If an overwrite holds its lock longer, a later poll finds the new
+# data.
 _LOCK_TIMEOUT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -46,14 +46,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewData:
-    """Partitions (blank for a table without any) with data of after `since`, up to `version`."""
+    """The partitions that got data after version `since`, up to `version`.
+
+    The only partition of an unpartitioned table is ''.
+    """
 
     since: int
     version: int
     partitions: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        """It as plain values."""
+        """Return the fields as plain values, for XCom."""
         return {
             "since": self.since,
             "version": self.version,
@@ -63,9 +66,9 @@ class NewData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """One look: the newest version that no open write can change, and where there is new data.
+    """The result of one poll: partitions with new data, and the newest version without open writes.
 
-    `table_id` tells the table from one that had its name before.
+    `table_id` distinguishes the table from an earlier table of the same name.
     """
 
     table: str
@@ -76,7 +79,7 @@ class News:
 
     @property
     def due(self) -> tuple[NewData, ...]:
-        """The new data, if there is any."""
+        """The new data as a tuple of one value, or an empty tuple if there is no new data."""
         if not self.partitions:
             return ()
         return (NewData(since=self.since, version=self.version, partitions=self.partitions),)
@@ -95,22 +98,22 @@ def look_for_news(
     *,
     before: News | None = None,
 ) -> News:
-    """Look once: the one predicate of the sensor and its trigger.
+    """Poll a table once for new data.
 
-    A table that somebody has locked against readers has no news yet.
+    If the lock of a different transaction blocks readers, the result contains no new data.
 
     Args:
         endpoint: the metastore.
         table: `db.table`.
         partition: `month=1`; None means every partition.
-        since: the version that is known.
-        before: what an earlier look has found, which was nothing; as long as no later write has
-            ended, nothing but write IDs is asked for.
+        since: the version; data after this version is new.
+        before: the result of an earlier poll without new data. If no write has ended since that
+            poll, this poll asks the metastore only for write IDs.
 
     Raises:
-        InputError: table or partition do not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not answer.
-        TransactionAbortedError: the metastore gave the look up.
+        InputError: the table or partition does not exist, or the table is not transactional.
+        MetastoreUnavailableError: the metastore does not respond.
+        TransactionAbortedError: the metastore aborted the poll's transaction.
         StorageError: the directories cannot be listed.
     """
     ref = TableRef.parse(table)
@@ -126,20 +129,21 @@ def look_for_news(
         )
         newest = settled(client.valid_write_ids([ref], client.valid_txns())[ref])
         if newest <= looked:
-            # The log says so to who waits for a version of a table that was here before.
+            # If the newest write ID is below `since`, then `since` is from an earlier table of the
+            # same name.
             return replace(nothing, version=newest)
         try:
             return _listed(client, info, partition, since)
         except LockNotAcquiredError as error:
-            _log.info("%s is not looked at now: %s", table, error)
+            _log.info("%s cannot be polled now: %s", table, error)
             return nothing
 
 
 def _listed(client: MetastorePort, table: TableInfo, partition: str | None, since: int) -> News:
-    """What directories say, while a read transaction is open.
+    """List the directories in a read transaction, and return the new data.
 
     Raises:
-        HiveAcidError: as `look_for_news`; LockNotAcquiredError too.
+        HiveAcidError: see `look_for_news`; also LockNotAcquiredError.
     """
     access = TableAccess(
         table=table,
@@ -149,13 +153,13 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
     with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
         now, txns = txn.snapshot.write_ids(table.ref), txn.snapshot.txns
         newest = settled(now)
-        # Asked for behind the snapshot: what that sees has its partition by then.
-        places = places_of(client, table, partition) if newest > since else ()
+        # First take the snapshot, then list the partitions. So the list contains every partition
+        # that is visible in the snapshot.
+        roots = roots_of(client, table, partition) if newest > since else ()
         part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, newest))
         find = bind(_has_news, now=now, part=part, txns=txns, kind=table.kind)
-        with ThreadPoolExecutor(_LISTINGS_AT_ONCE, "hiveacid-listing") as pool:
-            found = list(pool.map(find, places))
-    names = tuple(str(p.name) for p, is_new in zip(places, found, strict=True) if is_new)
+        found = side_by_side(find, roots)
+    names = tuple(str(p.name) for p, is_new in zip(roots, found, strict=True) if is_new)
     return News(
         table=str(table.ref),
         table_id=table.table_id,
@@ -166,7 +170,7 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
 
 
 def _has_news(
-    place: PartitionInfo,
+    root: PartitionInfo,
     *,
     now: ValidWriteIdList,
     part: ChangeRange,
@@ -174,9 +178,9 @@ def _has_news(
     kind: TransactionalKind,
 ) -> bool:
     try:
-        listing = list_table(place.location)
+        listing = list_table(root.location)
     except LocationNotFoundError:
-        # No file was ever there: whoever makes a partition commits after the snapshot, and who
-        # drops one waits for our lock.
+        # The directory never existed. If a writer creates the directory now, it commits after the
+        # snapshot. A transaction that drops a partition waits for our lock.
         return False
     return is_news(resolve(listing, now, txns, kind), part)

@@ -1,1 +1,1 @@
-"""The contract across the seam between Airflow and Spark."""
+"""The contract between Airflow and Spark: job specs, results, and their JSON form."""

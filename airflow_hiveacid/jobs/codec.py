@@ -1,10 +1,11 @@
-"""How frozen dataclasses become JSON and come back, with every unknown or missing field an error.
+"""The JSON form of frozen dataclasses; every unknown or missing field is an error.
 
-Takes dataclasses built of str, int, float, bool, None, enums, tuples, string-keyed mappings and
-other such dataclasses; gives plain JSON values. Knows nothing of the jobs themselves.
+Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, mappings with string
+keys, and nested dataclasses. Output is plain JSON values. This module does not depend on the types
+of jobs.
 
 Example:
-    >>> read_object('{"version": 9, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 10, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
@@ -15,36 +16,40 @@ import enum
 import json
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from airflow_hiveacid.format.errors import ContractVersionError
 
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
-"""What `json.loads` gives; inner values are JSON values too."""
+"""The result of `json.loads`; nested values are also JSON values."""
 
-CONTRACT_VERSION: Final = 9
-"""Raised by one whenever a field is added, dropped or changes its meaning."""
+CONTRACT_VERSION: Final = 10
+"""The version of the contract, incremented whenever a field is added, removed or redefined."""
+
+FIRST_WITH_INSTALLATION: Final = 10
+"""The first contract version in which a job's key contains the Airflow installation."""
 
 _T = TypeVar("_T")
 
 
 class Side(enum.Enum):
-    """The two sides of the seam, as messages name them."""
+    """The two sides of the contract; the values are their names in error messages."""
 
     OPERATOR = "operator"
     APPLICATION = "application"
 
     @property
     def other(self) -> Side:
-        """The side that wrote what this one reads."""
+        """The opposite side, which writes the JSON that this side reads."""
         return Side.APPLICATION if self is Side.OPERATOR else Side.OPERATOR
 
 
 def to_json(value: object) -> JsonValue:
-    """Turn a dataclass value into JSON values; `None` fields are kept.
+    """Convert a dataclass value to JSON values; fields that are None are included.
 
     Raises:
-        TypeError: a value inside is of a type that no contract has.
+        TypeError: a nested value has a type that the contract does not allow.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -56,14 +61,15 @@ def to_json(value: object) -> JsonValue:
         return [to_json(v) for v in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"{type(value).__name__} has no place in a job contract")
+    raise TypeError(f"a job contract cannot hold a {type(value).__name__}")
 
 
 def read_object(text: str, *, reader: Side) -> dict[str, Any]:
-    """Read a text that the other side wrote, and take its version out.
+    """Parse a JSON object from the opposite side, and return it without its version.
 
     Raises:
-        ContractVersionError: it is no JSON object, or another version; says which side is older.
+        ContractVersionError: the text is not a JSON object, or has a different version. The error
+            names the older side.
     """
     try:
         data = json.loads(text)
@@ -82,18 +88,32 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     return data
 
 
+def version_of(text: str) -> int | None:
+    """Return the contract version in a JSON text, or None if the text has no version.
+
+    Example:
+        >>> version_of('{"version": 9, "kind": "clean"}'), version_of("[")
+        (9, None)
+    """
+    try:
+        found = json.loads(text)["version"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return found if isinstance(found, int) else None
+
+
 def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _T:
-    """Build a dataclass from JSON values; `path` says in messages where `data` stands.
+    """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
 
     Raises:
         ContractVersionError: a field is unknown (the reader is older), missing (the writer is
-            older), or of another type.
+            older), or has the wrong type.
     """
     return _Decoder(reader).dataclass(cls, data, path)
 
 
 def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
-    """The error for a value that is not what this side expects; either side may be older."""
+    """Return the error for a value that the reader does not expect; either side may be older."""
     return _error(
         f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
     )
@@ -105,8 +125,13 @@ def _error(side: str, detail: str) -> ContractVersionError:
     )
 
 
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
 class _Decoder:
-    """Reads values by their type hints, on behalf of one side."""
+    """A decoder of JSON values that follows type hints; errors name `reader`."""
 
     def __init__(self, reader: Side) -> None:
         self._reader = reader
@@ -114,8 +139,9 @@ class _Decoder:
     def dataclass(self, cls: type[_T], data: object, path: str) -> _T:
         if not isinstance(data, dict):
             raise self._wrong(path or cls.__name__, "an object", data)
-        hints = get_type_hints(cls)
-        fields = {f.name: f for f in dataclasses.fields(cast("Any", cls))}
+        known = cast("Any", cls)
+        hints = _hints(known)
+        fields = {f.name: f for f in dataclasses.fields(known)}
         for name in data:
             if name not in fields:
                 where = f"{path}.{name}".lstrip(".")
@@ -145,7 +171,7 @@ class _Decoder:
         if data is None and type(None) in args:
             return None
         options = [arg for arg in args if arg is not type(None)]
-        if len(options) == 1:  # so that an error says what is wrong inside
+        if len(options) == 1:  # so that an error names the problem inside
             return self._value(options[0], data, path)
         for arg in options:
             try:

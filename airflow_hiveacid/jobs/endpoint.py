@@ -1,7 +1,7 @@
-"""How to reach a metastore, as plain values that cross the seam.
+"""The addresses and login of a metastore, as plain values for the operator and the application.
 
-Two choices that do not depend on each other: what carries the bytes, and who logs in how. Paths of
-files and names of variables, never their content: no secret is in here.
+An endpoint combines two independent choices: a transport and a login. An endpoint contains the
+names of files and variables with secrets, but no secrets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.logins import (
 
 
 class Transport(enum.Enum):
-    """How bytes travel to the metastore."""
+    """The protocol that carries Thrift messages to the metastore."""
 
     PLAIN = "plain"
     TLS = "tls"
@@ -28,26 +28,27 @@ class Transport(enum.Enum):
 
     @property
     def is_http(self) -> bool:
-        """Whether each call is an HTTP request."""
+        """True if each call is an HTTP request."""
         return self in {Transport.HTTP, Transport.HTTPS}
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS lies below."""
+        """True if the transport uses TLS."""
         return self in {Transport.TLS, Transport.HTTPS}
 
     @property
     def scheme(self) -> str:
-        """How an address of this kind begins, before `://`."""
+        """The URI scheme of addresses for this transport."""
         return self.value if self.is_http else "thrift"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetastoreEndpoint:
-    """One metastore service: its servers in the order they are tried, and every bound on waiting.
+class Metastore:
+    """One metastore: the addresses of its servers, the login, and time limits.
 
-    `uris` are `thrift://host:port`, or `http(s)://host:port/path` as the transport is. `user` names
-    the owner of locks; without a `login` it is announced with `set_ugi`. None announces nobody.
+    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`, and are tried in this
+    order. `user` is the owner of locks. Without a `login`, `user` is sent by `set_ugi`, unless
+    `user` is None.
     """
 
     uris: tuple[str, ...]
@@ -67,17 +68,21 @@ class MetastoreEndpoint:
             raise ConfigurationError(f"metastore {', '.join(self.uris)}: {problem}")
 
 
+MetastoreEndpoint = Metastore
+"""The internal name of the class; users import `Metastore` from `airflow_hiveacid.acid`."""
+
+
 def login_problem(transport: Transport, login: Login | None) -> str | None:
-    """Why this login cannot go over this transport; None if it can."""
+    """Return why the login cannot use the transport, or None if it can."""
     over_http = isinstance(login, BearerLogin | HeaderLogin)
     if transport.is_http and not over_http:
-        return f"over transport {transport.value} one logs in by header or bearer token only"
+        return f"transport {transport.value} supports login by header or bearer token only"
     if over_http and not transport.is_http:
         return f"header and bearer token need transport http or https, not {transport.value}"
     match login:
         case PasswordLogin() | BearerLogin() if not (transport.is_encrypted or login.in_clear):
             return (
-                f"the secret would travel in clear over transport {transport.value}; take"
+                f"the secret would travel in clear over transport {transport.value}; use"
                 f" {'https' if transport.is_http else 'tls'}, or set secret_in_clear if the"
                 " network between is trusted"
             )

@@ -1,7 +1,7 @@
-"""How somebody logs in to a metastore, as plain values that cross the seam; each checks itself.
+"""Logins to a metastore, as plain values for the operator and the application.
 
-A secret is never in here, only where it lies: in a file, or in an environment variable. It is read
-on the machine that opens the door, each time it does.
+Each value checks its own fields. A login never contains a secret, only the name of a file or
+environment variable. The machine that connects reads the secret at each connection.
 
 Example:
     >>> PasswordLogin(user="etl", password=SecretSource.parse("env:METASTORE_PASSWORD")).password
@@ -18,12 +18,12 @@ from typing import Final, Self
 from airflow_hiveacid.format.errors import ConfigurationError
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# A principal of two names: the service and the host it runs on.
+# A principal that consists of a service, a host and an optional realm.
 _SERVICE: Final = re.compile(r"[^/@\s]+/[^/@\s]+(@[^/@\s]+)?\Z")
 
 
 class Protection(enum.Enum):
-    """What is done to each message after a login; the values are those of hadoop.rpc.protection."""
+    """The protection of each message after a login, with the values of hadoop.rpc.protection."""
 
     AUTHENTICATION = "authentication"
     INTEGRITY = "integrity"
@@ -32,24 +32,25 @@ class Protection(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSource:
-    """Where a secret lies: in the file, or in the environment variable of this name."""
+    """A reference to a secret: the path of a file, or the name of an environment variable."""
 
     file: str | None = None
     variable: str | None = None
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.variable):
-            raise ConfigurationError("a secret lies in one place: a file, or a variable")
+            raise ConfigurationError("a secret has one place: either a file or a variable")
         if self.variable and not _VARIABLE.match(self.variable):
-            # What stands there may be the secret itself, so it is not shown.
-            raise ConfigurationError("a secret's environment variable is given by its name")
+            # The value may be the secret itself, so the message does not show it.
+            raise ConfigurationError("give a secret's environment variable by its name")
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `file:/path` or `env:NAME`.
 
         Raises:
-            ConfigurationError: the text has another form; the message does not show it.
+            ConfigurationError: the text has neither of these forms. The message does not show the
+                text.
         """
         kind, _, place = text.strip().partition(":")
         match kind:
@@ -59,7 +60,7 @@ class SecretSource:
                 return cls(variable=place)
             case _:
                 raise ConfigurationError(
-                    "expected file:/path or env:NAME, where the secret lies, never the secret"
+                    "expected file:/path or env:NAME, the secret's place, never the secret itself"
                 )
 
     def __str__(self) -> str:
@@ -68,19 +69,21 @@ class SecretSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerberosLogin:
-    """Kerberos by a keytab, or by the tickets of a cache.
+    """Kerberos with a keytab, or with the tickets of a cache.
 
-    `service` is the metastore's principal, as `hive/_HOST@REALM`; `_HOST` becomes the host of the
-    address that is called, in lower case. With `keytab`, `client` logs in by itself; else the
-    tickets of `cache` are used, of the process's own cache if that is None. `protection` is the
-    least that will do: the strongest that the metastore offers is taken.
+    `service` is the metastore's principal, such as `hive/_HOST@REALM`. `_HOST` is replaced with the
+    host in the server's address, in lower case. With `keytab`, tickets are requested with the key
+    of `client`. Without `keytab`, tickets are read from `cache`, or from the default cache if
+    `cache` is None. `protection` is the minimum level, or None for any level. The strongest level
+    that the metastore offers is used. Kerberos protects the metastore's offer, so an attacker on
+    the network cannot weaken it.
     """
 
     service: str
     client: str | None = None
     keytab: str | None = None
     cache: str | None = None
-    protection: Protection = Protection.AUTHENTICATION
+    protection: Protection | None = None
 
     def __post_init__(self) -> None:
         if not _SERVICE.match(self.service):
@@ -97,17 +100,26 @@ class KerberosLogin:
 class TokenLogin:
     """A Hadoop delegation token of the metastore.
 
-    It lies at `token`: its text, or a file of Hadoop's credentials. None is the file that YARN
-    gives each container ($HADOOP_TOKEN_FILE_LOCATION). `protection`: see KerberosLogin.
+    `token` refers to the token itself or to a Hadoop credentials file. If `token` is None, the
+    token is read from the file that YARN gives each container ($HADOOP_TOKEN_FILE_LOCATION).
+    `protection` is the minimum level. The default is authentication inside TLS, and integrity
+    without TLS. Without TLS, the metastore's offer is sent in clear text, and an attacker could
+    remove all protection from the offer.
     """
 
     token: SecretSource | None = None
-    protection: Protection = Protection.AUTHENTICATION
+    protection: Protection | None = None
+
+    def least(self, *, is_encrypted: bool) -> Protection:
+        """Return the minimum protection of messages for an encrypted or unencrypted transport."""
+        if self.protection is not None:
+            return self.protection
+        return Protection.AUTHENTICATION if is_encrypted else Protection.INTEGRITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordLogin:
-    """User and password, which only a Hive 4 metastore takes; `in_clear` allows it without TLS."""
+    """User and password, for Hive 4 metastores only; `in_clear` allows the login without TLS."""
 
     user: str
     password: SecretSource
@@ -119,7 +131,7 @@ class PasswordLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerLogin:
-    """A bearer token (JWT) at each HTTP call; `in_clear` allows it without TLS."""
+    """A bearer token (JWT) with each HTTP call; `in_clear` allows the login without TLS."""
 
     bearer: SecretSource
     in_clear: bool = False
@@ -127,7 +139,7 @@ class BearerLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderLogin:
-    """A user name in a header of each HTTP call, which the metastore believes."""
+    """A user name in a header of each HTTP call, which the metastore trusts."""
 
     user: str
 
@@ -139,6 +151,8 @@ Login = KerberosLogin | TokenLogin | PasswordLogin | BearerLogin | HeaderLogin
 
 
 def _check_user(user: str) -> None:
-    # The server takes bytes for characters, so no other name would arrive as it was sent.
+    # The server decodes each byte as one character, so a user name must be ASCII.
     if not (user and user.isascii() and user.isprintable() and user == user.strip()):
-        raise ConfigurationError(f"the user name {user!r} is not made of visible ASCII characters")
+        raise ConfigurationError(
+            f"the user name {user!r} does not consist of visible ASCII characters"
+        )

@@ -1,13 +1,15 @@
-"""How the rooms that run beside Spark and their libraries become one zip for `--py-files`.
+"""Pack the subpackages that run in Spark, and their libraries, into a zip for `--py-files`.
 
-Takes the files of the installed package (a wheel or a checkout) and of the installed `LIBRARIES`;
-gives a zip that is the same, byte for byte, whenever its sources and the Python that builds it are
-the same. A cluster then needs only what is native: pyspark, pandas, pyarrow, protobuf. Must not
-import what it packs.
+Input is the files of the installed package (a wheel or a checkout) and of the installed
+`LIBRARIES`. Output is a zip that is identical, byte for byte, for equal sources and an equal
+version of Python. With the zip, a cluster needs only native packages: pyspark, pandas, pyarrow,
+protobuf. This module does not import the code in the zip. `operators.spark_app` passes the zip
+to `spark-submit`.
 
-Beside each source lies its byte code: a process that imports from a zip cannot cache it, and
-compiling hmsclient's generated 1.8 MB takes every driver 0.8 s instead of 0.06 s. Another Python
-version skips the byte code (its magic number differs) and compiles the source.
+The zip contains the byte code of each source file, because a process that imports from a zip does
+not cache byte code. Every driver would need 0.8 s instead of 0.06 s to compile the 1.8 MB of
+hmsclient. A different Python version ignores the byte code, which has a different magic number, and
+compiles the source.
 
 Example:
     >>> application_path("merge").name
@@ -30,18 +32,22 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid import __version__
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.scratch import scratch_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOMS: Final = ("format", "plan", "jobs", "metastore", "storage", "versions", "spark")
-"""What the application imports of this package; no Airflow room is among them."""
+"""The subpackages that the application imports; none of them imports Airflow."""
+
+MODULES: Final = ("__init__", "acid", "errors", "lazy_names")
+"""The top-level modules that users' programs import, and `lazy_names`."""
 
 LIBRARIES: Final = ("thrift", "hmsclient")
-"""Distributions that travel in the zip because they have no native part that is needed."""
+"""Distributions that are packed into the zip, because they have no native code."""
 
 APPS: Final = "spark_apps"
-"""Import name of the applications' package inside the zip."""
+"""The package name of the applications in the zip."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _INSTALL_AGAIN: Final = "install airflow-provider-hiveacid again"
@@ -49,15 +55,16 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _MODE: Final = (stat.S_IFREG | 0o644) << 16
 _UNIX: Final = 3
 _UNCHECKED_HASH: Final = (1).to_bytes(4, "little")
-# Later marshal formats write back references that depend on what else the process holds.
+# In later marshal formats, the output also depends on how often the process refers to an object, so
+# equal sources could give different bytes.
 _MARSHAL_FORMAT: Final = 2
 
 
 def applications_directory() -> Path:
-    """Where the applications' mains are: inside the package in a wheel, beside it in a checkout.
+    """Return the directory of the application scripts, in a wheel or in a checkout.
 
     Raises:
-        ConfigurationError: neither is there, so the installation is incomplete.
+        ConfigurationError: the directory is missing, so the installation is incomplete.
     """
     for candidate in (_PACKAGE / f"_{APPS}", _PACKAGE.parent / APPS):
         if candidate.is_dir():
@@ -68,7 +75,7 @@ def applications_directory() -> Path:
 
 
 def application_path(kind: str) -> Path:
-    """The main of one job, such as `merge`: the file that `spark-submit` runs.
+    """Return the script that `spark-submit` runs for a kind of job, such as `merge`.
 
     Raises:
         ConfigurationError: this installation has no such application.
@@ -82,15 +89,18 @@ def application_path(kind: str) -> Path:
 
 
 def archive_members() -> Mapping[str, bytes]:
-    """Every source file of the zip by its name in it, sorted by name.
+    """Return the source files for the zip, by their names in the zip, sorted by name.
 
     Raises:
         ConfigurationError: a library to be packed is not installed.
     """
-    members = {f"{_PACKAGE.name}/__init__.py": (_PACKAGE / "__init__.py").read_bytes()}
+    members = {
+        f"{_PACKAGE.name}/{module}.py": (_PACKAGE / f"{module}.py").read_bytes()
+        for module in MODULES
+    }
     for room in ROOMS:
         members |= _python_files(_PACKAGE / room, under=f"{_PACKAGE.name}/{room}")
-    # Python finds no package inside a zip unless it has this file, even if it is empty.
+    # Python finds a package inside a zip only with this file, even if it is empty.
     members[f"{APPS}/__init__.py"] = b""
     members |= _python_files(applications_directory(), under=APPS)
     for library in LIBRARIES:
@@ -99,7 +109,7 @@ def archive_members() -> Mapping[str, bytes]:
 
 
 def build_archive(out: Path) -> Path:
-    """Write the zip to `out`, replacing what is there in one step, and return `out`.
+    """Write the zip to `out` and return `out`; an existing file is replaced atomically.
 
     Raises:
         ConfigurationError: a library to be packed is not installed.
@@ -109,24 +119,27 @@ def build_archive(out: Path) -> Path:
 
 
 def cached_archive(directory: Path | None = None) -> Path:
-    """The zip for the code as it is now, built if no earlier process has built it.
+    """Return the zip for the present code; build the zip if it does not exist.
 
-    Its name carries a digest of its contents: other code is another file, so a running job never
-    has its zip changed below it. Without `directory` it lies below the temporary directory, in a
-    directory that belongs to this user alone.
+    The zip's name contains a digest of its contents, so changed code gets a new zip, and the zip of
+    a running job never changes. By default, the zip is written to this user's private directory in
+    the temporary directory.
 
     Raises:
-        ConfigurationError: a library is not installed, or somebody else owns the cache directory.
+        ConfigurationError: a library is not installed, or a different user owns the cache
+            directory.
+        StorageError: the zip cannot be written.
     """
     members = archive_members()
     path = (directory or _private_directory()) / f"hiveacid-{__version__}-{_digest(members)}.zip"
-    if not path.is_file():
+    # After a full disk or a crash, the file may be truncated.
+    if not zipfile.is_zipfile(path):
         _write_archive(members, path)
     return path
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the zip at the path given; answers the exit code."""
+    """Build the zip at the given path and return the exit code."""
     match arguments:
         case [out]:
             path = build_archive(Path(out))
@@ -153,7 +166,7 @@ def _library_files(name: str) -> dict[str, bytes]:
             f"the library {name} is not installed here, so it cannot be packed for Spark;"
             " install it beside airflow-provider-hiveacid"
         ) from exc
-    # A wheel may list scripts outside site-packages ("../../bin/x"); only its modules are wanted.
+    # A wheel may list scripts outside site-packages ("../../bin/x"); only modules are needed.
     return {
         file.as_posix(): Path(str(distribution.locate_file(file))).read_bytes()
         for file in distribution.files or ()
@@ -162,7 +175,7 @@ def _library_files(name: str) -> dict[str, bytes]:
 
 
 def _byte_code(name: str, source: bytes) -> bytes:
-    """The contents of a `.pyc` file that is trusted without looking at its source (PEP 552)."""
+    """Return the contents of a `.pyc` file that is valid without its source (PEP 552)."""
     code = compile(source, name, "exec", dont_inherit=True, optimize=0)
     header = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
     return header + marshal.dumps(code, _MARSHAL_FORMAT)
@@ -177,6 +190,11 @@ def _digest(members: Mapping[str, bytes]) -> str:
 
 
 def _write_archive(members: Mapping[str, bytes], out: Path) -> None:
+    with scratch_errors(str(out)):
+        _write_whole(members, out)
+
+
+def _write_whole(members: Mapping[str, bytes], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
@@ -184,6 +202,9 @@ def _write_archive(members: Mapping[str, bytes], out: Path) -> None:
             for name, source in members.items():
                 archive.writestr(_entry(name), source)
                 archive.writestr(_entry(f"{name}c"), _byte_code(name, source))
+            archive.close()
+            file.flush()
+            os.fsync(file.fileno())
         Path(partial).chmod(0o644)
         Path(partial).replace(out)
     except BaseException:
@@ -199,10 +220,11 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _private_directory() -> Path:
-    # What lies here is executed, so a directory that another user prepared must not be used.
-    path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()
+    # Code in this directory is executed, so the directory must not belong to a different user.
+    with scratch_errors():
+        path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise ConfigurationError(
             f"{path} is not a directory of this user alone; remove it, or set TMPDIR to a"

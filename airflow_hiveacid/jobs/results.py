@@ -1,4 +1,4 @@
-"""What the Spark application answers: one frozen, versioned value, read back by the operator.
+"""The Spark application's response: one frozen, versioned value that the operator reads.
 
 Example:
     >>> r = JobResult(kind="delete", job_key="k", status=JobStatus.COMMITTED, table="db.t")
@@ -32,7 +32,7 @@ from airflow_hiveacid.jobs.codec import (
 
 
 class JobStatus(enum.Enum):
-    """How a job ended."""
+    """The outcome of a job."""
 
     COMMITTED = "committed"
     ALREADY_DONE = "already_done"
@@ -42,7 +42,7 @@ class JobStatus(enum.Enum):
 
 
 class ExitCode(enum.IntEnum):
-    """Exit code of the application's process; the result says more."""
+    """Exit code of the application's process; the `JobResult` has the details."""
 
     OK = 0
     UNEXPECTED = 1
@@ -54,7 +54,7 @@ class ExitCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """Rows by kind. An update counts once, under `updated`."""
+    """Numbers of changed rows; an updated row is not also counted as inserted or deleted."""
 
     inserted: int = 0
     updated: int = 0
@@ -63,9 +63,9 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """What one statement of a transaction did; in the result's details, as `statements`.
+    """The effect of one statement of a transaction, in `details["statements"]` of the result.
 
-    A later statement may have replaced what this one wrote: then it counts here, and is not there.
+    `rows` includes rows that a later statement of the same transaction has replaced.
     """
 
     kind: str
@@ -78,26 +78,30 @@ class StatementResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
-    """A typed error on its way back: class name and message."""
+    """A typed error in a job's result: class name and message."""
 
     type: str
     message: str
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Describe an error, with its notes; classes outside the tree keep their name in it."""
+        """Return the class name and the message of an error.
+
+        If the error is not a `HiveAcidError`, the class name is `JobFailedError`, and the message
+        begins with the name of the error's own class.
+        """
         text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         if isinstance(error, HiveAcidError):
             return cls(type=type(error).__name__, message=text)
         return cls(type="JobFailedError", message=f"{type(error).__name__}: {text}")
 
     def rebuild(self) -> HiveAcidError:
-        """The error again, to be raised on the operator's side."""
+        """Return an equivalent exception, for the operator to raise."""
         return rebuild(self.type, self.message)
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The exit code that stands for an error."""
+    """Return the application's exit code for an error."""
     if isinstance(error, CommitStateUnknownError):
         return ExitCode.COMMIT_UNKNOWN
     if isinstance(error, InputError):
@@ -109,11 +113,11 @@ def exit_code(error: BaseException) -> ExitCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """What a job did.
+    """The effect of a job.
 
-    `write_ids` maps `db.table` to the write ID; `details` is the job's own business. `size_bytes`
-    and `files` count what was written (or, for cleaning, removed); `seconds` is the application's
-    own time.
+    `write_ids` maps `db.table` to the write ID. `details` depends on the kind of job. `size_bytes`
+    and `files` are the totals that were written or, for cleaning, removed. `seconds` is the
+    duration of the work in the application.
     """
 
     kind: str
@@ -132,22 +136,23 @@ class JobResult:
     error: JobError | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The result as JSON values, for XCom and asset events."""
+        """Return the result as JSON values, for XCom and asset events."""
         body = to_json(self)
         if not isinstance(body, dict):
             raise TypeError("a result is an object")
         return body
 
     def dump(self) -> str:
-        """Write the result as JSON text."""
+        """Return the result as JSON text."""
         return json.dumps({"version": CONTRACT_VERSION, **self.to_json()})
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a result.
+        """Parse a result from its JSON text.
 
         Raises:
-            ContractVersionError: another version wrote it, or a field is unknown or missing.
+            ContractVersionError: the text has a different version, or a field is unknown or
+                missing.
         """
         data = read_object(text, reader=Side.OPERATOR)
         details = data.pop("details", {})

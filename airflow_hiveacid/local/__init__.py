@@ -1,5 +1,6 @@
-"""Real servers on this machine: a Hive metastore, and PostgreSQL below it where wanted.
+"""Real servers on this machine: a Hive metastore, and optionally its PostgreSQL database.
 
-For the demo, for this project's tests and for the tests of its users. Standard library only; Java,
-Maven and (for PostgreSQL) the Debian package have to be installed.
+The servers are for the demo, and for the tests of this project and of its users. The package
+depends only on the standard library. Java and Maven must be installed. PostgreSQL needs its Debian
+package.
 """

@@ -1,13 +1,14 @@
-"""Knows the commands `up`, `down` and `status` for a real metastore on this machine.
+"""The commands `up`, `down` and `status` for a real metastore on this machine.
 
     python -m airflow_hiveacid.local up --version 4.0.1 --port 9083
     python -m airflow_hiveacid.local up --kerberos
     python -m airflow_hiveacid.local status
     python -m airflow_hiveacid.local down
 
-Progress goes to standard error. `up` prints the metastore's URI on standard output and ends with 0
-once it answers; with a login it says before what to fill into a connection. `status` ends with 0
-when it answers and 3 when it does not, as `systemctl` does.
+Progress is written to standard error. When the server answers, `up` prints the metastore's URI on
+standard output and exits with 0. If the metastore requires a login, `up` also prints the fields of
+an Airflow connection to standard error. `status` exits with 0 if the server answers, otherwise with
+3, like `systemctl`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.guarded import (
-    Login,
+from airflow_hiveacid.local.logins.guarded import (
+    LoginOption,
     login_of,
     start_guarded,
     stop_beside,
     variables_file,
-    with_door,
+    with_access,
 )
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_4, RELEASES
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import has_postgres, postgres_below, start_on_postgres
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 
 _NOT_RUNNING: Final = 3
 _LOGINS: Final = {
-    Login.KERBEROS: "log in by Kerberos; with a KDC of its own, from Debian's packages",
-    Login.LDAP: "user and password in TLS (4.x); with a slapd of its own, from Debian's package",
-    Login.HTTP_JWT: "HTTPS with a JSON Web Token (4.x)",
+    LoginOption.KERBEROS: "log in by Kerberos; with a KDC of its own, from Debian's packages",
+    LoginOption.LDAP: "user and password in TLS (4.x); with its own slapd, from Debian's package",
+    LoginOption.HTTP_JWT: "HTTPS with a JSON Web Token (4.x)",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns the exit status."""
+    """Run one command and return the exit status."""
     options = _parser().parse_args(argv)
     try:
         status: int = options.run(options)
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     config = _config(options)
-    # A directory that was started on PostgreSQL, or with a login, stays with it, asked for or not.
+    # Without options, a data directory keeps the database and the login with which it was created.
     on_postgres = options.database == "postgresql" or has_postgres(config)
     login = options.login or login_of(config)
     if login is not None:
@@ -89,7 +90,7 @@ def _down(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    metastore = LocalMetastore(with_door(_config(options)), progress=_say)
+    metastore = LocalMetastore(with_access(_config(options)), progress=_say)
     pid = metastore.pid
     if pid is None:
         sys.stdout.write(f"{metastore.label} in {metastore.config.data_dir}: not running\n")
@@ -130,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="after how long the transactions of dead clients end (300)",
+        help="seconds until the transactions of dead clients are aborted (300)",
     )
     up.add_argument(
         "--database",
@@ -154,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="stop the one that was started here")
     down.set_defaults(run=_down)
-    status = commands.add_parser("status", help="say whether it answers, and where")
+    status = commands.add_parser("status", help="print whether it answers, and where")
     status.set_defaults(run=_status)
     versions = [release.version for release in RELEASES]
     for command in (up, down, status):

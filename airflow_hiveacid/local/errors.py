@@ -1,11 +1,11 @@
-"""Knows what can go wrong while a server is started on this machine.
+"""Errors from starting a server on this machine.
 
 ```
 LocalServerError
 ├── MissingProgramError        java, mvn or PostgreSQL's binaries are not installed
 ├── DownloadError              Maven could not fetch the server
-├── ServerStartError           the server died, or never answered
-└── ServerConflictError        something else holds the data directory or the port
+├── ServerStartError           the server ended, or never answered
+└── ServerConflictError        another server uses the data directory or the port
 ```
 """
 
@@ -22,11 +22,11 @@ class LocalServerError(Exception):
 
 
 class MissingProgramError(LocalServerError):
-    """A program that has to be installed was not found.
+    """A required program was not found.
 
     Args:
-        program: What was looked for.
-        remedy: How to get it.
+        program: The program's name.
+        remedy: How to install it.
     """
 
     def __init__(self, program: str, remedy: str) -> None:
@@ -36,12 +36,12 @@ class MissingProgramError(LocalServerError):
 
 
 class DownloadError(LocalServerError):
-    """Maven failed; the message ends with the last lines of its log.
+    """Maven failed; the message ends with the last lines of Maven's log.
 
     Args:
-        what: What was being fetched.
+        what: The files that Maven should fetch.
         log: Maven's whole output.
-        tail: The last lines of it.
+        tail: The last lines of the log.
     """
 
     def __init__(self, what: str, log: Path, tail: str) -> None:
@@ -55,9 +55,10 @@ class ServerStartError(LocalServerError):
 
     Args:
         what: The server or the step that failed.
-        reason: What happened, as half a sentence.
+        reason: What happened, such as `ended with status 1`. In the message, `reason` follows
+            `what`.
         log: The server's whole output.
-        tail: The last lines of it.
+        tail: The last lines of the log.
     """
 
     def __init__(self, what: str, reason: str, log: Path, tail: str) -> None:
@@ -68,4 +69,4 @@ class ServerStartError(LocalServerError):
 
 
 class ServerConflictError(LocalServerError):
-    """Another server is in the way: another version in the directory, or another port asked for."""
+    """A different server uses the port or directory, or a different release wrote the directory."""

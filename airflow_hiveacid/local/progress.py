@@ -1,8 +1,8 @@
-"""Knows how a server that takes minutes to fetch and seconds to start says what it is doing.
+"""Progress messages, because a server takes minutes to fetch and seconds to start.
 
-A `Progress` takes one finished line without a line end. The room never prints: the command line
-passes a function that writes to standard error, tests pass a list's `append`, and who passes
-nothing gets the lines in the log.
+A `Progress` is a function that receives one line without a line break. This package itself never
+prints. The command line passes a function that writes to standard error, tests pass a list's
+`append`, and the default writes to the log.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def log_progress(line: str) -> None:
-    """Hands a line to the log at info."""
+    """Log a line at level info."""
     _LOG.info("%s", line)
 
 
 def tail(log: Path, *, lines: int = 25, max_bytes: int = 16_384) -> str:
-    """Returns the last lines of a log, fewer where the file is short or missing."""
+    """Return the last lines of a log; fewer if the file is short or missing."""
     try:
         with log.open("rb") as file:
             file.seek(0, 2)

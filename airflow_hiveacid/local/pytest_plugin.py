@@ -1,11 +1,12 @@
-"""Knows fixtures that hand a real Hive metastore to tests: this project's and its users'.
+"""Pytest fixtures with a real Hive metastore, for the tests of this project and of its users.
 
-Opt in from the root `conftest.py`:
+To use the fixtures, add the plugin in the root `conftest.py`:
 
     pytest_plugins = ["airflow_hiveacid.local.pytest_plugin"]
 
-One server per version is started when the first test asks for it and serves the whole session, so
-tests keep apart by database names. The first run on a machine downloads the server with Maven.
+The first test that needs a Hive version starts its server. The server runs for the whole session,
+so tests must use different database names. The first run on a machine downloads the server with
+Maven.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4, HiveRelease
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
@@ -23,22 +24,22 @@ from airflow_hiveacid.local.stack import metastore_on_postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Short, so that a test can wait for the server to give up on a silent client; heartbeats at half
-# of it still have room on a busy machine.
+# The timeout is short, so that a test can wait until the server aborts the transaction of a client
+# without heartbeats. Heartbeats at half this interval still arrive in time on a busy machine.
 _TXN_TIMEOUT_S: Final = 20.0
 _HOUSEKEEPING_S: Final = 2.0
 
 
 @pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
-    """A Hive 4.0.1 metastore on Derby, for the session; transactions time out after 20 s."""
+    """Yield a Hive 4.0.1 metastore on Derby for the session; transactions time out after 20 s."""
     with _serving(HIVE_4, tmp_path_factory) as metastore:
         yield metastore
 
 
 @pytest.fixture(scope="session")
 def hive_metastore_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
-    """A Hive 3.1.3 metastore on Derby, for the session; transactions time out after 20 s."""
+    """Yield a Hive 3.1.3 metastore on Derby for the session; transactions time out after 20 s."""
     with _serving(HIVE_3, tmp_path_factory) as metastore:
         yield metastore
 
@@ -47,7 +48,7 @@ def hive_metastore_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local
 def hive_metastore_on_postgres(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalMetastore]:
-    """A Hive 4.0.1 metastore on PostgreSQL, for tests of concurrency: Derby serialises calls."""
+    """Yield a Hive 4.0.1 metastore on PostgreSQL, for concurrency tests; Derby serialises calls."""
     with metastore_on_postgres(_config(HIVE_4, tmp_path_factory)) as metastore:
         yield metastore
 

@@ -1,7 +1,7 @@
-"""Knows the Hive metastore releases that can be started here, and what differs between them.
+"""The supported releases of the Hive metastore, and their differences.
 
-The only place where a version of Hive, Hadoop, a JDBC driver or a Maven plugin is written down for
-this room. Takes nothing, gives `HiveRelease` values and the pom that resolves one.
+All versions of Hive, Hadoop, the JDBC driver and the Maven plugin are in this module. Output is
+`HiveRelease` values, and the pom for a release.
 
 Example:
     >>> HiveRelease.of("4.0.1").artifact
@@ -18,8 +18,8 @@ HADOOP_VERSION: Final = "3.3.6"
 POSTGRESQL_DRIVER_VERSION: Final = "42.7.8"
 DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
 
-# Java 17 closed these packages. Both servers' Kryo, which decodes the partition filter of a Hive
-# query, and the 3.1 server's DataNucleus reach into them.
+# Java 17 forbids reflection on these packages by default. Reflection is needed by Kryo, with which
+# both servers decode partition filters of Hive queries, and by DataNucleus in the 3.1 server.
 _OPEN_PACKAGES: Final = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
@@ -32,13 +32,14 @@ class HiveRelease:
     """One release of the standalone metastore.
 
     Attributes:
-        version: As on Maven Central.
-        artifact: Name of the server's artifact; the archive with the schema scripts shares it.
+        version: The version as on Maven Central.
+        artifact: The artifact name of the server and of the archive with the schema scripts.
         schema_tool: Main class that creates the schema.
-        jvm_flags: Flags this release needs on Java 17.
-        reaper_in_always_tasks: Whether the reaper of silent transactions has to be named among the
-            tasks that always run (3.1), rather than being switched on with the housekeeping (4.x).
-        listeners: Artifacts whose listeners settings may name; Maven Central has none of 4.x.
+        jvm_flags: Flags that this release needs on Java 17.
+        reaper_in_always_tasks: True if the task that aborts timed-out transactions must be added to
+            the tasks that always run (3.1). In 4.x, the housekeeping setting starts this task.
+        listeners: Artifacts with listeners, which settings can register; Maven Central has none for
+            4.x.
     """
 
     version: str
@@ -50,10 +51,10 @@ class HiveRelease:
 
     @classmethod
     def of(cls, version: str) -> HiveRelease:
-        """Returns the release with this version.
+        """Return the release with this version.
 
         Raises:
-            ValueError: For a version that was never started here.
+            ValueError: This package does not support the version.
         """
         for release in RELEASES:
             if release.version == version:
@@ -122,22 +123,22 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
             group=hive,
             name=release.artifact,
             version=release.version,
-            # The shaded Hadoop client replaces Hadoop; one logging backend is enough.
+            # The shaded Hadoop client replaces Hadoop's jars. Only one logging backend is needed.
             exclusions=((hadoop, "*"), ("org.slf4j", "slf4j-log4j12"), ("log4j", "log4j")),
         ),
-        # The fat jar: the server looks up ORC's serde and input format when it validates
-        # full-ACID DDL, and the compaction threads live in it.
+        # This jar contains ORC's SerDe and input format, which the server needs to validate
+        # full-ACID DDL. The jar also contains the compaction threads.
         _Artifact(group=hive, name="hive-exec", version=release.version, exclusions=_NOTHING_BELOW),
         _Artifact(group=hadoop, name="hadoop-client-api", version=HADOOP_VERSION),
         _Artifact(group=hadoop, name="hadoop-client-runtime", version=HADOOP_VERSION),
-        # Warehouse.mkdirs names an exception class of it.
+        # Warehouse.mkdirs refers to an exception class in this jar.
         _Artifact(
             group=hadoop, name="hadoop-hdfs", version=HADOOP_VERSION, exclusions=_NOTHING_BELOW
         ),
         _Artifact(group="commons-cli", name="commons-cli", version="1.5.0"),
         _Artifact(group="commons-io", name="commons-io", version="2.14.0"),
         _Artifact(group="commons-collections", name="commons-collections", version="3.2.2"),
-        # Hive's function registry names it; partition filters of Hive queries need that.
+        # Hive's function registry, which partition filters of queries use, refers to this jar.
         _Artifact(
             group="org.apache.commons",
             name="commons-math3",
@@ -150,7 +151,7 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
 
 
 def pom(release: HiveRelease) -> str:
-    """Renders the Maven project whose class path is the server's."""
+    """Return the pom of a Maven project whose class path is the server's jars."""
     dependencies = "\n".join(artifact.to_xml() for artifact in _artifacts(release))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -167,5 +168,5 @@ def pom(release: HiveRelease) -> str:
 
 
 def scripts_coordinates(release: HiveRelease) -> str:
-    """Returns the Maven coordinates of the archive that holds the schema scripts."""
+    """Return the Maven coordinates of the archive with the schema scripts."""
     return f"org.apache.hive:{release.artifact}:{release.version}:tar.gz:bin"

@@ -1,8 +1,8 @@
-"""Knows the settings of a metastore on this machine, and how they become its configuration files.
+"""The settings and configuration files of a metastore on this machine.
 
-Takes a `LocalMetastoreConfig` and a port, gives the settings as a mapping and as XML. Knows no
-process. A password lives in the written file alone (mode 0600): never in a command line, a log, a
-`repr` or an environment variable.
+Input is a `LocalMetastoreConfig` and a port. Output is the settings, as a mapping and as XML. This
+module does not start processes. A password is only in the configuration file (mode 0600), never in
+a command line, a log, a `repr` or an environment variable.
 
 Example:
     >>> from pathlib import Path
@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.local.door import PLAIN, Door
+from airflow_hiveacid.local.access import PLAIN, Access
 from airflow_hiveacid.local.releases import HIVE_4, HiveRelease
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ _REAPER_OF_3: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerbyDatabase:
-    """The embedded database, in the data directory. Serialises everything on one lock."""
+    """The embedded Derby database in the data directory; one lock serialises all operations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDatabase:
-    """An existing, empty PostgreSQL database, or one that holds this release's schema."""
+    """An existing PostgreSQL database, which is empty or has the schema of this release."""
 
     host: str
     port: int
@@ -61,33 +61,34 @@ Database = DerbyDatabase | PostgresDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalMetastoreConfig:
-    """What to start, and where.
+    """The location and settings of a metastore.
 
     Attributes:
-        version: A release of `releases.py`.
-        data_dir: Everything the server keeps; made when missing.
-        port: Thrift port on 127.0.0.1; 0 takes a free one.
-        database: Where the server keeps its tables.
-        door: How one enters: transport, login, and where they are set.
-        txn_timeout_s: Seconds of silence after which a transaction is aborted.
-        housekeeping_interval_s: Seconds between two rounds of the reaper that does it.
-        initiator_on: Whether the server queues compactions by itself. 3.1 knows one switch for
-            initiator and cleaner; there the cleaner comes along.
-        cleaner_on: Whether the server removes obsolete directories (4.x).
-        heap_mb: The server's heap; the schema tool gets the same.
-        log_level: Of the server's log.
-        start_timeout_s: Seconds until a server that does not answer is given up.
-        ends_with_parent: Whether the server dies with the process that started it, however that
-            dies (Linux). For tests; a server for people outlives the shell command. The kernel
-            watches the thread that called `start`, so let that be one that lasts.
-        extra_settings: Any other key of metastore-site.xml; wins over everything above.
+        version: A release in `releases.py`.
+        data_dir: The server's files; created if missing.
+        port: The Thrift port on 127.0.0.1; 0 chooses a free port.
+        database: The database for the server's tables.
+        access: The transport, the login, and their settings.
+        txn_timeout_s: Seconds without a heartbeat after which a transaction is aborted.
+        housekeeping_interval_s: Seconds between two searches for timed-out transactions.
+        initiator_on: True if the server queues compactions itself. In 3.1, this setting also starts
+            the cleaner.
+        cleaner_on: True if the server removes obsolete directories (4.x).
+        heap_mb: The heap size of the server and of the schema tool, in MiB.
+        log_level: Level of the server's log.
+        start_timeout_s: Seconds after which a server that does not answer has failed.
+        ends_with_parent: True if the server stops when the process that started it ends for any
+            reason (Linux only). Tests need this setting; by default, the server keeps running. The
+            kernel watches the thread that called `start`, so call it in a thread that runs as long
+            as the server.
+        extra_settings: Additional settings of metastore-site.xml, which override all others.
     """
 
     version: str = HIVE_4.version
     data_dir: Path
     port: int = 0
     database: Database = DerbyDatabase()
-    door: Door = PLAIN
+    access: Access = PLAIN
     txn_timeout_s: float = 300.0
     housekeeping_interval_s: float = 5.0
     initiator_on: bool = False
@@ -99,10 +100,10 @@ class LocalMetastoreConfig:
     extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        """Checks every value that a server would choke on later.
+        """Check the values, so that a server does not fail later.
 
         Raises:
-            ValueError: Names the value.
+            ValueError: A value is invalid; the error names the value.
         """
         HiveRelease.of(self.version)
         if not self.data_dir.is_absolute():
@@ -112,9 +113,9 @@ class LocalMetastoreConfig:
         for name in ("txn_timeout_s", "housekeeping_interval_s", "start_timeout_s", "heap_mb"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
-        if not self.version.startswith(self.door.releases):
+        if not self.version.startswith(self.access.releases):
             raise ValueError(
-                f"a metastore of Hive {self.version} has no such login: it would let everybody in"
+                f"a metastore of Hive {self.version} has no such login, and would let every user in"
             )
 
     @property
@@ -124,22 +125,22 @@ class LocalMetastoreConfig:
 
     @property
     def warehouse(self) -> Path:
-        """Folder of managed tables: where transactional tables live."""
+        """The folder of managed tables, which include all transactional tables."""
         return self.data_dir / "warehouse"
 
     @property
     def external_warehouse(self) -> Path:
-        """Folder of external tables; 4.x insists that it is not the managed one."""
+        """The folder of external tables; 4.x requires a folder outside of the managed folder."""
         return self.data_dir / "external"
 
     @property
     def derby_dir(self) -> Path:
-        """Folder of the embedded database."""
+        """The folder of the embedded database."""
         return self.data_dir / "derby"
 
 
 def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
-    """Returns the whole metastore-site.xml as a mapping, password included."""
+    """Return all settings of metastore-site.xml as a mapping, including the password."""
     interval = _milliseconds(config.housekeeping_interval_s)
     always = _ALWAYS + (_REAPER_OF_3 if config.release.reaper_in_always_tasks else ())
     return {
@@ -149,27 +150,27 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
         "metastore.thrift.port": str(port),
         "metastore.thrift.bind.host": HOST,
         "metastore.txn.timeout": _milliseconds(config.txn_timeout_s),
-        # Off by default in 4.x, and then nobody reaps silent transactions.
+        # By default, 4.x would never abort transactions that have timed out.
         "metastore.housekeeping.threads.on": "true",
         "metastore.acid.housekeeper.interval": interval,
         "metastore.timedout.txn.reaper.interval": interval,
         "metastore.task.threads.always": ",".join(always),
         "metastore.compactor.initiator.on": str(config.initiator_on).lower(),
         "metastore.compactor.cleaner.on": str(config.cleaner_on).lower(),
-        # By its older name: both releases have a slip in the other one.
+        # The setting has its old name here, because the new name is misspelled in both releases.
         "hive.metastore.event.db.notification.api.auth": "false",
-        **config.door.settings,
+        **config.access.settings,
         **config.extra_settings,
     }
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:
-    """Digests the settings, less port and passwords: equal for servers that behave alike."""
+    """Return a digest of the settings without port and passwords, to compare servers."""
     facts = settings(config, port=0)
     facts = {key: value for key, value in facts.items() if not _is_secret(key)}
     facts["version"] = config.version
-    facts |= {f"core-site {key}": value for key, value in config.door.core_settings.items()}
-    facts |= {f"jvm {flag}": "" for flag in config.door.jvm_flags}
+    facts |= {f"core-site {key}": value for key, value in config.access.core_settings.items()}
+    facts |= {f"jvm {flag}": "" for flag in config.access.jvm_flags}
     text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -179,14 +180,14 @@ def _is_secret(key: str) -> bool:
 
 
 def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
-    """Writes the configuration folder and returns it; it goes first on the class path."""
+    """Write the configuration folder and return its path, which must be first on the class path."""
     conf = config.data_dir / "conf"
     conf.mkdir(parents=True, exist_ok=True)
-    # The server reads the first, its compactor threads the second: without it they would look for
-    # work in a database of their own.
+    # The server reads the first file, and its compactor threads read the second file. Without the
+    # second file, the threads would connect to a different database.
     for name in ("metastore-site.xml", "hive-site.xml"):
         _write_private(conf / name, _to_xml(settings(config, port=port)))
-    _write_private(conf / "core-site.xml", _to_xml(config.door.core_settings))
+    _write_private(conf / "core-site.xml", _to_xml(config.access.core_settings))
     _write_private(conf / "metastore-log4j2.properties", _log4j2(config.log_level))
     return conf
 
@@ -235,7 +236,7 @@ def _log4j2(level: str) -> str:
             "appender.console.layout.pattern = %d{ISO8601} %p %c{2} [%t] %m%n",
             f"rootLogger.level = {level}",
             "rootLogger.appenderRef.console.ref = console",
-            # Both warn at every start about settings of the server's own.
+            # At every start, both libraries log warnings about the server's own settings.
             "logger.datanucleus.name = DataNucleus",
             "logger.datanucleus.level = error",
             "logger.hikari.name = com.zaxxer.hikari",
@@ -248,5 +249,5 @@ def _log4j2(level: str) -> str:
 def _write_private(file: Path, text: str) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as stream:
-        os.fchmod(stream.fileno(), 0o600)  # a file of an earlier run may be wider
+        os.fchmod(stream.fileno(), 0o600)  # an earlier run's file may have a wider mode
         stream.write(text)

@@ -1,7 +1,7 @@
-"""Knows how a metastore on this machine and the database below it belong together.
+"""A metastore on this machine with its own PostgreSQL database.
 
-A database that PostgreSQL keeps for a metastore whose schema was cut short cannot be told from a
-good one by its files, as Derby's can: here it is dropped and made again.
+Unlike Derby's files, a PostgreSQL database does not show whether the metastore's schema is
+complete. A database without a complete schema is dropped and created again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.metastore import LocalMetastore
-from airflow_hiveacid.local.postgres import LocalPostgres, LocalPostgresConfig
+from airflow_hiveacid.local.database.postgres import LocalPostgres, LocalPostgresConfig
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.progress import Progress, log_progress
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _FOLDER: Final = "postgres"
 def postgres_below(
     config: LocalMetastoreConfig, progress: Progress = log_progress
 ) -> LocalPostgres:
-    """Returns the PostgreSQL server that lives inside the metastore's data directory."""
+    """Return the PostgreSQL server inside the metastore's data directory."""
     return LocalPostgres(
         LocalPostgresConfig(data_dir=_folder(config), ends_with_parent=config.ends_with_parent),
         progress=progress,
@@ -35,17 +35,17 @@ def postgres_below(
 
 
 def has_postgres(config: LocalMetastoreConfig) -> bool:
-    """Tells whether the data directory was started with a PostgreSQL server of its own."""
+    """Return True if the data directory contains a PostgreSQL server."""
     return _folder(config).is_dir()
 
 
 def start_on_postgres(
     config: LocalMetastoreConfig, progress: Progress = log_progress
 ) -> tuple[LocalMetastore, LocalPostgres]:
-    """Starts PostgreSQL and, on a database of it, the metastore; `config.database` is replaced.
+    """Start PostgreSQL, then a metastore that uses it; `config.database` is replaced.
 
     Raises:
-        LocalServerError: As `LocalPostgres.start` and `LocalMetastore.start`.
+        LocalServerError: See `LocalPostgres.start` and `LocalMetastore.start`.
     """
     postgres = postgres_below(config, progress)
     postgres.start()
@@ -66,7 +66,7 @@ def start_on_postgres(
 def metastore_on_postgres(
     config: LocalMetastoreConfig, progress: Progress = log_progress
 ) -> Iterator[LocalMetastore]:
-    """Runs both for the length of a block, and removes PostgreSQL's files after it."""
+    """Run both servers during the `with` block, then remove PostgreSQL's files."""
     metastore, postgres = start_on_postgres(config, progress)
     try:
         yield metastore

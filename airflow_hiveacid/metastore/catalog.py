@@ -1,7 +1,7 @@
-"""What a table definition says: from the metastore's structs to our values, and back for new ones.
+"""Conversion between the metastore's Thrift structs of tables and partitions and our value classes.
 
-Takes and gives values; asks nobody. The one place that knows Hive's class names for formats and
-the parameters that make a table transactional.
+Takes and returns values; makes no call. Only this module contains Hive's class names for formats
+and the parameters that make a table transactional.
 
 Example:
     >>> transactional_kind({"transactional": "TRUE", "transactional_properties": "insert_only"})
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.wire import Struct
 
 STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"
-"""Table or partition parameter in which Hive marks statistics as right (StatsSetupConst)."""
+"""Table or partition parameter that marks statistics as correct (StatsSetupConst)."""
 
 
 class _Classes(NamedTuple):
-    """Hive's names for a format."""
+    """Hive's class names for a format."""
 
     input: str
     output: str
@@ -76,14 +76,14 @@ _CLASSES: Final[Mapping[FileFormat, _Classes]] = {
     ),
 }
 EXTERNAL: Final = "EXTERNAL"
-"""Table parameter that says whether a table is an external one, as its type does."""
+"""Table parameter that marks a table as external, in addition to its type."""
 
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEWS: Final[Mapping[str, str]] = {
     "VIRTUAL_VIEW": "a view; name the tables it selects from",
     "MATERIALIZED_VIEW": "a materialized view, which only Hive may change",
 }
-# A table without the parameter was made by a Hive that knew only the first hash (Hive 3's
+# Hive versions before the second hash function did not set `bucketing_version` (Hive 3's
 # Table.getBucketingVersion).
 _OLDEST_BUCKETING: Final = "1"
 _KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
@@ -98,10 +98,11 @@ _KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """A managed table to be made. `location` None leaves the place to the metastore.
+    """A managed table to create. With `location` None the metastore chooses the directory.
 
-    `num_buckets` is 0 for an unbucketed table. `parameters` are added to those that follow from the
-    kind. Only an insert-only table may have another `format` than ORC. `comments` are by column.
+    `num_buckets` is 0 for an unbucketed table. `parameters` are set in addition to the parameters
+    that follow from `kind`. Only an insert-only table may have a `format` other than ORC.
+    `comments` are keyed by column.
     """
 
     ref: TableRef
@@ -121,10 +122,11 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """What becomes of a table's definition; all else stays.
+    """A change of a table's definition; the default of each field leaves that part unchanged.
 
-    `added` columns go behind the others. `changed` are columns of the table with their new type.
-    `comments` are by column, for those two. With `cascade` the partitions get the columns, too.
+    `added` columns go after the existing ones. `changed` holds existing columns with their new
+    type. `comments` are keyed by column, for added and changed columns. With `cascade`, the
+    partitions' definitions are also changed.
     """
 
     added: tuple[Column, ...] = ()
@@ -135,7 +137,7 @@ class TableChange:
 
 
 def transactional_kind(parameters: Mapping[str, str]) -> TransactionalKind:
-    """What the parameters say (AcidUtils.isTransactionalTable, isInsertOnlyTable)."""
+    """Return the kind that the table parameters set (see AcidUtils.isTransactionalTable)."""
     if parameters.get("transactional", "").lower() != "true":
         return TransactionalKind.NONE
     if parameters.get("transactional_properties", "").lower() == "insert_only":
@@ -144,10 +146,10 @@ def transactional_kind(parameters: Mapping[str, str]) -> TransactionalKind:
 
 
 def table_info(table: Struct) -> TableInfo:
-    """Make our value of a Table struct.
+    """Convert a Table struct to a `TableInfo`.
 
     Raises:
-        UnsupportedTableError: it is a view.
+        UnsupportedTableError: the table is a view.
     """
     ref = TableRef(table.dbName.lower(), table.tableName.lower())
     if table.tableType in _VIEWS:
@@ -167,15 +169,16 @@ def table_info(table: Struct) -> TableInfo:
         bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
         sort_columns=tuple(order.col.lower() for order in storage.sortCols or ()),
         parameters=parameters,
-        # 3.1 has no number for a table, and no alteration changes the time of its making.
+        # Tables have no ID in Hive 3.1, so add the creation time, which no ALTER changes.
         table_id=f"{table.createTime}.{table.id or 0}",
     )
 
 
 def storage_of(descriptor: Struct) -> Storage:
-    """Make our value of what a StorageDescriptor says of files.
+    """Convert the format and SerDe of a StorageDescriptor to a `Storage`.
 
-    A format is one only with its own SerDe: text may hold anything.
+    A format is recognized by its input format and SerDe together, since other SerDes also use the
+    text input format.
     """
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""
@@ -201,7 +204,7 @@ def partition_info(
     storage: Storage | None = None,
     columns: tuple[Column, ...] | None = None,
 ) -> PartitionInfo:
-    """Make our value of a Partition struct; see there for its storage and columns."""
+    """Convert a Partition struct to a `PartitionInfo`; the caller supplies storage and columns."""
     values = [None if value == NULL_PARTITION else value for value in partition.values]
     return PartitionInfo(
         name=table.partition_name(values),
@@ -214,7 +217,7 @@ def partition_info(
 def whole_partition_infos(
     table: TableInfo, partitions: Iterable[Struct]
 ) -> Iterator[PartitionInfo]:
-    """The same of whole definitions, with how each is stored; what is alike is held once."""
+    """Convert Partition structs with their storage and columns; equal values share one object."""
     kept: dict[object, Any] = {}
     for partition in partitions:
         storage, columns = storage_of(partition.sd), _columns(partition.sd.cols)
@@ -227,17 +230,17 @@ def whole_partition_infos(
 
 
 def by_name(partitions: Sequence[PartitionInfo]) -> tuple[PartitionInfo, ...]:
-    """Sorted by the text of the name, so that the order does not depend on the server."""
+    """Sort partitions by name, so that the order does not depend on the server."""
     return tuple(sorted(partitions, key=lambda p: str(p.name)))
 
 
 def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
-    """The one "partition" of an unpartitioned table."""
+    """Return the single, nameless "partition" that represents an unpartitioned table."""
     return (PartitionInfo(name=PartitionName(), location=table.location),)
 
 
 def table_struct(new: NewTable) -> Table:
-    """Make the Table struct of a new table."""
+    """Build the Table struct of a new table."""
     owner = new.owner or process_user()
     classes = _CLASSES[new.format]
     return Table(
@@ -272,12 +275,12 @@ def table_struct(new: NewTable) -> Table:
 
 
 def table_type(parameters: Mapping[str, str]) -> str:
-    """The type of a table with these parameters; a server checks what it is told of both."""
+    """Return the table type that fits these parameters; a server rejects any other combination."""
     return "EXTERNAL_TABLE" if parameters.get(EXTERNAL, "").lower() == "true" else _MANAGED
 
 
 def change_struct(table: Struct, change: TableChange) -> None:
-    """Make a Table struct say what it shall say after a change."""
+    """Apply a change to a Table struct, in place."""
     changed = {column.name: column.type for column in change.changed}
     for field_ in table.sd.cols:
         name = field_.name.lower()
@@ -289,7 +292,7 @@ def change_struct(table: Struct, change: TableChange) -> None:
 
 
 def without_statistics(parameters: Mapping[str, str] | None) -> dict[str, str] | None:
-    """The parameters without the mark that statistics are right; None if they bear none."""
+    """Return the parameters without the flag for correct statistics; None if there is no flag."""
     if not parameters or STATISTICS_FLAG not in parameters:
         return None
     return {name: value for name, value in parameters.items() if name != STATISTICS_FLAG}

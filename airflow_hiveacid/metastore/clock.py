@@ -1,6 +1,6 @@
-"""What time is: a monotonic reading and two ways of waiting, so that tests can own it.
+"""A clock with a monotonic time and two ways to wait; tests can replace it.
 
-Takes nothing; gives the `Clock` protocol and the one of this machine. All values are seconds.
+Holds the `Clock` protocol and this machine's implementation. All values are seconds.
 
 Example:
     >>> clock = SystemClock()
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Time as the transaction sees it."""
+    """A source of time for transactions."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return the seconds since some fixed moment; the value never decreases."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after that many seconds."""
+        """Block for the given number of seconds."""
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Return when the event is set, or after that many seconds; tells whether it is set."""
+        """Wait until the event is set or the time is over; return True if the event is set."""
 
 
 class SystemClock:
     """The clock of this machine."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return the seconds since some fixed moment; the value never decreases."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Return after that many seconds."""
+        """Block for the given number of seconds."""
         time.sleep(seconds)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Return when the event is set, or after that many seconds; tells whether it is set."""
+        """Wait until the event is set or the time is over; return True if the event is set."""
         return event.wait(seconds)

@@ -1,6 +1,6 @@
-"""The metastore's compaction queue as values: what is asked for, claimed, and told of it.
+"""Values of the metastore's compaction queue: requests, claims and listed entries.
 
-Knows the words and letters that Hive uses for states; knows no Thrift and no call.
+Defines Hive's names of states. Does not depend on Thrift; makes no call.
 
 Example:
     >>> CompactionState.parse("ready for cleaning")
@@ -10,16 +10,22 @@ Example:
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
+    import uuid
+
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.table import PartitionName, TableRef
 
 
 class CompactionType(enum.Enum):
-    """What a compaction does; the last two exist in 4.x and are never asked for by us."""
+    """The type of a compaction.
+
+    This provider requests only MINOR and MAJOR; the other types exist only in 4.x.
+    """
 
     MINOR = "minor"
     MAJOR = "major"
@@ -28,10 +34,10 @@ class CompactionType(enum.Enum):
 
 
 class CompactionState(enum.Enum):
-    """Where an entry of the queue stands, in the words of SHOW COMPACTIONS.
+    """The state of a queue entry, in the words of SHOW COMPACTIONS.
 
-    ATTEMPTED is 3.1's word for an entry that its initiator gave up on, DID_NOT_INITIATE is 4.x's.
-    REFUSED and ABORTED are 4.x. UNKNOWN stands for a word of a newer server.
+    ATTEMPTED (3.1) and DID_NOT_INITIATE (4.x) mean that the initiator failed. REFUSED and ABORTED
+    exist only in 4.x. UNKNOWN represents any state of a newer server.
     """
 
     INITIATED = "initiated"
@@ -47,7 +53,7 @@ class CompactionState(enum.Enum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a server's word; an unknown one is UNKNOWN."""
+        """Parse a state's name as a server sends it; return UNKNOWN for an unknown name."""
         try:
             return cls(text)
         except ValueError:
@@ -55,11 +61,20 @@ class CompactionState(enum.Enum):
 
     @property
     def is_pending(self) -> bool:
-        """Whether work or cleaning is still to come."""
+        """True unless the compaction and its cleaning have finished."""
         return self in _PENDING
 
 
+_OURS: Final = "hiveacid-"
+"""The prefix of the worker IDs and pool names that this provider chooses."""
+
+# Match the whole name, because other names may begin with the same prefix: the name of a user's
+# pool, or the ID of a Hive worker, which begins with its host name.
+_OUR_POOL: Final = re.compile(rf"{_OURS}[0-9a-f]{{32}}")
+
 _LONGEST_JOB_ID: Final = 32
+# The length of COMPACTION_QUEUE.CQ_WORKER_ID in Hive's schema.
+_LONGEST_WORKER_ID: Final = 128
 
 _PENDING = frozenset(
     {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
@@ -68,10 +83,10 @@ _PENDING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResponse:
-    """What became of a request for a compaction.
+    """The result of a compaction request.
 
-    `entry_id` is the new entry, or the one that waits already; None where the server does not say
-    which (4.x answers a duplicate without it). `message` is the reason of a refusal.
+    `entry_id` is the ID of the new entry, or of an equal entry that is already pending. It is None
+    if the server reports no ID (4.x for a duplicate). `message` gives the reason for a refusal.
     """
 
     entry_id: int | None
@@ -82,10 +97,10 @@ class CompactionResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionEntry:
-    """One line of SHOW COMPACTIONS.
+    """One entry of the compaction queue, with the values of a SHOW COMPACTIONS row.
 
-    Times are seconds since 1970. `next_txn_id` is set at commit: the cleaner waits until no
-    transaction below it is open. `partition` is None for an unpartitioned table.
+    Times are seconds since 1970. `next_txn_id` is set at commit. The cleaner waits until all
+    transactions with lower IDs have ended. `partition` is None for an unpartitioned table.
     """
 
     entry_id: int | None
@@ -108,14 +123,51 @@ class CompactionEntry:
     ended_s: float | None = None
     committed_s: float | None = None
 
+    @property
+    def is_at_work(self) -> bool:
+        """True if the entry waits for a worker, or a worker has claimed it."""
+        return self.state in (CompactionState.INITIATED, CompactionState.WORKING)
+
+    @property
+    def has_our_worker(self) -> bool:
+        """True if our worker was the last to claim the entry, and has not marked it as compacted.
+
+        Our workers claim entries only from their own pools. The server clears the worker ID when
+        the entry is marked as compacted, and replaces the ID when another worker claims the entry.
+        Entries in the queue's history keep the ID.
+        """
+        return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
+
+    @property
+    def waits_for_us(self) -> bool:
+        """True if the entry waits in a pool that belongs to one of our workers."""
+        return self.state is CompactionState.INITIATED and self._is_in_our_pool
+
+    @property
+    def waits_for_anybody(self) -> bool:
+        """True if another client requested the entry, and any worker may claim it."""
+        is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
+        is_waiting = self.state is CompactionState.INITIATED
+        return is_waiting and is_known and not self.waits_for_us
+
+    @property
+    def _is_in_our_pool(self) -> bool:
+        return _OUR_POOL.fullmatch(self.pool or "") is not None
+
+    @property
+    def asked_by(self) -> str:
+        """A description of the entry, including the client that requested it."""
+        who = self.initiator_id or "another client"
+        return f"compaction {self.entry_id} ({self.compaction_type.value}, requested by {who})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedCompaction:
-    """An entry that we work on. All of it goes back with every later call.
+    """An entry that our worker has claimed. Each later call sends all fields back.
 
-    Change it with `dataclasses.replace`: `highest_write_id` as soon as the snapshot is known,
-    `error_message` before `mark_failed` or `mark_refused`. Fields without a documented use are the
-    server's own and only handed back. `state` is one letter of the server's.
+    Use `dataclasses.replace` to set `highest_write_id` once the snapshot is known, and
+    `error_message` before `mark_failed` or `mark_refused`. `state` is the server's one-letter code
+    of a state. Only the server interprets the other fields.
     """
 
     entry_id: int
@@ -137,13 +189,13 @@ class ClaimedCompaction:
 
     @classmethod
     def of_entry(cls, entry: CompactionEntry) -> Self:
-        """Take over what an earlier copy of this worker had claimed before it died.
+        """Return a claim for an entry that has no worker, or whose worker has died.
 
         Raises:
-            ValueError: the entry is not at work.
+            ValueError: the entry is neither waiting nor being worked on.
         """
-        if entry.entry_id is None or entry.state is not CompactionState.WORKING:
-            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not working")
+        if entry.entry_id is None or not entry.is_at_work:
+            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not at work")
         return cls(
             entry_id=entry.entry_id,
             table=entry.table,
@@ -155,11 +207,21 @@ class ClaimedCompaction:
         )
 
 
-def fitting_job_id(job_id: str) -> str:
-    """What the queue keeps of a job's ID: its end.
+def our_worker_id(job_key: str) -> str:
+    """Return a worker ID for a job of this provider; `has_our_worker` recognizes the ID."""
+    return f"{_OURS}{job_key}"[:_LONGEST_WORKER_ID]
 
-    COMPACTION_QUEUE.CQ_HADOOP_JOB_ID has 32 letters, and a longer one is an error of the database
-    at each try. Spark's IDs on Kubernetes have 38, of which the last 32 are its own.
+
+def our_pool(request: uuid.UUID) -> str:
+    """Return a pool name for a request of this provider; `waits_for_us` recognizes the name."""
+    return f"{_OURS}{request.hex}"
+
+
+def fitting_job_id(job_id: str) -> str:
+    """Return the last 32 characters of a job ID, which is as much as the queue can store.
+
+    COMPACTION_QUEUE.CQ_HADOOP_JOB_ID has 32 characters, and the database always rejects longer IDs.
+    Spark's IDs on Kubernetes have 38 characters, of which the last 32 are unique.
 
     Example:
         >>> fitting_job_id("application_1700000000000_0001")

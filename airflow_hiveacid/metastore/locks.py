@@ -1,7 +1,7 @@
-"""Which locks a job asks for, and what the metastore tells of locks.
+"""The locks that a job requests, and the locks that the metastore lists.
 
-Takes what a job does to which tables and partitions, gives one lock request with all its
-components. Pure values and rules; asks nobody.
+Takes a job's operations on tables and partitions, returns all components of its lock request. Makes
+no call.
 
 Example:
     >>> flights = TableInfo(ref=TableRef("demo", "flights"), location="file:/f", columns=())
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAccess:
-    """What a job does to one table.
+    """The operations of a job on one table.
 
-    `partitions` are the ones it touches, when that is known before the work; None when the rows
-    decide. An unpartitioned table has None. `policy` is about writing: which locks it asks for, and
-    what is recorded.
+    `partitions` are the partitions that the job accesses, if they are known in advance.
+    `partitions` is None if the rows determine them, or if the table is unpartitioned. `policy`
+    decides which locks a write requests and which operations the metastore records.
     """
 
     table: TableInfo
@@ -56,9 +56,9 @@ class TableAccess:
 class LockComponent:
     """A lock on one table or partition for one operation.
 
-    `partition` is None for the whole table. `operation` is None for a definition, which touches no
-    rows. `is_transactional` is false for a table without transactions. With
-    `is_dynamic_partition_write` the partitions are told later, by `add_dynamic_partitions`.
+    `partition` is None for the whole table. `operation` is None for a change of definitions, which
+    touches no rows. `is_transactional` is false for a table without transactions. If
+    `is_dynamic_partition_write`, the partitions are recorded later with `add_dynamic_partitions`.
     """
 
     table: TableRef
@@ -76,9 +76,9 @@ class LockComponent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRequest:
-    """Everything one transaction locks: granted as a whole or not at all.
+    """The locks that one transaction requests; the server grants all of them or none.
 
-    `agent_info` is at most 128 characters; the metastore shows it with the lock.
+    `agent_info` has at most 128 characters; SHOW LOCKS shows it.
     """
 
     txn_id: TxnId
@@ -88,7 +88,7 @@ class LockRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockResponse:
-    """How a lock request stands. `message` is the server's reason, if it gives one (4.x)."""
+    """The state of a lock request. `message` is the server's reason, if any (4.x)."""
 
     lock_id: LockId
     state: LockState
@@ -97,11 +97,11 @@ class LockResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockInfo:
-    """One component of somebody's lock request, as `show_locks` tells it.
+    """One component of any client's lock request, as `show_locks` lists it.
 
-    Names are as the server spells them; `table` and `partition` are None above their level.
-    `acquired_s` is seconds since 1970 by the server's clock. `blocked_by` is the lock that a
-    waiting one waits for.
+    Names have the server's spelling. `partition` is None for a lock on a table or database. `table`
+    is None for a lock on a database. `acquired_s` is seconds since 1970 by the server's clock.
+    `blocked_by` is the lock that this lock waits for.
     """
 
     lock_id: LockId
@@ -129,10 +129,11 @@ class LockInfo:
 def components_for(
     reads: Sequence[TableAccess], writes: Sequence[TableAccess], generation: MetastoreGeneration
 ) -> tuple[LockComponent, ...]:
-    """List the components of one request, each once, in the order of table and partition.
+    """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    A write whose partitions are known locks them; else it locks the table and says that partitions
-    follow. Reads lock the partitions they name, or the table.
+    A write locks its partitions if they are known. Otherwise it locks the table and marks the lock
+    as a dynamic partition write. A read locks its partitions if they are known; otherwise it locks
+    the table.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -145,7 +146,7 @@ def components_to_define(
     lock_type: LockType,
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
-    """List the components for a change of definitions: of these partitions, or of the table."""
+    """Return the locks for a change of definitions: of these partitions, or else of the table."""
     places: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
         places = sorted(partitions, key=str)
@@ -155,12 +156,32 @@ def components_to_define(
     )
 
 
+def presence_of_compactions(ref: TableRef) -> TableRef:
+    """Return the artificial table name that compactions of a table lock while they work.
+
+    A compaction holds no lock on the table itself before it publishes
+    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to copies of
+    its job and to a kill.
+    """
+    return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
+
+
+def presence_component(name: TableRef) -> LockComponent:
+    """Return the component that locks the name of `presence_of_compactions` without waiting."""
+    return LockComponent(
+        table=name,
+        lock_type=LockType.SHARED_READ,
+        operation=DataOperation.SELECT,
+        is_transactional=False,
+    )
+
+
 def named_behind_table_lock(
     writes: Sequence[TableAccess], components: Sequence[LockComponent]
 ) -> tuple[TableAccess, ...]:
-    """Accesses whose partitions are known and yet locked through their table.
+    """Return the writes that lock the whole table although their partitions are known.
 
-    The metastore has to be told of these partitions as of any that turn up late.
+    `add_dynamic_partitions` must record their partitions, as for dynamic partition writes.
     """
     through_table = {c.table for c in components if c.is_dynamic_partition_write}
     return tuple(a for a in writes if a.partitions and a.ref in through_table)
@@ -200,9 +221,9 @@ def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -
 
 
 def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
-    # 3.1 lowers the whole name of a partition that is locked (TxnHandler.normalizeCase), but not of
-    # one that add_dynamic_partitions names: mixed-case values would be recorded under two names,
-    # and neither conflicts nor compactions of the partition would be noticed.
+    # 3.1 lowercases the whole partition name in locks (TxnHandler.normalizeCase), but not in
+    # add_dynamic_partitions. A partition with a mixed-case value would be recorded under two names.
+    # The server would then miss conflicts and compactions of the partition.
     if generation is not MetastoreGeneration.V3:
         return True
     return all(str(p) == str(p).lower() for p in partitions)

@@ -1,10 +1,9 @@
-"""What the rest of the package may ask of a metastore, in values of our own.
+"""The metastore calls that the rest of the package makes, as protocols.
 
-The one border behind which Thrift lives. `client.connect` gives the real one; unit tests use a fake
-that passes the same contract tests. All methods raise `MetastoreUnavailableError` when no server
-answers and `MetastoreCallError` when one refuses; each says what else it raises.
-
-Implementations are not thread-safe: one per thread, by `clone`.
+These protocols use no Thrift types. `client.connect` returns the real implementation; unit tests
+use a fake that passes the same contract tests. All methods raise `MetastoreUnavailableError` if no
+server answers and `MetastoreCallError` if a server refuses. Each method's docstring lists its other
+errors. Implementations are not thread-safe: each thread needs its own, from `clone`.
 """
 
 from __future__ import annotations
@@ -42,87 +41,87 @@ class CatalogPort(Protocol):
     """Databases, tables, partitions."""
 
     def list_databases(self) -> tuple[str, ...]:
-        """Names of all databases, sorted."""
+        """Return the names of all databases, sorted."""
 
     def list_tables(self, db: str) -> tuple[str, ...]:
-        """Names of all tables of a database, sorted; none for an unknown database."""
+        """Return the names of a database's tables, sorted; empty for an unknown database."""
 
     def create_database(self, name: str, location: str | None = None) -> None:
-        """Make a database unless it is there.
+        """Create a database unless it exists.
 
-        `location` is where its managed tables go; a directory that is not there yet, as 4.0.1
-        insists.
+        `location` is the directory for its managed tables. In 4.0.1 the directory must not exist
+        yet.
         """
 
     def drop_database(self, name: str) -> None:
-        """Remove an empty database; nothing if there is none."""
+        """Drop an empty database; do nothing if it does not exist."""
 
     def get_table(self, ref: TableRef) -> TableInfo:
         """Read a table's definition.
 
         Raises:
-            TableNotFoundError: there is no such table.
+            TableNotFoundError: the table does not exist.
         """
 
     def constraints(self, ref: TableRef) -> Constraints:
-        """What a table demands of its rows, as far as Hive enforces it."""
+        """Return the constraints on a table's rows that Hive's clients enforce."""
 
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
-        """The columns of a table's primary key, in its order; none if it has none.
+        """Return the columns of a table's primary key, in key order; empty without a key.
 
-        Nobody enforces it: rows may be alike in it.
+        Hive does not enforce the key: rows may share its values.
         """
 
     def create_table(self, table: NewTable) -> TableInfo:
-        """Make a table and read it back.
+        """Create a table and read it back.
 
         Raises:
-            MetastoreCallError: it exists, or the server does not accept the definition.
+            MetastoreCallError: the table exists, or the server rejects the definition.
         """
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
-        """Remove a table; with `purge` its files do not go to the file system's trash.
+        """Drop a table; with `purge`, delete its files without moving them to the trash.
 
         Raises:
-            TableNotFoundError: there is no such table.
+            TableNotFoundError: the table does not exist.
         """
 
     def change_table(self, ref: TableRef, change: TableChange) -> None:
-        """Change columns or the name of a table; whoever calls holds a lock on it.
+        """Change columns or the name of a table; the caller must hold a lock on the table.
 
-        With a new name it keeps its write IDs, locks, and queue of compactions, and its directory
-        goes along where it lies below its database's.
+        A renamed table keeps its write IDs, locks and compaction queue. Its directory is also
+        renamed, if it lies below the database's directory.
 
         Raises:
-            TableNotFoundError: there is no such table.
+            TableNotFoundError: the table does not exist.
         """
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """Set parameters of a table, and remove those given as None; all else stays.
+        """Set table parameters, or remove parameters that are given as None; keep all others.
 
-        With `EXTERNAL` among them the table's type is what it says.
+        If `EXTERNAL` is set or removed, the table type is changed to match.
 
         Raises:
-            TableNotFoundError: there is no such table.
+            TableNotFoundError: the table does not exist.
         """
 
     def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """All partitions, sorted by name; one for an unpartitioned table.
+        """Return all partitions, sorted by name; an unpartitioned table has one nameless partition.
 
         Raises:
-            TableNotFoundError: there is no such table.
+            TableNotFoundError: the table does not exist.
         """
 
     def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
-        """The names of all partitions, sorted; the empty one for an unpartitioned table.
+        """Return all partition names, sorted; an unpartitioned table has one empty name.
 
-        A small part of what `list_partitions` costs.
+        Much cheaper than `list_partitions`.
         """
 
     def get_partitions(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> tuple[PartitionInfo, ...]:
-        """Those of the named partitions that exist, sorted by name."""
+        """Return the existing partitions among these names, sorted by name."""
 
     def add_partitions(
         self,
@@ -131,25 +130,25 @@ class CatalogPort(Protocol):
         *,
         locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
-        """Make the named partitions where they are missing; answers all of them, sorted by name.
+        """Create those partitions that do not exist; return all given partitions, sorted by name.
 
-        `locations` are URIs of those that do not lie below the table.
+        `locations` holds the URI of each partition that does not get the default location.
         """
 
     def drop_partitions(
         self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
     ) -> None:
-        """Remove the named partitions with their files; those that are not there do not matter.
+        """Drop the named partitions with their files; ignore names that do not exist.
 
-        Many are not removed at once: after an error, some may be gone.
+        The call is not atomic: after an error, some of the partitions may be dropped.
         """
 
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """When each of the named partitions that exist was made, in seconds since 1970.
+        """Return the creation time of each existing partition, in seconds since 1970.
 
-        Tells a partition from one that had its name before.
+        The time distinguishes a partition from an earlier partition of the same name.
         """
 
     def forget_statistics(
@@ -160,10 +159,10 @@ class CatalogPort(Protocol):
         write_id: WriteId,
         write_ids: ValidWriteIdList,
     ) -> int:
-        """Mark the statistics of a table, or of these partitions, as out of date; answers how many.
+        """Mark statistics of a table or partitions as outdated; return how many marks are new.
 
-        Hive answers count(*), min and max from statistics that are marked as right, so whoever
-        writes has to unmark them before its rows become visible.
+        Hive answers count(*), min and max from statistics that are flagged as correct. A writer
+        must remove the flag before its rows become visible.
         """
 
 
@@ -171,54 +170,58 @@ class TransactionPort(Protocol):
     """Transactions, write IDs, snapshots."""
 
     def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
-        """Open a transaction. When the answer is lost, one stays open until it times out."""
+        """Open a transaction.
+
+        If the response is lost, the transaction stays open until it times out.
+        """
 
     def commit_txn(self, txn_id: TxnId) -> None:
-        """Commit, with a look for conflicts.
+        """Commit a transaction; the server first checks for conflicts.
 
-        Never sent twice: after `MetastoreUnavailableError` it may have happened or not.
+        The request is never sent twice. After `MetastoreUnavailableError`, the outcome is unknown.
 
         Raises:
-            WriteConflictError: another transaction changed the same and was first.
-            TransactionAbortedError: it was aborted, or nothing is known of it.
+            WriteConflictError: another transaction changed the same data and committed first.
+            TransactionAbortedError: the server aborted the transaction or has forgotten it.
         """
 
     def abort_txn(self, txn_id: TxnId) -> bool:
-        """Abort; aborting twice is fine.
+        """Abort a transaction; aborting it twice is allowed.
 
         Returns:
-            Whether it is aborted now. False: nothing is known of it, so it has ended before.
+            True if the transaction is now aborted. False if it had already ended, so that the
+            server no longer lists it.
         """
 
     def heartbeat(self, txn_id: TxnId) -> None:
-        """Say that the transaction is alive.
+        """Send a heartbeat, which keeps the transaction alive.
 
         Raises:
-            TransactionAbortedError: it was aborted, or nothing is known of it.
+            TransactionAbortedError: the server aborted the transaction or has forgotten it.
         """
 
     def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
-        """The transaction's write ID for a table; the same one if asked again.
+        """Return the transaction's write ID for a table; repeated calls return the same ID.
 
         Raises:
-            TransactionAbortedError: it was aborted, or nothing is known of it.
+            TransactionAbortedError: the server aborted the transaction or has forgotten it.
         """
 
     def valid_txns(self) -> ValidTxnList:
-        """All open and aborted transactions, one's own included, up to the newest."""
+        """Return all open and aborted transactions up to the newest, including the caller's."""
 
     def open_but_compactions(self) -> frozenset[TxnId]:
-        """All open transactions that are no compactions, as far as the server tells them apart."""
+        """Return the open transactions; on 4.x, omit the transactions of compactions."""
 
     def valid_write_ids(
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:
-        """The write IDs of each table that are visible under a transaction list."""
+        """Return each table's visible write IDs for a list of valid transactions."""
 
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
-        """Tell a 4.x server from which write ID on a reader needs the files; nothing on 3.1."""
+        """Record the lowest open write IDs of a reader's snapshot on 4.x; do nothing on 3.1."""
 
     def add_dynamic_partitions(
         self,
@@ -228,44 +231,47 @@ class TransactionPort(Protocol):
         names: Sequence[PartitionName],
         operation: DataOperation,
     ) -> None:
-        """Tell which partitions a transaction writes.
+        """Record the partitions that a transaction writes.
 
         Raises:
-            TransactionAbortedError: it was aborted, or nothing is known of it.
+            TransactionAbortedError: the server aborted the transaction or has forgotten it.
         """
 
     def open_txns_info(self) -> tuple[OpenTxn, ...]:
-        """All open and aborted transactions with their owners, ascending."""
+        """Return all open and aborted transactions with their owners, sorted by ID."""
 
 
 class LockPort(Protocol):
     """Locks of transactions."""
 
     def lock(self, request: LockRequest) -> LockResponse:
-        """Ask for locks, once: on a lost answer the lock exists and only abort removes it.
+        """Request locks. If the response is lost, the locks may exist until the transaction ends.
 
         Raises:
-            TransactionAbortedError: the transaction was aborted, or nothing is known of it.
+            TransactionAbortedError: the server aborted the transaction or has forgotten it.
         """
 
     def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
-        """Look whether a waiting lock is granted now; counts as a heartbeat.
+        """Check whether a waiting lock is granted now; the call is also a heartbeat.
 
         Raises:
             TransactionAbortedError: the transaction was aborted and its locks are gone.
         """
 
     def unlock(self, lock_id: LockId) -> None:
-        """Take a waiting lock back. A granted one stays until its transaction ends, silently."""
+        """Withdraw a waiting lock request; a granted lock stays until its transaction ends."""
 
     def show_locks(
         self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
     ) -> tuple[LockInfo, ...]:
-        """All locks, or those on a table and its partitions, or of a transaction."""
+        """Return all locks, the locks on a table and its partitions, or a transaction's locks."""
 
 
 class QueuePort(Protocol):
-    """The compaction queue. Claiming and marking need 4.x: else MetastoreVersionError."""
+    """The compaction queue.
+
+    Methods that claim or mark entries raise MetastoreVersionError on 3.1.
+    """
 
     def request_compaction(
         self,
@@ -276,52 +282,58 @@ class QueuePort(Protocol):
         pool: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """Put an entry into the queue unless one waits there. Pools exist on 4.x."""
+        """Queue a compaction unless its table or partition has a pending one; pools need 4.x."""
 
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None
     ) -> tuple[CompactionEntry, ...]:
-        """The queue and its history, of all or one table or partition, in the server's order.
+        """Return current and past queue entries of all tables, of a table, or of a partition.
 
-        Tables whose names only a quoted identifier can spell are left out.
+        The server determines the order. Entries of tables with names that require quoting are
+        omitted.
         """
 
     def find_next_compaction(
         self, worker_id: str, *, worker_version: str, pool: str | None = None
     ) -> ClaimedCompaction | None:
-        """Claim the oldest waiting entry of the pool, or of none; None when nothing waits."""
+        """Claim the oldest waiting entry of a pool, if any; None selects the default pool."""
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
-        """Say which transaction works on the entry, as which user, and up to which write ID.
+        """Record the transaction, user and highest write ID of the compaction in its entry.
 
-        Without `run_as` it is our own user: the server's cleaner needs one.
+        Without `run_as`, the user of this client is recorded, since the server's cleaner needs a
+        user.
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """Say under which ID the work runs on its cluster; a long one is kept by its end."""
+        """Record the compaction's job ID in the cluster; only the end of a long ID is kept."""
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
-        """The result is in place; before commit. Then the cleaner's turn comes."""
+        """Mark the entry as compacted after the commit, so that the cleaner processes it."""
 
     def mark_cleaned(self, claim: ClaimedCompaction) -> None:
-        """Everything obsolete up to `highest_write_id` is removed. Never sent twice."""
+        """Mark the entry as cleaned up to its `highest_write_id`. Never sent twice."""
 
     def mark_failed(self, claim: ClaimedCompaction) -> None:
-        """The work failed, for the reason in `error_message`. Never sent twice."""
+        """Mark the entry as failed, for the reason in `error_message`. Never sent twice.
+
+        After two failures in a row, Hive's Initiator ignores the partition, so we mark entries as
+        refused instead (docs/decisions/compaction-queue.md).
+        """
 
     def mark_refused(self, claim: ClaimedCompaction) -> None:
-        """The work will not be done, for the reason in `error_message`. Never sent twice."""
+        """Mark the entry as refused, for the reason in `error_message`. Never sent twice."""
 
 
 class EventPort(Protocol):
-    """What the server's own log of events tells."""
+    """The server's event log."""
 
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
-        """When writes of a table were committed, in whole seconds since 1970, as the log has them.
+        """Return the commit times of a table's writes from the log, in whole seconds since 1970.
 
-        By the clock of the server's process, just before its database had it. Nothing where no log
-        is kept, or we may not read it; a log forgets what is older than some days, and it is not
-        read further back than 200,000 events.
+        Each time is the server's clock time just before its database committed. The result is empty
+        if the server keeps no log or denies access to it. The server deletes events after some
+        days. At most the newest 200,000 events are read.
         """
 
 
@@ -330,33 +342,33 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """Which generation the server is of.
+        """The generation of the server.
 
         Raises:
-            MetastoreVersionError: it is older than 3.0.
+            MetastoreVersionError: the server is older than 3.0.
         """
 
     @property
     def txn_timeout_s(self) -> float:
-        """Seconds of silence after which the server gives a transaction up."""
+        """Seconds without a heartbeat after which the server aborts a transaction."""
 
     def config_value(self, name: str, default: str) -> str:
-        """A setting of the server, `default` where it has none."""
+        """Return a setting of the server, or `default` if it is not set."""
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """Outlast a server that is away: repeat what may be repeated while `left_s()` is above 0.
+        """While `left_s()` is above 0, retry calls that no server answers; None ends the retries.
 
-        None: no longer. A clone has no patience of its own.
+        A clone starts without retries.
         """
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
-        """A second connection to the same metastore, for another thread, which waits less."""
+        """Return a second client of this metastore for another thread, with a shorter time-out."""
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
 
     def __enter__(self) -> Self:
-        """The port itself."""
+        """Return the port itself."""
 
     def __exit__(
         self,
@@ -364,4 +376,4 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the connection."""

@@ -1,7 +1,8 @@
-"""What is wrong with a metastore that answers: settings under which its users will suffer.
+"""Checks a running metastore for harmful settings.
 
-Takes a client, gives findings as values; each reads as a sentence for people. Reads settings,
-changes nothing. The driver asks at a job's start, the Test button when somebody looks.
+Takes a client, returns findings, each with a sentence for the user. Reads settings and changes
+nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
+checks.
 
 Example:
     for finding in preflight(client):
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
-# Heartbeats come at half of it, and one of them may be lost.
+# The heartbeat interval is half the time-out, and a single heartbeat may be lost.
 _SHORTEST_TIMEOUT_S: Final = 10.0
-# MetastoreConf gives each setting a new name and an old one. The server looks a setting up by the
-# very name it is asked for, and a site may use either.
+# Each setting has a new and an old name in MetastoreConf. A hive-site.xml may use either name, and
+# the server returns a setting only under the exact requested name.
 _SWITCHES: Final = {
-    # Its reaper starts with the initiator (HiveMetaStore.startHouseKeeperService).
+    # The thread that aborts timed-out transactions starts with the initiator
+    # (HiveMetaStore.startHouseKeeperService).
     MetastoreGeneration.V3: ("metastore.compactor.initiator.on", "hive.compactor.initiator.on"),
     MetastoreGeneration.V4: (
         "metastore.housekeeping.threads.on",
@@ -34,16 +36,21 @@ _SWITCHES: Final = {
 }
 
 
+_INITIATOR_NAMES: Final = _SWITCHES[MetastoreGeneration.V3]
+_WORKER_NAMES: Final = ("metastore.compactor.worker.threads", "hive.compactor.worker.threads")
+
+
 class Concern(enum.Enum):
-    """What a finding is about."""
+    """The kind of a finding."""
 
     NO_REAPER = "no_reaper"
     SHORT_TIMEOUT = "short_timeout"
+    NO_COMPACTOR = "no_compactor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One setting that should be changed; its text says why, and to what."""
+class SettingFinding:
+    """A setting that should change; `text` gives the reason and the new value."""
 
     concern: Concern
     text: str
@@ -52,41 +59,63 @@ class Finding:
         return self.text
 
 
-def preflight(client: MetastorePort) -> tuple[Finding, ...]:
-    """What should be changed in a metastore's settings; nothing if all is well.
+def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
+    """Return a finding for each setting of a metastore that should change.
 
     Raises:
         MetastoreUnavailableError: no server answers.
-        MetastoreVersionError: the server is too old to be used at all.
+        MetastoreVersionError: the server is too old to be used.
     """
     found = []
     if not _is_reaping(client):
         switch = _SWITCHES[client.generation][0]
         found.append(
-            Finding(
+            SettingFinding(
                 concern=Concern.NO_REAPER,
                 text=(
-                    "nothing here ends the transactions of clients that died, so their locks stay"
-                    f" until somebody aborts them; set {switch}=true, or add {_REAPER} to"
+                    "this metastore does not end transactions of clients that died, so their locks"
+                    f" stay until an operator aborts them; set {switch}=true, or add {_REAPER} to"
                     " metastore.task.threads.always"
+                ),
+            )
+        )
+    if client.generation is MetastoreGeneration.V3 and not _has_compactor(client):
+        found.append(
+            SettingFinding(
+                concern=Concern.NO_COMPACTOR,
+                text=(
+                    "this Hive 3.1 metastore has no compactor of its own, and only that removes"
+                    " aborted transactions and completed components: its tables TXNS,"
+                    " TXN_COMPONENTS and COMPLETED_TXN_COMPONENTS grow with each write; set"
+                    f" {_INITIATOR_NAMES[0]}=true and {_WORKER_NAMES[0]}=1, or let a server that"
+                    " has both compact each table regularly (ALTER TABLE ... COMPACT 'major')"
                 ),
             )
         )
     if client.txn_timeout_s < _SHORTEST_TIMEOUT_S:
         found.append(
-            Finding(
+            SettingFinding(
                 concern=Concern.SHORT_TIMEOUT,
                 text=(
-                    f"metastore.txn.timeout is {client.txn_timeout_s:g} s; a pause of a busy client"
-                    " may end its transaction. Hive's own default is 300 s"
+                    f"metastore.txn.timeout is {client.txn_timeout_s:g} s; a short pause of a busy"
+                    " client may end its transaction. Hive's own default is 300 s"
                 ),
             )
         )
     return tuple(found)
 
 
+def _has_compactor(client: MetastorePort) -> bool:
+    """Return True if the server's own initiator and workers for compactions are enabled."""
+    is_on = any(client.config_value(n, "false").strip().lower() == "true" for n in _INITIATOR_NAMES)
+    return is_on and any(
+        client.config_value(n, "0").strip() not in ("", "0") for n in _WORKER_NAMES
+    )
+
+
 def _is_reaping(client: MetastorePort) -> bool:
-    # A class on that list runs whatever the switches say, on both generations.
+    # Both generations always run the classes in this list, even if the settings in `_SWITCHES` are
+    # false.
     if _REAPER in client.config_value("metastore.task.threads.always", ""):
         return True
     names = _SWITCHES[client.generation]

@@ -1,4 +1,4 @@
-"""Who this process says it is to a metastore, when the connection names nobody."""
+"""The user name that this process sends to a metastore when the connection sets none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def process_user() -> str:
-    """The user of this process; its number where the machine has no name for it.
+    """Return the user name of this process, or its numeric user ID if the user has no name.
 
     Pods and containers often run under a user ID without an entry in the password file.
     """

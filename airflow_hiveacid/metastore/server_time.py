@@ -1,8 +1,8 @@
-"""What time it is at the metastore, told by the one answer of it that says so: when a lock was got.
+"""Bounds of the metastore's current time, derived from the time at which a lock was granted.
 
-Takes two readings of our own clock, before and after a request, and the server's time of what it
-did in between; gives bounds of the server's time at other readings of our clock. Both clocks are
-taken to run alike within one transaction, not to agree.
+Takes two readings of the local clock, before and after a lock request, and the server's time of the
+grant. Returns bounds of the server's time at any later reading of the local clock. The two clocks
+may differ, but are assumed to run at the same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)
@@ -21,54 +21,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.records.commits import TimeBounds
     from airflow_hiveacid.metastore.locks import LockInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.history import Between
 
 _RESOLUTION_S: Final = 0.001
-"""Times of locks are milliseconds; databases round them either way."""
+"""Lock times have millisecond resolution; databases round them up or down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTime:
-    """The server's clock less our own, in seconds: at least and at most."""
+    """Lower and upper bounds of the server's clock minus the local clock, in seconds."""
 
     least_s: float
     most_s: float
 
     @classmethod
     def of(cls, server_s: float, *, before_s: float, after_s: float) -> Self:
-        """From a time of the server's that lies between two readings of our clock."""
+        """Derive the bounds; `server_s` is a time between the two readings of the local clock."""
         return cls(
             least_s=round(server_s - after_s - _RESOLUTION_S, 6),
             most_s=round(server_s - before_s + _RESOLUTION_S, 6),
         )
 
     def earliest(self, reading_s: float) -> float:
-        """The earliest that it can have been at the server at a reading of our clock."""
+        """Return the earliest possible server time at a reading of the local clock."""
         return round(self.least_s + reading_s, 6)
 
     def latest(self, reading_s: float) -> float:
-        """The latest that it can have been."""
+        """Return the latest possible server time at a reading of the local clock."""
         return round(self.most_s + reading_s, 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionTimes:
-    """When a committed transaction did what, by the server's clock, seconds since 1970.
+    """The times of a committed transaction's steps, by the server's clock, in seconds since 1970.
 
-    Its write IDs were given out after `opened_s`, its snapshot was taken within `seen`.
+    The write IDs were allocated after `opened_s`. `seen` bounds the time of the snapshot, and
+    `committed` bounds the time of the commit.
     """
 
     opened_s: float
-    seen: Between
-    committed: Between
+    seen: TimeBounds
+    committed: TimeBounds
 
 
 def server_now(client: MetastorePort) -> float | None:
-    """A moment by the server's clock that is over; None if it does not tell the time.
+    """Return the current time of the server's clock; None if the server reports no times.
 
-    By a transaction that is opened for it, and reads nothing.
+    Opens a read-only transaction and reads the start time that the server recorded for it.
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:
@@ -81,16 +82,17 @@ def server_now(client: MetastorePort) -> float | None:
 def time_of_lock(
     locks: Iterable[LockInfo], txn_id: TxnId, *, before_s: float, after_s: float
 ) -> ServerTime | None:
-    """The server's time by a transaction's own lock; None if it does not say when it was got.
+    """Derive the server's time from a transaction's locks; None if the locks have no time.
 
     Args:
-        locks: as `show_locks` answers.
+        locks: the result of `show_locks`.
         txn_id: the transaction.
-        before_s: our clock before the lock was asked for.
-        after_s: our clock when all of it was granted.
+        before_s: the reading of the local clock before the locks were requested.
+        after_s: the reading of the local clock after all components were granted.
     """
     got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
     if not got:
         return None
-    # The last one: the others may have been granted at an earlier request.
+    # Of the locks' times, only the latest certainly belongs to this request. The other locks may be
+    # from an earlier request.
     return ServerTime.of(max(got), before_s=before_s, after_s=after_s)

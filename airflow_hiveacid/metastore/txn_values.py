@@ -1,6 +1,6 @@
-"""What a transaction is to the metastore: its type, its state and what is told about open ones.
+"""Values for a metastore's transactions: types, states, and list entries.
 
-Plain values; knows no Thrift and no call.
+Does not depend on Thrift; makes no call.
 
 Example:
     >>> TxnType.COMPACTION.value
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class TxnType(enum.Enum):
-    """What a transaction is for. A 3.1 server knows no types, there all are DEFAULT.
+    """The purpose of a transaction. A 3.1 server has no types; all of its transactions are DEFAULT.
 
-    READ_ONLY may not allocate write IDs. COMPACTION makes commit stamp the entry of the queue.
+    A READ_ONLY transaction must not allocate write IDs. The commit of a COMPACTION also sets the
+    queue entry's `next_txn_id`.
     """
 
     DEFAULT = "default"
@@ -29,7 +30,7 @@ class TxnType(enum.Enum):
 
 
 class TxnState(enum.Enum):
-    """Where a transaction stands. Committed ones are forgotten at once or soon."""
+    """The state of a transaction. The metastore soon deletes committed transactions."""
 
     OPEN = "open"
     ABORTED = "aborted"
@@ -38,9 +39,9 @@ class TxnState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTxn:
-    """One transaction that the metastore still keeps: open, or aborted and not yet cleaned up.
+    """A transaction that the metastore still lists: open, or aborted and not yet cleaned up.
 
-    Times are seconds since 1970 by the clock of the server's database, None if it does not say.
+    Times are seconds since 1970 by the clock of the server's database, or None if not reported.
     """
 
     txn_id: TxnId

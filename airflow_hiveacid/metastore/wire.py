@@ -1,4 +1,4 @@
-"""Which number on the wire stands for which of our enum members, and how Hive writes times.
+"""Conversions: our enum members to and from Thrift's numbers, and Hive's times to seconds.
 
 Example:
     >>> seconds_of(1500), seconds_of(0)
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Struct: TypeAlias = Any
-"""A generated struct, or what a generated method answers: generated code has no types."""
+"""A generated struct, or the return value of a generated method: generated code has no types."""
 
 OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
     None: DataOperationType.NO_TXN,
@@ -29,7 +29,7 @@ OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
     DataOperation.INSERT: DataOperationType.INSERT,
     DataOperation.UPDATE: DataOperationType.UPDATE,
     DataOperation.DELETE: DataOperationType.DELETE,
-    # To the metastore an overwrite is an update (AcidUtils.makeLockComponents).
+    # The metastore treats an overwrite as an update (AcidUtils.makeLockComponents).
     DataOperation.OVERWRITE: DataOperationType.UPDATE,
 }
 LOCK_TYPE_NUMBERS: Final = {
@@ -60,5 +60,5 @@ COMPACTION_TYPES: Final = {number: kind for kind, number in COMPACTION_TYPE_NUMB
 
 
 def seconds_of(milliseconds: int | None) -> float | None:
-    """A time of Hive's in seconds since 1970; unset and 0 are None."""
+    """Convert Hive's milliseconds since 1970 to seconds; 0 and None become None."""
     return milliseconds / 1000 if milliseconds else None

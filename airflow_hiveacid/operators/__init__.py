@@ -1,1 +1,79 @@
-"""Airflow operators."""
+"""Airflow operators that change, read, compact and clean Hive ACID tables.
+
+Import only from here: the modules below may move. Each name loads its module on first use.
+
+Example:
+    from airflow_hiveacid.operators import HiveAcidMergeOperator
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
+    from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
+    from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
+    from airflow_hiveacid.operators.hive_acid import (
+        HiveAcidCleanOperator,
+        HiveAcidCompactOperator,
+        HiveAcidDeleteOperator,
+        HiveAcidInsertOperator,
+        HiveAcidMergeOperator,
+        HiveAcidTruncateOperator,
+        HiveAcidUpdateOperator,
+    )
+    from airflow_hiveacid.operators.load import HiveAcidLoadOperator
+    from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+    from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+    from airflow_hiveacid.operators.retries import hive_acid_retry_policy
+    from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+    from airflow_hiveacid.operators.tag import HiveAcidTagOperator
+    from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "airflow_hiveacid.operators.change_feed": ("HiveAcidChangesOperator",),
+            "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
+            "airflow_hiveacid.operators.create_table": ("HiveAcidCreateTableOperator",),
+            "airflow_hiveacid.operators.hive_acid": (
+                "HiveAcidCleanOperator",
+                "HiveAcidCompactOperator",
+                "HiveAcidDeleteOperator",
+                "HiveAcidInsertOperator",
+                "HiveAcidMergeOperator",
+                "HiveAcidTruncateOperator",
+                "HiveAcidUpdateOperator",
+            ),
+            "airflow_hiveacid.operators.load": ("HiveAcidLoadOperator",),
+            "airflow_hiveacid.operators.pyspark": ("HiveAcidPySparkOperator",),
+            "airflow_hiveacid.operators.restore": ("HiveAcidRestoreOperator",),
+            "airflow_hiveacid.operators.retries": ("hive_acid_retry_policy",),
+            "airflow_hiveacid.operators.sql": ("HiveAcidSqlOperator",),
+            "airflow_hiveacid.operators.tag": ("HiveAcidTagOperator",),
+            "airflow_hiveacid.operators.transaction": ("HiveAcidTransactionOperator",),
+        },
+    )
+
+__all__ = [
+    "HiveAcidChangesOperator",
+    "HiveAcidCleanOperator",
+    "HiveAcidCompactOperator",
+    "HiveAcidConvertOperator",
+    "HiveAcidCreateTableOperator",
+    "HiveAcidDeleteOperator",
+    "HiveAcidInsertOperator",
+    "HiveAcidLoadOperator",
+    "HiveAcidMergeOperator",
+    "HiveAcidPySparkOperator",
+    "HiveAcidRestoreOperator",
+    "HiveAcidSqlOperator",
+    "HiveAcidTagOperator",
+    "HiveAcidTransactionOperator",
+    "HiveAcidTruncateOperator",
+    "HiveAcidUpdateOperator",
+    "hive_acid_retry_policy",
+]

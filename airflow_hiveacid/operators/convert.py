@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.operators.plan_text import conversion_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 
 class HiveAcidConvertOperator(HiveAcidSparkOperator):
-    """Make a flat table transactional, or the other way round, with the rows that it has.
+    """Convert a flat table to a transactional table, or the reverse, without changing its rows.
 
-    Everybody is locked out meanwhile, and the rows are counted and hashed before and after: if they
-    are not the same, the table is what it was. A table that is what it is asked to be is left
-    alone. Of a full-ACID table a flat copy takes the place; the table stays as `<name>__acid`, and
-    gets its name back by `full_acid`, if both have the same rows.
+    During the conversion, the table is locked exclusively. The rows are counted and hashed before
+    and after the conversion. If the results differ, the table is not changed. A table that already
+    has the requested kind is not changed. A full-ACID table is replaced with a flat copy, and the
+    original is renamed to `<name>__acid`. A later conversion to `full_acid` renames the original
+    back if both tables have the same rows.
 
     Args:
         table: `db.table`.
-        to: `full_acid` (of a flat ORC table), `insert_only` (of a flat table) or `flat`.
-        plan_only: say what would be done, or why it cannot be, and do nothing.
+        to: `full_acid` (from a flat ORC table), `insert_only` (from a flat table) or `flat`.
+        plan_only: report the steps, or why the conversion is impossible, and change nothing.
     """
 
     template_fields: Sequence[str] = (
@@ -59,7 +60,7 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> ConvertSpec:
-        """The conversion that the rendered arguments describe."""
+        """Return the spec of the conversion that the rendered arguments describe."""
         return ConvertSpec(
             target=arguments.table_name(self.table),
             to=arguments.choice(ConversionTarget, self.to, "to"),
@@ -67,5 +68,5 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """What is, or with `plan_only` would be, done, step by step."""
+        """Return the steps that the conversion has done, or would do without `plan_only`."""
         return conversion_lines(result.details)

@@ -1,6 +1,6 @@
-"""The operator that makes a table if it is missing: no Spark, one or two metastore calls.
+"""The operator that creates a table if it is missing, with a few metastore calls and no Spark.
 
-Takes columns as a mapping, like the other operators; `metastore/new_table.py` holds the rules.
+The rules for new tables are in `metastore/definitions/new_table.py`.
 
 Example:
     HiveAcidCreateTableOperator(
@@ -17,6 +17,8 @@ from airflow.sdk import BaseOperator
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
+from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,26 +27,36 @@ if TYPE_CHECKING:
 
 
 class HiveAcidCreateTableOperator(BaseOperator):
-    """Make a transactional table unless it is there: full ACID and ORC, if nothing else is said.
+    """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
-    A table that is there with another shape fails the task and is not touched. Running again is
-    safe. Returns `{"table": ..., "is_new": ..., "location": ...}`.
+    If the table exists with a different definition, the task fails and does not change the table.
+    It is safe to run the task again. Returns `{"table": ..., "is_new": ..., "location": ...}`.
+
+    Decide on `readable_for` when you create the table. Without `readable_for`, only the newest
+    version can be read after a major compaction or an overwrite, and no older version can be
+    restored.
 
     Args:
         table: `db.table`.
         columns: Hive types by column, in the table's order.
-        partition_columns: the same for partition columns.
-        bucket_columns: rows go into `num_buckets` files by their hash; none by default.
-        num_buckets: see there.
-        location: a URI; by default below the database's.
-        create_database: make the database, too, if it is missing. Off: a typo in its name is an
-            error.
-        insert_only: whether its rows can be added and replaced only.
+        partition_columns: Hive types by partition column.
+        bucket_columns: columns whose hash distributes rows to `num_buckets` files; by default none.
+        num_buckets: see `bucket_columns`.
+        location: a URI; by default a directory below the database's location.
+        create_database: also create the database if it is missing. By default a missing database is
+            an error, because its name may be a typo.
+        insert_only: whether the table is insert-only: rows can be added and replaced, but not
+            changed.
         stored_as: `orc`, or for an insert-only table also `parquet`, `avro` and
             `textfile`.
+        readable_for: how long replaced rows stay readable as earlier versions, such as `7 days`.
+            The operator sets the table parameter `hiveacid.readable.for`. The metastore no longer
+            compacts and cleans the table, so use `HiveAcidCompactOperator` and
+            `HiveAcidCleanOperator`. If an existing table already has this parameter, the parameter
+            is not changed.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        retry_policy: by default, input errors fail at once and all else is retried as `retries` and
-            `retry_delay` say.
+        retry_policy: by default, input errors fail at once and all other errors are retried
+            according to `retries` and `retry_delay`.
     """
 
     template_fields: Sequence[str] = (
@@ -57,10 +69,11 @@ class HiveAcidCreateTableOperator(BaseOperator):
         "create_database",
         "insert_only",
         "stored_as",
+        "readable_for",
         "hive_acid_conn_id",
     )
 
-    def __init__(  # noqa: PLR0913 - a table is that much
+    def __init__(  # noqa: PLR0913 - a table has this many parts
         self,
         *,
         table: str,
@@ -72,6 +85,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         create_database: bool | str = False,
         insert_only: bool | str = False,
         stored_as: str = "orc",
+        readable_for: str | LeftOut = LEFT_OUT,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         **kwargs: Any,  # noqa: ANN401 - passed on
@@ -86,6 +100,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         self.create_database = create_database
         self.insert_only = insert_only
         self.stored_as = stored_as
+        self.readable_for = readable_for
         self.hive_acid_conn_id = hive_acid_conn_id
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
@@ -96,14 +111,17 @@ class HiveAcidCreateTableOperator(BaseOperator):
         early.check(arguments.truth, create_database=create_database)
         early.check(arguments.truth, insert_only=insert_only)
         early.check(arguments.text, stored_as=stored_as)
+        early.check(_time, readable_for=readable_for)
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
-        """Make the table, or make sure that it is the one that was asked for.
+        """Create the table, or check that the existing table has the requested definition.
 
         Raises:
-            TableDiffersError: it is there with another shape.
+            TableDiffersError: the table exists with a different definition.
             InputError: an argument is wrong.
-            MetastoreError: the metastore did not answer, or refused.
+            KeepingRefusedError: the table is created, but `readable_for` cannot be set right now;
+                retry later.
+            MetastoreError: the metastore did not answer, or refused the request.
         """
         made = HiveAcidHook(self.hive_acid_conn_id).create_table(
             arguments.table_name(self.table),
@@ -117,10 +135,18 @@ class HiveAcidCreateTableOperator(BaseOperator):
             create_database=arguments.truth(self.create_database, "create_database"),
             insert_only=arguments.truth(self.insert_only, "insert_only"),
             stored_as=arguments.text(self.stored_as, "stored_as"),
+            readable_for=_time(self.readable_for, "readable_for"),
         )
         self.log.info(
             "%s is %s at %s", made.ref, "new" if made.is_new else "there already", made.location
         )
         if not made.is_new:
-            self.outlets = []  # nothing has changed, so nobody is told
+            self.outlets = []  # nothing has changed, so consumers get no event
         return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
+
+
+def _time(value: str | LeftOut, argument: str) -> str | None:
+    if isinstance(value, LeftOut):
+        return None
+    duration(arguments.text(value, argument), argument)
+    return value

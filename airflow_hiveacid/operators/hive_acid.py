@@ -1,8 +1,8 @@
-"""The operators: one per job, each naming its arguments and building its spec, and nothing else.
+"""One operator for each kind of job, with the job's arguments and a method that builds its spec.
 
-A constructor assigns, and checks what holds no template: a typo is an import error of its DAG.
-`build_job` reads the rendered arguments. Mappings and lists are used throughout because Airflow
-renders templates inside them.
+A constructor checks each argument that contains no template, so a typo in such an argument is an
+import error of the DAG. `build_job` reads the rendered arguments. Arguments are mappings and lists,
+because Airflow renders the templates inside mappings and lists.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.maintenance import (
+    DELTA_COUNT,
+    DELTA_RATIO,
     CleanSpec,
-    ColumnMatch,
     CompactionChoice,
     CompactSpec,
-    InsertMode,
 )
-from airflow_hiveacid.operators.change import HiveAcidChangeOperator
+from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
+from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.statement_specs import statement_spec
+from airflow_hiveacid.operators.statement_specs import check_parameters_early, statement_spec
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
 from airflow_hiveacid.plan.arguments import LEFT_OUT
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.plan.arguments import LeftOut
 
 
@@ -38,17 +39,24 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
 
     Args:
         table: `db.table`, full ACID.
-        source: where the rows come from: `{"format": "parquet", "location": ...}`,
-            `{"table": ...}` or `{"values": [...], "columns": [...]}`, each with an optional Spark
-            SQL `query` over the view `source`; or `{"tables": {"view": "db.t", ...}, "query": ...}`
-            over several ACID tables. Beside `table`, `version`, `timestamp` or `tag` says as of
-            when it is read; beside `tables`, `"versions": {"view": "version 12", ...}`.
-        keys: columns that match a source row with a target row.
-        clauses: WHEN clauses, the first that holds applies: `{"when": "matched" | "not_matched" |
-            "not_matched_by_source", "action": "update" | "delete" | "insert"}` with optional
-            `"condition"` and `"set"`, SQL over `t` (target) and `s` (source).
-        condition: further condition of ON, such as `t.month = 1`, which also prunes partitions.
-            None and a blank text are refused, here as in `clauses`; what is not meant is left out.
+        source: where the rows come from: `{"format": "parquet", "location": ...}`, `{"table": ...}`
+            or `{"values": [...], "columns": [...]}`. Each may have a Spark SQL `query` over the
+            view `source`. For several ACID tables: `{"tables": {"view": "db.t", ...}, "query":
+            ...}`. To read an earlier version, add `version`, `timestamp` or `tag` to `table`, or
+            `"versions": {"view": "version 12", ...}` to `tables`.
+        keys: columns that must be equal in a source row and its target row.
+        clauses: WHEN clauses. For each row, the first clause whose condition is true is applied. A
+            clause is `{"when": "matched" | "not_matched" | "not_matched_by_source", "action":
+            "update" | "delete" | "insert"}` with optional `"condition"` and `"set"`, which are SQL
+            over `t` (target) and `s` (source).
+        condition: an additional ON condition, such as `t.month = 1`, which also prunes partitions.
+            For no condition, omit the argument: None and a blank string are errors, also in
+            `clauses`.
+        parameters: values by marker name, for markers such as `:day` in `condition`, `clauses` and
+            the source's `query`. A value becomes a literal of its own type and is never parsed as
+            SQL. A value is a string, an int, a Decimal, a float, a date, a datetime (naive: the
+            table's wall clock), True, False, None, or a list for `IN (:ids)`. A template renders to
+            a string, so add the type: `{"type": "date", "value": "{{ ds }}"}`.
     """
 
     template_fields: Sequence[str] = (
@@ -58,15 +66,17 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         "keys",
         "clauses",
         "condition",
+        "parameters",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "conf": "json",
         "source": "json",
         "clauses": "json",
         "condition": "sql",
+        "parameters": "json",
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a MERGE has this many parts
         self,
         *,
         table: str,
@@ -74,6 +84,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         keys: Sequence[str],
         clauses: Sequence[Mapping[str, Any]],
         condition: str | LeftOut = LEFT_OUT,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -82,15 +93,25 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         self.keys = keys
         self.clauses = clauses
         self.condition = condition
+        self.parameters = parameters
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         statements.check_source_early(early, source)
         early.check(statements.key_names, keys=keys)
         statements.check_clauses_early(early, clauses)
         early.check(arguments.optional_condition, condition=condition)
+        check_parameters_early(
+            early,
+            {
+                "source": source,
+                "clauses": clauses,
+                "condition": condition,
+                "parameters": parameters,
+            },
+        )
 
     def build_job(self) -> StatementSpec:
-        """The merge that the rendered arguments describe."""
+        """Return the spec of the MERGE that the rendered arguments describe."""
         return statement_spec(
             "merge",
             {
@@ -99,6 +120,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
                 "keys": self.keys,
                 "clauses": self.clauses,
                 "condition": self.condition,
+                "parameters": self.parameters,
             },
         )
 
@@ -109,12 +131,18 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
     Args:
         table: `db.table`.
         source: as for `HiveAcidMergeOperator`.
-        mode: `append` or `overwrite`.
-        columns: target columns in the source's order; empty means as `match` says.
-        match: `name`, or `position` for the table's own order, partition columns without a value
-            last, as Hive's INSERT has it.
-        partition: values of partition columns that all rows get (static partition): texts, whole
-            numbers, or None for NULL, which no template and no other task can give.
+        mode: `append`, or `overwrite`, which replaces only the partitions that receive rows from
+            the source; all other partitions keep their rows. A full static `partition`, or a table
+            without partitions, is replaced even if the source has no rows. To restore an earlier
+            version, use `HiveAcidRestoreOperator`.
+        columns: target columns in the order of the source's columns; if empty, `match` applies.
+        match: how source columns are matched with target columns: by `name` or by `position`. The
+            position is the table's column order, with dynamic partition columns last, as in Hive's
+            INSERT.
+        partition: the static partition: values of partition columns, as strings, integers, or None
+            for NULL. None must be a literal in the DAG, not the result of a template or of another
+            task.
+        parameters: values for the markers in the source's `query`, as for `HiveAcidMergeOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -125,10 +153,15 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         "columns",
         "partition",
         "match",
+        "parameters",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "source": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "source": "json",
+        "parameters": "json",
+    }
 
-    def __init__(  # noqa: PLR0913 - an INSERT says that much
+    def __init__(  # noqa: PLR0913 - an INSERT has this many parts
         self,
         *,
         table: str,
@@ -137,6 +170,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         columns: Sequence[str] = (),
         partition: Mapping[str, str | int | None] = {},
         match: str = ColumnMatch.NAME.value,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -146,6 +180,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         self.columns = columns
         self.partition = partition
         self.match = match
+        self.parameters = parameters
         self._nulls = statements.null_columns(partition)
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
@@ -154,9 +189,10 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         early.check(arguments.names, columns=columns)
         statements.check_partition_early(early, partition, self._nulls)
         early.check(bind(arguments.choice, ColumnMatch), match=match)
+        check_parameters_early(early, {"source": source, "parameters": parameters})
 
     def build_job(self) -> StatementSpec:
-        """The insert that the rendered arguments describe."""
+        """Return the spec of the INSERT that the rendered arguments describe."""
         return statement_spec(
             "insert",
             {
@@ -166,6 +202,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
                 "columns": self.columns,
                 "partition": self.partition,
                 "match": self.match,
+                "parameters": self.parameters,
             },
             nulls=self._nulls,
         )
@@ -176,8 +213,10 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
 
     Args:
         table: `db.table`, full ACID.
-        assignments: columns and the Spark SQL expressions they get.
-        where: condition; every row if it is left out. None and a blank text are refused.
+        assignments: Spark SQL expressions for the new values, by column.
+        where: which rows to update; if omitted, every row. None and a blank string are errors.
+        parameters: values for the markers in `assignments` and `where`, as for
+            `HiveAcidMergeOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -185,11 +224,13 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         "table",
         "assignments",
         "where",
+        "parameters",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "conf": "json",
         "assignments": "json",
         "where": "sql",
+        "parameters": "json",
     }
 
     def __init__(
@@ -198,22 +239,32 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         table: str,
         assignments: Mapping[str, str],
         where: str | LeftOut = LEFT_OUT,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
         self.assignments = assignments
         self.where = where
+        self.parameters = parameters
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.assignments, assignments=assignments)
         early.check(arguments.optional_condition, where=where)
+        check_parameters_early(
+            early, {"assignments": assignments, "where": where, "parameters": parameters}
+        )
 
     def build_job(self) -> StatementSpec:
-        """The update that the rendered arguments describe."""
+        """Return the spec of the UPDATE that the rendered arguments describe."""
         return statement_spec(
             "update",
-            {"table": self.table, "assignments": self.assignments, "where": self.where},
+            {
+                "table": self.table,
+                "assignments": self.assignments,
+                "where": self.where,
+                "parameters": self.parameters,
+            },
         )
 
 
@@ -222,41 +273,56 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
 
     Args:
         table: `db.table`, full ACID.
-        where: condition; every row if it is left out. None and a blank text are refused.
+        where: which rows to delete; if omitted, every row. None and a blank string are errors.
+        parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "where")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "where": "sql"}
+    template_fields: Sequence[str] = (
+        *HiveAcidChangeOperator.template_fields,
+        "table",
+        "where",
+        "parameters",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "where": "sql",
+        "parameters": "json",
+    }
 
     def __init__(
         self,
         *,
         table: str,
         where: str | LeftOut = LEFT_OUT,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
         self.where = where
+        self.parameters = parameters
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.optional_condition, where=where)
+        check_parameters_early(early, {"where": where, "parameters": parameters})
 
     def build_job(self) -> StatementSpec:
-        """The delete that the rendered arguments describe."""
-        return statement_spec("delete", {"table": self.table, "where": self.where})
+        """Return the spec of the DELETE that the rendered arguments describe."""
+        return statement_spec(
+            "delete", {"table": self.table, "where": self.where, "parameters": self.parameters}
+        )
 
 
 class HiveAcidTruncateOperator(HiveAcidChangeOperator):
-    """TRUNCATE a table, or some of its partitions: nothing is left, and no row is read for it.
+    """TRUNCATE a table or some of its partitions: remove all rows without reading them.
 
-    Readers who are at work are not disturbed; the files go when the table is cleaned.
+    Running queries can still read the old rows; cleaning removes the files later.
 
     Args:
         table: `db.table`, full ACID or insert-only.
-        partition: values of partition columns, as for `HiveAcidInsertOperator`: every partition
-            that has them is meant, and there has to be one. All partitions if it is left out; what
-            is empty is refused.
+        partition: values of partition columns, as for `HiveAcidInsertOperator`. Every partition
+            with these values is truncated, and at least one must exist. If omitted, all partitions
+            are truncated; an empty mapping is an error.
     """
 
     template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "partition")
@@ -280,7 +346,7 @@ class HiveAcidTruncateOperator(HiveAcidChangeOperator):
             early.check(statements.truncated_partition, partition=partition)
 
     def build_job(self) -> StatementSpec:
-        """The truncation that the rendered arguments describe."""
+        """Return the spec of the TRUNCATE that the rendered arguments describe."""
         return statement_spec(
             "truncate", {"table": self.table, "partition": self.partition}, nulls=self._nulls
         )
@@ -292,10 +358,12 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
     Args:
         table: `db.table`.
         partition: `month=1`, or None for every partition.
-        choice: `auto` (by the thresholds), `minor` or `major`.
-        delta_count: `auto` acts at this many delta directories.
-        delta_ratio: `auto` acts when deltas hold this share of the base's bytes.
-        plan_only: say what would be done, and do nothing.
+        choice: `auto` (by the thresholds below), `minor` or `major`. If something prevents the
+            compaction, `minor` and `major` fail and may be retried; `auto` postpones the compaction
+            to a later run.
+        delta_count: `auto` compacts if there are at least this many delta directories.
+        delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
+        plan_only: report what would be compacted, and change nothing.
     """
 
     template_fields: Sequence[str] = (
@@ -308,14 +376,14 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         "plan_only",
     )
 
-    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+    def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
         table: str,
         partition: str | None = None,
         choice: str = CompactionChoice.AUTO.value,
-        delta_count: int | str = 10,
-        delta_ratio: float | str = 0.1,
+        delta_count: int | str = DELTA_COUNT,
+        delta_ratio: float | str = DELTA_RATIO,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -335,7 +403,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CompactSpec:
-        """The compaction that the rendered arguments describe."""
+        """Return the spec of the compaction that the rendered arguments describe."""
         return CompactSpec(
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
@@ -346,19 +414,19 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """What is, or with `plan_only` would be, compacted: one line a partition."""
+        """Return one line for each partition that was compacted or, with `plan_only`, would be."""
         return compaction_lines(result.details)
 
 
 class HiveAcidCleanOperator(HiveAcidSparkOperator):
-    """Remove directories that no reader can need any more, and what dead writers left behind.
+    """Remove directories that no reader needs any more, and directories of crashed writers.
 
     Args:
         table: `db.table`.
         partition: `month=1`, or None for every partition.
-        retention_s: how long replaced directories stay after they were replaced.
-        orphan_age_s: how old a staging directory must be to count as left behind.
-        plan_only: list exactly what would go, and remove nothing.
+        retention_s: how many seconds a directory is kept after its replacement.
+        orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
+        plan_only: list exactly what would be removed, and remove nothing.
     """
 
     template_fields: Sequence[str] = (
@@ -377,7 +445,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         partition: str | None = None,
         retention_s: float | str = 0.0,
         orphan_age_s: float | str = 86400.0,
-        plan_only: bool | str = False,  # `dry_run` is the name of an operator's method in Airflow
+        plan_only: bool | str = False,  # not `dry_run`, which is a method of Airflow's operators
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -393,15 +461,15 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CleanSpec:
-        """The cleaning that the rendered arguments describe."""
+        """Return the spec of the cleaning that the rendered arguments describe."""
         return CleanSpec(
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
             retention_s=arguments.number(self.retention_s, "retention_s"),
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
-            dry_run=arguments.truth(self.plan_only, "plan_only"),
+            plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """What is, or with `plan_only` would be, removed: one line a directory."""
+        """Return one line for each directory that was removed or, with `plan_only`, would be."""
         return cleaning_lines(result.details)

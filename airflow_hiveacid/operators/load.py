@@ -1,4 +1,4 @@
-"""The operator for LOAD DATA: files that are there become files of a table.
+"""The operator for LOAD DATA, which copies existing files into a table.
 
 Example:
     HiveAcidLoadOperator(task_id="load", table="demo.t", location="hdfs://nn/landing/{{ ds }}")
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.operators.change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_specs import statement_spec
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
@@ -16,21 +16,22 @@ from airflow_hiveacid.plan import statement_arguments as statements
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 
 class HiveAcidLoadOperator(HiveAcidChangeOperator):
-    """LOAD DATA: copy files into a table as they are, without reading a row.
+    """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
 
-    They have to be files of the table's format, ORC or Parquet, whose columns are the table's; all
-    are looked at before anything is begun. They stay where they are: a retry finds them again.
+    The files must have the table's format, ORC or Parquet, and the table's columns. All files are
+    checked before anything is written. The original files are not deleted, so a retry finds them
+    again.
 
     Args:
         table: `db.table`, full ACID or insert-only, without buckets.
-        location: URI of a file, or of a directory that holds files only; names that begin with `_`
-            or `.` do not count.
+        location: URI of a file, or of a directory that contains only files; names that begin with
+            `_` or `.` are ignored.
         partition: values of all partition columns, as for `HiveAcidInsertOperator`.
-        overwrite: whether the files take the place of what is in the table, or in that partition.
+        overwrite: whether the files replace the contents of the table, or of `partition`.
     """
 
     template_fields: Sequence[str] = (
@@ -63,7 +64,7 @@ class HiveAcidLoadOperator(HiveAcidChangeOperator):
         early.check(arguments.truth, overwrite=overwrite)
 
     def build_job(self) -> StatementSpec:
-        """The load that the rendered arguments describe."""
+        """Return the spec of the LOAD DATA that the rendered arguments describe."""
         return statement_spec(
             "load",
             {

@@ -1,7 +1,7 @@
-"""How a task has a statement done by the metastore itself, without a Spark job.
+"""Execution of a task's statements by metastore calls, without a Spark job.
 
-Takes a statement, the order it is part of and the notes of earlier tries; gives the same kind of
-result as a job.
+Input is a statement, its `Order` and the notes of earlier tries. Output is a `JobResult`, like that
+of a Spark job.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 if TYPE_CHECKING:
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
     from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.operators.statement_notes import Order, StatementNote
-    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 _MOST_ROWS: Final = 1000
-"""Of an answer, in XCom."""
+"""The maximum number of a query's rows that are stored in XCom."""
 
 
 def run_in_metastore(
     hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
 ) -> JobResult:
-    """Have it done, and answer what came of it.
+    """Have the metastore execute a statement, and return its result.
 
     Raises:
-        HiveAcidError: as of `HiveAcidHook.run`.
+        HiveAcidError: as in `HiveAcidHook.run`.
     """
-    from airflow_hiveacid.metastore.definition_lock import LockTerms  # noqa: PLC0415 - brings Thrift
+    from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
 
     began_s = time.monotonic()
     before = note.before()
@@ -38,6 +38,7 @@ def run_in_metastore(
         statement,
         terms=LockTerms(
             job_key=order.job_key,
+            earlier_key=order.earlier_key,
             attempt=AttemptId.parse(order.attempt),
             lock_timeout_s=order.lock_timeout_s,
         ),
@@ -65,7 +66,7 @@ def run_in_metastore(
 
 
 def what_came_of(result: JobResult) -> str:
-    """A statement's result in one line."""
+    """Return a one-line summary of a metastore statement's result."""
     named = f" {result.table}" if result.table else ""
     if "count" in result.details:
         return f"{result.kind}{named}: {result.details['count']} rows"

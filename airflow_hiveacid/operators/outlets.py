@@ -1,4 +1,4 @@
-"""What consumers of a table are told: an asset event for each change, and none for no change."""
+"""Asset events for the consumers of a table: one event for each change of the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from airflow.sdk import Asset
 
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.jobs.specs.job import OnRerun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Ordered(Protocol):
-    """What was ordered, as far as it says whether its result is news."""
+    """The fields of a job or statement that decide whether its result causes an asset event."""
 
     @property
     def generation(self) -> int:
@@ -33,14 +33,14 @@ class Ordered(Protocol):
 def describe_outlets(
     task: BaseOperator, context: Context, done: Sequence[tuple[Ordered, JobResult]]
 ) -> None:
-    """Put the gist of the results into the events of a task's outlets.
+    """Add a summary of a task's results to the events of its outlets.
 
-    Of several jobs, that of each which changed something, as a list under `statements`; of a
-    transaction, that of each of its statements.
+    If the task had several jobs, `statements` lists a summary of each job that changed something.
+    The summary of a transaction lists the transaction's statements.
     """
     news = [_gist(result) for spec, result in done if _is_news(spec, result)]
     if not news:
-        # Airflow sends an event for every outlet that a task has when it succeeds.
+        # On success, Airflow sends an event for every outlet that is still in the task's list.
         task.outlets = []
         return
     extra: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
@@ -77,10 +77,11 @@ def _gist(result: JobResult) -> dict[str, JsonValue]:
 
 
 def _is_news(spec: Ordered, result: JobResult) -> bool:
-    """Whether consumers of the table have something new to see.
+    """Return true if the result is a change for which no asset event was sent.
 
-    What an earlier try of this generation had done before it was lost was never told, so this try
-    tells it; what a cleared task skips was.
+    If an earlier try of this generation did the work but its result was lost, that try sent no
+    event, so this try sends one. If a cleared task skips its work, it sends no event, because it
+    sent the event before it was cleared.
     """
     if result.status is JobStatus.ALREADY_DONE:
         return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP

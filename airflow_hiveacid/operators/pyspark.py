@@ -1,4 +1,4 @@
-"""The operator for PySpark programs of the user's own, which change tables through `spark.acid`."""
+"""The operator for a user's own PySpark program, which changes tables with `acid`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs import ProgramSpec
-from airflow_hiveacid.operators.change import HiveAcidChangeOperator
+from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.jobs.specs import JobSpec
+    from airflow_hiveacid.jobs.specs.job import JobSpec
 
 _WRITTEN = ("inserts", "changes", "overwrites")
 _LISTS = ("reads", *_WRITTEN)
 
 
 class HiveAcidPySparkOperator(HiveAcidChangeOperator):
-    """Run a PySpark program whose statements are one transaction.
+    """Run a PySpark program whose statements form one transaction.
 
-    The program is a file that calls `acid.run` (`airflow_hiveacid.spark.acid`). It may touch the
-    tables that are named here and no others: they are locked before it reads the first one. Name a
-    table once, by the most that is done to it.
+    The program is a file that calls `acid.run` (`airflow_hiveacid.acid`). The program may access
+    only the tables in the arguments below. These tables are locked before the program starts to
+    read. List each table once, under the strongest access that the program needs; `overwrites` is
+    the strongest.
 
     Args:
-        application: the program's file, as for `SparkSubmitOperator`.
+        application: path or URI of the program's file, as for `SparkSubmitOperator`.
         application_args: arguments for the program itself.
-        reads: tables that are read only.
-        inserts: tables that rows are inserted into, and nothing else: nobody conflicts with that.
-        changes: tables whose rows are changed: UPDATE, DELETE, MERGE, and INSERT.
-        overwrites: tables that may be overwritten, or changed otherwise: nobody else reads or
-            writes them meanwhile.
+        reads: tables that the program only reads.
+        inserts: tables that only receive inserts. Inserts conflict with no other transaction.
+        changes: tables that UPDATE, DELETE, MERGE and INSERT may change.
+        overwrites: tables that the program may overwrite or change in any other way. No other
+            transaction can read or write these tables until the program ends.
     """
 
     template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, *_LISTS)
 
-    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+    def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
         application: str,
@@ -62,7 +63,7 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
             early.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
 
     def build_job(self) -> ProgramSpec:
-        """The program that the rendered arguments describe."""
+        """Return the spec of the program that the rendered arguments describe."""
         return ProgramSpec(
             application=self.application,
             arguments=tuple(map(str, self.application_args or ())),
@@ -71,7 +72,7 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
         )
 
     def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
-        """The user's own file, with its arguments."""
+        """Return the user's own program and its arguments."""
         if not isinstance(spec.job, ProgramSpec):
             raise TypeError(spec.kind)
         return spec.job.application, spec.job.arguments
@@ -81,22 +82,22 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
         if not any(found[name] for name in _WRITTEN):
             raise ConfigurationError(
                 "the program may write no table: name those that it writes in inserts, changes or"
-                " overwrites. One that only reads needs no such task (`read_snapshot`)"
+                " overwrites. A program that only reads needs no such task (`read_snapshot`)"
             )
         seen: dict[str, str] = {}
         for name, tables in found.items():
             for table in tables:
                 if table in seen:
                     raise ConfigurationError(
-                        f"{name} and {seen[table]} both name {table}; name it once, by the most"
-                        " that is done to it"
+                        f"{name} and {seen[table]} both name {table}; name it once, by the"
+                        " strongest of its uses"
                     )
                 seen[table] = name
         return found
 
 
 def _digest(application: str) -> str:
-    """What stands for the program's text, if it is a file of this machine."""
+    """Return a digest of the program's source code; empty if the file cannot be read here."""
     try:
         content = Path(application).read_bytes()
     except OSError:

@@ -1,7 +1,8 @@
-"""When a failed task is worth trying again, and after how long: a ready-made retry policy.
+"""A retry policy by type of error: which failures to retry, and after which delay.
 
-Airflow's own `retries` still bounds the number; a retry never applies a change twice. Operators and
-sensors have DEFAULT_RETRY_POLICY; `hive_acid_retry_policy()` adds delays by kind of error.
+Airflow's own `retries` still limits the number of tries. A retry never applies a change twice.
+Operators and sensors use DEFAULT_RETRY_POLICY by default. `hive_acid_retry_policy()` adds delays
+that depend on the error.
 
 Example:
     >>> policy = hive_acid_retry_policy()
@@ -41,15 +42,19 @@ def hive_acid_retry_policy(
     server_delay: timedelta | None = _SERVER_DELAY,
     source_delay: timedelta | None = _SOURCE_DELAY,
 ) -> ExceptionRetryPolicy:
-    """A policy for `retry_policy=` of any operator or sensor of this package.
+    """Return a policy for `retry_policy=` of any operator or sensor of this package.
 
-    A delay of None leaves it to the task's own `retry_delay`.
+    If a delay is None, the task's own `retry_delay` is used.
 
     Args:
-        lock_delay: after a wait for locks that was given up: their holder needs time.
-        conflict_delay: after losing against another writer, or a transaction that was reaped.
-        server_delay: after a metastore that did not answer, or whose answer to commit was lost.
-        source_delay: after a source that is not there (yet).
+        lock_delay: the delay after a wait for locks has timed out; meanwhile, the other transaction
+            can end.
+        conflict_delay: the delay after a conflict with another writer, or after the transaction was
+            aborted.
+        server_delay: the delay after the metastore did not answer, or after its answer to a commit
+            was lost.
+        source_delay: the delay after the source of the rows was missing; the source may appear
+            later.
     """
     return ExceptionRetryPolicy(
         rules=[
@@ -61,7 +66,7 @@ def hive_acid_retry_policy(
             RetryRule(
                 exception=[WriteConflictError, TransactionAbortedError],
                 retry_delay=conflict_delay,
-                reason="the transaction was lost; nothing of it is visible",
+                reason="the transaction was aborted; none of its changes are visible",
             ),
             RetryRule(
                 exception=[MetastoreUnavailableError, CommitStateUnknownError],
@@ -80,12 +85,12 @@ def hive_acid_retry_policy(
             ),
             RetryRule(
                 exception=RetryableError,
-                reason="what failed may pass; nothing of it is half done",
+                reason="the failure may be temporary; nothing is half done",
             ),
             RetryRule(
                 exception=list(FINAL_ERRORS),
                 action=RetryAction.FAIL,
-                reason="the same again cannot help",
+                reason="a retry would fail in the same way",
             ),
         ]
     )
@@ -94,4 +99,4 @@ def hive_acid_retry_policy(
 DEFAULT_RETRY_POLICY: Final = hive_acid_retry_policy(
     lock_delay=None, conflict_delay=None, server_delay=None, source_delay=None
 )
-"""What every operator and sensor has unless it is given another: the delays are the task's own."""
+"""The default policy of all operators and sensors; retries wait for the task's `retry_delay`."""

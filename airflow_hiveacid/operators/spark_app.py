@@ -1,9 +1,9 @@
-"""How a task runs packaged Spark applications and gets their results back.
+"""Base of the operators that run packaged Spark applications and read their results.
 
-Takes jobs from a subclass, one for most; ships each as a JSON file beside the application and the
-zip of our code, lets the Spark provider submit, and answers what the application wrote. The driver
-owns the metastore transaction, so nothing of the table is touched here, except to abort when the
-task is killed.
+Input is one or more jobs from a subclass. Each job is written to a JSON file. The Spark provider
+submits that file with the application and the zip of our code. Output is the application's result.
+Only the driver opens and commits the metastore transaction. This module only aborts the transaction
+when the task is killed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,21 +30,28 @@ from airflow_hiveacid.format.errors import (
     StorageError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
-from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.operators import kubernetes_settings
-from airflow_hiveacid.operators.cluster_operator import ClusterSubmitOperator
-from airflow_hiveacid.operators.cluster_run import START_S, Bounds, own_settings, tag_of
-from airflow_hiveacid.operators.kill import abort_attempt, stop_processes
-from airflow_hiveacid.operators.outcome import judge, summary
+from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.outlets import describe_outlets
-from airflow_hiveacid.operators.result_file import ResultFile
-from airflow_hiveacid.operators.resumption import Resumable
+from airflow_hiveacid.operators.plan_text import result_line
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
-from airflow_hiveacid.operators.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.operators.submission import kubernetes_settings
+from airflow_hiveacid.operators.submission.cluster_operator import ClusterSubmitOperator
+from airflow_hiveacid.operators.submission.cluster_run import START_S, Bounds, own_settings, tag_of
+from airflow_hiveacid.operators.submission.kill import abort_attempt, stop_processes
+from airflow_hiveacid.operators.submission.outcome import judge
+from airflow_hiveacid.operators.submission.result_file import ResultFile
+from airflow_hiveacid.operators.submission.resumption import Resumable
+from airflow_hiveacid.operators.submission.run_identity import (
+    earlier_key_of,
+    generation_of,
+    key_of,
+    note_delivered,
+)
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,9 +61,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.hooks.connection import MetastoreSettings
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import Job
-    from airflow_hiveacid.operators.kill import Attempt
+    from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.submission.kill import Attempt
 
 _SPARK_CONNECTION: Final = "spark_default"
 _SIZING: Final = (
@@ -74,29 +81,33 @@ _SIZING: Final = (
 class HiveAcidSparkOperator(ClusterSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
-    Everything that `SparkSubmitOperator` takes may be given too. What it returns, and so pushes to
-    XCom, is the `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. Of several
-    jobs it is `{"statements": [...]}`, with one of these for each.
+    All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
+    `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. For several jobs it is
+    `{"statements": [...]}`, with one `JobResult` for each job.
 
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        spark_conn_id: connection of type `spark`, `spark_default` if none is named. It must exist.
-        conn_id: the same under the name that `SparkSubmitOperator` has for it.
-        spark_bin_dir: directory of `spark-submit`; by default option `spark_bin_dir` of section
+        spark_conn_id: connection of type `spark`, by default `spark_default`. The connection must
+            exist.
+        conn_id: another name for `spark_conn_id`, which `SparkSubmitOperator` uses.
+        spark_bin_dir: directory of `spark-submit`; by default the option `spark_bin_dir` in section
             `[hiveacid]`, then PATH.
-        lock_timeout_s: longest wait for locks; by default the connection's. With 0 none is waited
-            for.
-        conflict_policy: who may commit beside this task, `hive` or `strict`; by default what the
-            table's property `hiveacid.conflict.policy` says, else the connection.
-        heartbeat_s: seconds between heartbeats; by default half the metastore's own time-out.
+        lock_timeout_s: longest wait for locks; by default the connection's setting. With 0 the task
+            does not wait.
+        conflict_policy: `hive` or `strict`: which concurrent transactions conflict with this task's
+            transaction. By default the table's property `hiveacid.conflict.policy`, then the
+            connection's setting.
+        heartbeat_s: seconds between heartbeats; by default half the metastore's transaction
+            time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
-            connection's.
+            connection's setting.
         start_timeout_s: longest wait on YARN and Kubernetes for the first container, and on any
-            cluster for the first executor; by default option `start_timeout_s` of section
-            `[hiveacid]`, an hour.
-        retry_policy: by default, input errors fail at once and all else is retried as `retries` and
-            `retry_delay` say; see `hive_acid_retry_policy` for delays by kind of error.
-        driver_memory: like the other sizing arguments of `SparkSubmitOperator`, templated.
+            cluster for the first executor. By default the option `start_timeout_s` in section
+            `[hiveacid]`, which is one hour unless set.
+        retry_policy: by default, input errors fail at once and all other errors are retried
+            according to `retries` and `retry_delay`. `hive_acid_retry_policy` sets delays by kind
+            of error.
+        driver_memory: templated, like the other sizing arguments of `SparkSubmitOperator`.
     """
 
     template_fields: Sequence[str] = (
@@ -112,7 +123,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         "start_timeout_s",
     )
 
-    def __init__(  # noqa: PLR0913 - named one by one so that default_args reach them
+    def __init__(  # noqa: PLR0913 - named one by one so that default_args apply to them
         self,
         *,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
@@ -146,7 +157,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         if conn_id and spark_conn_id and conn_id != spark_conn_id:
             raise ConfigurationError(
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
-                f" {spark_conn_id!r}; they mean the same, so give one of them"
+                f" {spark_conn_id!r}; they mean the same, so give only one of them"
             )
         self.hive_acid_conn_id = hive_acid_conn_id
         self.spark_bin_dir = spark_bin_dir
@@ -175,32 +186,33 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         early.check(arguments.optional_policy, conflict_policy=conflict_policy)
 
     def build_job(self) -> Job:
-        """The job that the rendered arguments describe, of an operator that has one.
+        """Return the job's spec from the rendered arguments; for operators with a single job.
 
         Raises:
             InputError: an argument is wrong.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what its jobs are")
+        raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
-        """The jobs that the rendered arguments describe, in order.
+        """Return the jobs that the rendered arguments describe, in order.
 
-        Each is a transaction of its own and is done once: a retry passes over those that are done.
-        Who gives statements for the metastore runs them, too, by a `run_one` of its own.
+        Each job has its own transaction, and a retry skips the jobs that are already done. A
+        subclass whose jobs include a `MetastoreStatement` overrides `run_one` to execute it.
 
         Raises:
             InputError: an argument is wrong.
         """
         return (self.build_job(),)
 
-    def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # it answers None
-        """Run the jobs, one after another, and answer their results as JSON.
+    def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
+        """Run the jobs, one after another, and return their results as JSON.
 
         Raises:
-            InputError: the input was refused; the retry policy fails the task at once.
+            InputError: an input is invalid; the retry policy fails the task at once.
             HiveAcidError: a job failed; retrying may help and never applies a change twice.
         """
         done: list[tuple[Ordered, JobResult]] = []
+        key_of(context)  # fixes the keys of the task's jobs, even if this first try fails
         jobs = self.build_jobs()
         try:
             for number, job in enumerate(jobs, start=1):
@@ -209,7 +221,8 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
                 with self._placed(number):
                     done.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
-            # Told to look and to clear the task: that clear is a new order.
+            # The error asks the user to check the table and clear the task. The cleared task must
+            # begin a new generation.
             note_delivered(context, generation_of(context))
             raise
         describe_outlets(self, context, done)
@@ -220,18 +233,18 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[Ordered, JobResult]:
-        """Run one job; answers how it was ordered, and its result.
+        """Run one job; return the spec that was submitted, and the job's result.
 
         Raises:
-            HiveAcidError: it failed.
+            HiveAcidError: the job failed.
         """
         if isinstance(job, MetastoreStatement):
-            raise TypeError(f"{type(self).__name__} runs no {job.kind}")
-        return self._run(context, job, key_of(context, number))
+            raise TypeError(f"{type(self).__name__} cannot run {job.kind}")
+        return self._run(context, job, number)
 
     @contextmanager
     def _placed(self, number: int) -> Iterator[None]:
-        """Say of an error which job it is of, where the arguments have places."""
+        """Add the position of the failed job to an error, if the operator has several jobs."""
         try:
             yield
         except HiveAcidError as error:
@@ -240,36 +253,39 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             raise
 
     def place_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
-        """Where in the arguments a job is, by its number from 1; nothing if there is only one."""
+        """Return the position of a job in the arguments, for error messages.
+
+        `number` counts from 1. The position is empty if there is only one job.
+        """
         return ""
 
     def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
-        """The file that `spark-submit` runs for a job, and arguments of its own."""
+        """Return the file that `spark-submit` runs for a job, and the arguments for that file."""
         return str(application_path(spec.kind)), ()
 
     def rerun_terms(self) -> dict[str, Any]:
-        """What of the job description says how a run is to be taken that was done before."""
+        """Return the JobSpec fields that define what happens if the job is already done."""
         return {}
 
     def lock_timeout(self, settings: MetastoreSettings) -> float:
-        """Longest wait for locks, in seconds."""
+        """Return the longest wait for locks, in seconds."""
         found = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
         return settings.lock_timeout_s if found is None else found
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
-        """What the log should say of a result beside the one line of numbers."""
+        """Return the log lines that follow the summary line of a result."""
         return ()
 
     @property
     def under_way(self) -> Attempt | None:
-        """Whose transactions a kill aborts, with those of earlier tries."""
+        """The running attempt, whose transactions are aborted if the task is killed."""
         return self._spec
 
     def on_kill(self) -> None:
-        """Abort the transactions of this submission and of earlier ones, then stop the driver.
+        """Abort the transactions of this and earlier submissions, then stop the driver.
 
-        Airflow calls this in a signal handler and kills the task a few seconds later, so nothing
-        here asks Airflow for anything, and every wait is short.
+        Airflow calls this method in a signal handler and kills the task a few seconds later. So
+        this method makes no request to Airflow, and every wait is short.
         """
         self._is_killed = True
         end = self.begin_end() if self._target is not None and self._target.is_asked else None
@@ -282,51 +298,56 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
                 super().on_kill()
 
     def submit_job(self, context: Context) -> str | None:
-        """Note where the result will be, then submit; for submissions that can be resumed."""
+        """Store the result's URI, so that a retry can resume the submission, then submit."""
         if self._spec is not None and (store := context.get("task_state_store")) is not None:
             Resumable(store, (self.external_id_key,)).note(self._spec)
         return super().submit_job(context)
 
-    def _run(self, context: Context, job: Job, key: str) -> tuple[JobSpec, JobResult]:
-        """Run one job, and answer it as it was submitted, with its result."""
+    def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
+        """Run one job; return the spec that was submitted, and the job's result."""
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
         target = self._resolve_target()
-        with tempfile.TemporaryDirectory(prefix="hiveacid-") as scratch:
+        with ExitStack() as stack:
+            with scratch_errors():
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-"))
             directory = Path(scratch)
             place = self._result_file(settings, target, directory)
-            spec = self._build_spec(context, settings, place, job=job, key=key)
+            spec = self._build_spec(context, settings, place, job=job, number=number)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
-            spec_file.write_text(spec.dump(), encoding="utf-8")
+            with scratch_errors(str(spec_file)):
+                spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
             with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
                 failure = self._submit(context, target, spec)
             if self._is_killed:
                 raise JobFailedError(
-                    "the task was killed: its Spark driver is stopped, its transaction aborted"
+                    "the task was killed: its Spark driver is stopped, its transaction is aborted"
                 ) from failure
             result = self._collect(context, target, failure)
         if isinstance(failure, ApplicationNotStartedError):
-            abort_attempt(spec)  # it may have started the moment it was ended
+            abort_attempt(spec)  # the driver may have started just before it was ended
         if result is None and isinstance(failure, HiveAcidError):
             raise failure
         judged = judge(spec, result, exit_code=self._exit_code(target), failure=failure)
-        self.log.info("%s", summary(judged))
+        self.log.info("%s", result_line(judged))
         for line in self.describe(judged):
             self.log.info("%s", line)
         return spec, judged
 
-    def meet_left(self, context: Context, attempt: str, *, ends: bool) -> None:
-        """Answer for a driver that an earlier try has left, before the task does something itself.
+    def take_over_left_driver(self, context: Context, attempt: str, *, ends: bool) -> None:
+        """Take over the driver that an earlier try left running, or stop it if `ends` is true.
 
-        With `ends` it is ended now; in any case a kill of this task ends it.
+        Call this method before the task changes anything. In both cases, killing this task also
+        stops the driver.
 
         Raises:
-            ClusterError: YARN does not say that it has ended, or does not let us order that.
-            JobFailedError: the task was killed meanwhile.
+            ClusterError: YARN does not confirm that the driver has stopped, or does not allow us to
+                stop it.
+            JobFailedError: the task was killed during the call.
         """
         store = context.get("task_state_store")
         if store is None or Resumable(store).attempt is None:
-            return  # where nothing was submitted there may be no connection for Spark, either
+            return  # without a noted submission, a Spark connection may not even exist
         target = self._resolve_target()
         if (notes := self._resumable(context, target)) is None:
             return
@@ -334,7 +355,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         if not ends:
             self.answer_for_left(notes)
             return
-        self.log.warning("the driver of the last try runs another statement; it is ended")
+        self.log.warning("the driver of the last try runs another statement; ending it")
         try:
             self.end_left(notes)
         except InterruptedError as exc:
@@ -345,11 +366,11 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         return SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {}, environment)
 
     def _resumable(self, context: Context, target: SparkTarget) -> Resumable | None:
-        """The notes of a submission that a retry can take up again, if this is one."""
+        """Return what is stored about the submission, or None if a retry could not resume it."""
         store = context.get("task_state_store") if target.is_cluster and self.durable else None
         if store is None:
             return None
-        # Where the Spark provider keeps a driver's ID, and that its pod has succeeded.
+        # The Spark provider stores the driver's ID, and the status of its pod, under these keys.
         return Resumable(store, (self.external_id_key, self._K8S_DRIVER_STATUS_KEY))
 
     def _build_spec(
@@ -359,10 +380,11 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         result_file: ResultFile,
         *,
         job: Job,
-        key: str,
+        number: int,
     ) -> JobSpec:
         return JobSpec(
-            job_key=key,
+            job_key=key_of(context, number),
+            earlier_key=earlier_key_of(context, number),
             generation=generation_of(context),
             attempt=str(AttemptId.new(context["ti"].try_number)),
             **self.rerun_terms(),
@@ -371,6 +393,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             lock_timeout_s=self.lock_timeout(settings),
             conflict_policy=arguments.optional_policy(self.conflict_policy, "conflict_policy"),
             default_conflict_policy=settings.conflict_policy,
+            allow_unsafe_expressions=settings.allow_unsafe_expressions,
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
             result_uri=result_file.uri,
             start_timeout_s=self._bounds().start_s,
@@ -389,13 +412,13 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
 
     @contextmanager
     def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Iterator[None]:
-        """Set what the parent class reads, and set it back, so that another try starts afresh."""
+        """Set the attributes that the parent class reads, and restore them after the block."""
         archive = str(cached_archive())
         application, own_arguments = self.program_of(spec)
         changes: dict[str, Any] = {
             "application": application,
-            # A driver on this machine reads the file where it is: YARN's client mode does not
-            # show shipped files to the driver.
+            # A driver on this machine gets the file's local path, because YARN's client mode does
+            # not give shipped files to the driver.
             "application_args": [
                 "--spec",
                 spec_file.name if target.is_cluster else str(spec_file),
@@ -434,13 +457,14 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
                 setattr(self, name, value)
 
     def _yarn_tracking(self, target: SparkTarget) -> dict[str, Any]:
-        # The parent refuses a durable submission that it cannot ask YARN about.
+        # If the parent class cannot ask YARN for the application's state, it raises an error for a
+        # durable submission.
         if target.resource_managers:
             return {"_yarn_track_via_rm_api": True}
         self.log.warning(
             "connection %s has no yarn_resourcemanager_webapp_address, and no yarn-site.xml in"
-            " HADOOP_CONF_DIR says it: a lost worker's driver cannot be found again, so the retry"
-            " fences it through the metastore; nobody bounds the wait for a container",
+            " HADOOP_CONF_DIR names one. A retry cannot find the driver of a lost worker, so it"
+            " fences the driver through the metastore. The wait for a container has no limit",
             target.conn_id,
         )
         return {"durable": False}
@@ -453,10 +477,10 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         return Bounds(start_s=given)
 
     def _submit(self, context: Context, target: SparkTarget, spec: JobSpec) -> Exception | None:
-        """Let the Spark provider submit; answer its failure, which a typed error may explain.
+        """Let the Spark provider submit the job, and return its exception, if any.
 
         Raises:
-            ClusterError: YARN does not end what an earlier try has submitted; nothing is.
+            ClusterError: YARN does not stop an earlier try's application, so nothing is submitted.
         """
         if self._is_killed:
             return None
@@ -470,19 +494,20 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         try:
             if notes is not None:
                 self.find_lost(notes)
-            # In a cluster `submit_job` has it, since what a retry finds again is not submitted.
+            # If the driver runs in a cluster, `submit_job` limits the wait for a container, but
+            # only for a new submission.
             with nullcontext() if target.is_cluster else self.watched():
                 super().execute(context)
         except FileNotFoundError as exc:
             raise ConfigurationError(
                 f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
-                " `python -m airflow_hiveacid spark-environment DIR` makes one, DIR/bin"
+                " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from exc
         except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
             return self.overdue or exc
         finally:
-            # The Spark provider leaves the pipe to its process open.
+            # The Spark provider does not close the pipe from its `spark-submit` process.
             if (process := self.submit_process()) is not None and process.stdout is not None:
                 process.stdout.close()
         return None
@@ -490,19 +515,19 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
     def _collect(
         self, context: Context, target: SparkTarget, failure: Exception | None
     ) -> JobResult | None:
-        """Read what the job left; afterwards a cleared task may submit again."""
+        """Return the job's result; if the job has ended, delete its files and stored data."""
         notes = self._resumable(context, target)
         uri = (notes and notes.result_uri) or (self._spec and self._spec.result_uri)
         file = ResultFile(uri=str(uri))
         result = file.read()
         ended = result is not None or failure is None
         if notes is not None and ended:
-            # Without this, a task that is cleared after its success would be answered by the
-            # driver of its last run instead of being submitted.
+            # Otherwise, a task that is cleared after its success would resume the finished driver
+            # of its last run and submit nothing.
             notes.forget()
         if target.is_cluster and ended:
             if result is not None:
-                self.forget_driver()  # else its log alone says why it left none
+                self.forget_driver()  # without a result, keep the log, which explains the failure
             self._tidy(file.remove)
             if target.is_kubernetes:
                 self._tidy(file.remove_uploads)
@@ -512,7 +537,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         try:
             remove()
         except StorageError as error:
-            self.log.warning("the driver is done, and what it left cannot be removed: %s", error)
+            self.log.warning("the driver is done, but its files cannot be removed: %s", error)
 
     def _exit_code(self, target: SparkTarget) -> int | None:
         process = self.submit_process()

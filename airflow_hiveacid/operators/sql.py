@@ -1,23 +1,35 @@
-"""The operator for statements in Hive's SQL: text in, jobs and calls of the metastore out.
+"""The operator for statements in Hive's SQL, which become Spark jobs or metastore calls.
 
 Example:
-    HiveAcidSqlOperator(task_id="old", sql="DELETE FROM demo.t WHERE day < '{{ ds }}'")
+    HiveAcidSqlOperator(
+        task_id="old",
+        sql="DELETE FROM demo.t WHERE day < :day",
+        parameters={"day": {"type": "date", "value": "{{ ds }}"}},
+    )
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.change import HiveAcidChangeOperator
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
-from airflow_hiveacid.operators.run_identity import generation_of, key_of
+from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
+from airflow_hiveacid.plan.parameters import (
+    check_all_used,
+    check_values_early,
+    read_parameters,
+    stand_ins,
+)
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:
@@ -25,60 +37,82 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_hiveacid.jobs.parameters import Parameter
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import Job
-    from airflow_hiveacid.operators.kill import Attempt
+    from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.submission.kill import Attempt
     from airflow_hiveacid.sql.script import Statement
 
 
 class HiveAcidSqlOperator(HiveAcidChangeOperator):
-    """Run statements in Hive's dialect: changes of rows, definitions, and questions.
+    """Run statements in Hive's dialect: row changes, definitions and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
-    are jobs of Spark's. Other CREATE, DROP and ALTER TABLE, SHOW COMPACTIONS, TRANSACTIONS and
-    LOCKS, and ABORT TRANSACTIONS are done by the metastore, from within the task.
+    are Spark jobs. All other CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW
+    TRANSACTIONS, SHOW LOCKS and ABORT TRANSACTIONS need no Spark: the task makes metastore calls.
 
-    Several statements, separated by `;`, run in order. Each is a transaction of its own: what the
-    first ones have done stays if a later one fails, and a retry passes over it. A statement is
-    known by its place in the text: between two tries change only those that are not done, and put
-    new ones behind them. Text without templates is read with the DAG, so that a wrong statement is
-    an import error that names its line and column.
+    Several statements, separated by `;`, run in order. Each statement has its own transaction. If a
+    statement fails, the earlier statements remain committed, and a retry skips them. A statement is
+    identified by its position in `sql`. If you edit `sql` before a retry, do not change or move
+    statements that are done. SQL without templates is parsed when the DAG is parsed, so an invalid
+    statement is an import error with its line and column.
 
     Args:
-        sql: the text, or the name of a `.sql` file beside the DAG.
-        database: where tables are whose names have no database; without it such names are refused.
+        sql: the SQL text, or the name of a `.sql` file beside the DAG.
+        database: the default database of table names; without it, a table name must have a
+            database.
+        parameters: values for the markers in the SQL text, such as `:day`, as for
+            `HiveAcidMergeOperator`. A marker can replace any constant, also in VALUES and
+            PARTITION.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "sql", "database")
+    template_fields: Sequence[str] = (
+        *HiveAcidChangeOperator.template_fields,
+        "sql",
+        "database",
+        "parameters",
+    )
     template_ext: Sequence[str] = (".sql",)
-    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "sql": "sql"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "sql": "sql",
+        "parameters": "json",
+    }
 
     def __init__(
         self,
         *,
         sql: str,
         database: str | None = None,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.sql = sql
         self.database = database
+        self.parameters = parameters
         self._statements: Sequence[Statement] = ()
         self._order: Order | None = None
         is_file = str(sql).endswith(tuple(self.template_ext))
-        if arguments.is_settled(database) and not is_file:
-            arguments.EarlyChecks(self.task_id).check(self._read, sql=sql)
+        early = arguments.EarlyChecks(self.task_id)
+        # The markers of a `.sql` file are unknown until the file is read.
+        is_known = (
+            arguments.is_settled(database) and not is_file and isinstance(parameters, Mapping)
+        )
+        check_values_early(early, parameters)
+        if is_known:
+            early.check(bind(self._read, given=stand_ins(parameters)), sql=sql)
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
-        """What the rendered statements describe."""
-        self._statements = self._read(self.sql, "sql")
+        """Return the Spark jobs and metastore statements of the rendered SQL text."""
+        self._statements = self._read(self.sql, "sql", read_parameters(self.parameters))
         return [statement.job for statement in self._statements]
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[Ordered, JobResult]:
-        """Submit a job, or have the metastore do a statement, unless an earlier try has."""
+        """Run a Spark job or a metastore statement, unless an earlier try has done it."""
         if not any(isinstance(s.job, MetastoreStatement) for s in self._statements):
             return super().run_one(context, number, job)
         order = self._order_of(context, number, job)
@@ -96,28 +130,29 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
 
     @property
     def under_way(self) -> Attempt | None:
-        """Or what holds the locks for a definition."""
+        """The running attempt; if the task is killed, its transactions and locks are released."""
         return self._order or super().under_way
 
     def place_of(self, number: int) -> str:
-        """The line and column at which a statement begins."""
+        """Return the line and column at which statement `number` begins."""
         found = self._statements[number - 1]
         return f"in statement {number} of sql, line {found.line}, column {found.column}"
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Of a compaction, what is compacted: one line a partition."""
+        """Return one line for each partition that was compacted."""
         return compaction_lines(result.details)
 
     def _order_of(self, context: Context, number: int, job: Job | MetastoreStatement) -> Order:
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
         return Order(
             job_key=key_of(context, number),
+            earlier_key=earlier_key_of(context, number),
             generation=generation_of(context),
             attempt=str(AttemptId.new(context["ti"].try_number)),
             on_rerun=self.rerun_terms()["on_rerun"],
             metastore=settings.endpoint,
             lock_timeout_s=self.lock_timeout(settings),
-            targets=(job.target,) if "." in job.target else (),  # and not a database
+            targets=(job.target,) if "." in job.target else (),  # else: a database
         )
 
     def _in_metastore(
@@ -127,8 +162,9 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
             raise JobFailedError("the task was killed")
         self._spec, self._order = None, order
         try:
-            # Beside a question a driver of an earlier try may go on: its statement finds it again.
-            self.meet_left(context, order.attempt, ends=not statement.asks_only)
+            # A query may run while an earlier try's driver still runs. A later statement of the
+            # script resumes that driver.
+            self.take_over_left_driver(context, order.attempt, ends=not statement.asks_only)
             result = run_in_metastore(HiveAcidHook(self.hive_acid_conn_id), statement, order, note)
         finally:
             self._order = None
@@ -137,5 +173,8 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
             self.log.info("%s", line)
         return result
 
-    def _read(self, sql: str, argument: str) -> Sequence[Statement]:
-        return read_script(arguments.text(sql, argument), self.database or None)
+    def _read(self, sql: str, argument: str, given: Mapping[str, Parameter]) -> Sequence[Statement]:
+        found = read_script(arguments.text(sql, argument), self.database or None, given)
+        named = frozenset[str]().union(*[statement.parameters for statement in found])
+        check_all_used(given, named, "parameters")
+        return found

@@ -1,9 +1,9 @@
-"""What a task notes of each statement in a script that changes definitions, for its later tries.
+"""Records of which statements of a script are done, for the later tries of a task.
 
-The ledger of a table remembers which changes of its rows are done, but not whether a table was
-dropped, and it goes with the table. So where one of several statements is a definition, the task's
-state store remembers of all of them: that it is done, with its result, or that it is about to be
-done and what there was before. See docs/adr/0026.
+A table's ledger records which row changes are done. The ledger does not record whether the table
+was dropped, and is deleted with the table. So if a script contains a definition, each statement of
+the script has a note in the task's state store. The note contains either the result, if the
+statement is done, or the state before the statement. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from airflow_hiveacid.format.errors import (
     StatementChangedError,
 )
 from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import OnRerun
-from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.specs.job import OnRerun
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.specs import Job
-    from airflow_hiveacid.metastore.definition_work import Before
-    from airflow_hiveacid.operators.resumption import StateStore
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.metastore.definitions.work import Before
+    from airflow_hiveacid.operators.submission.resumption import StateStore
 
 _KEY: Final = "hiveacid_statement_{}"
 _BEGUN: Final = "begun"
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Who wants a statement done, and on which terms; the fields are those of a JobSpec."""
+    """The execution settings of one statement; the fields mean the same as in JobSpec."""
 
     job_key: str
     generation: int
@@ -48,14 +48,15 @@ class Order:
     on_rerun: OnRerun
     metastore: MetastoreEndpoint
     lock_timeout_s: float
+    earlier_key: str | None = None
     targets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementNote:
-    """What is noted of one statement; a task without a state store notes nothing.
+    """The note about one statement; without a state store, nothing is stored.
 
-    `number` is its place in the script, from 1.
+    `number` is the statement's position in the script, from 1.
     """
 
     store: StateStore | None
@@ -64,11 +65,11 @@ class StatementNote:
     order: Order
 
     def already(self) -> JobResult | None:
-        """Its result, if it is done and not to be done again.
+        """Return the statement's result if the statement is done and must not run again, else None.
 
         Raises:
-            StatementChangedError: another definition was done here by an earlier try.
-            RerunRefusedError: it is done, and the user wants an error then.
+            StatementChangedError: an earlier try executed a different definition at this position.
+            RerunRefusedError: the statement is done, and `on_rerun` is `fail`.
         """
         noted = self._read()
         result = _result(noted)
@@ -81,7 +82,7 @@ class StatementNote:
         key = self.order.job_key
         if noted.get("digest") != self._digest:
             if not isinstance(self.job, MetastoreStatement):
-                return None  # the table's ledger says what is to be said
+                return None  # the job checks the table's ledger, and raises the error
             raise StatementChangedError(
                 table=result.table,
                 job_key=key,
@@ -99,8 +100,8 @@ class StatementNote:
         return result
 
     def before(self) -> Before | None:
-        """What there was when an earlier try was about to change something."""
-        from airflow_hiveacid.metastore.definition_work import Before  # noqa: PLC0415 - for tasks only
+        """Return the state that an earlier try stored before its first change, or None."""
+        from airflow_hiveacid.metastore.definitions.work import Before  # noqa: PLC0415 - for tasks only
 
         noted = self._read()
         is_own = (noted.get("generation"), noted.get("digest")) == (
@@ -111,11 +112,11 @@ class StatementNote:
         return Before.from_json(begun) if isinstance(begun, dict) else None
 
     def begin(self, before: Before) -> None:
-        """Note that the next call may change what was as this says."""
+        """Store the table's present state, before the next call changes it."""
         self._write({_BEGUN: before.to_json()})
 
     def end(self, result: JobResult) -> None:
-        """Note that it is done. Of its details nothing: they may be long."""
+        """Store the result of the finished statement, without its details, which may be long."""
         self._write({_RESULT: replace(result, details={}).dump()})
 
     def _read(self) -> dict[str, Any]:
@@ -145,6 +146,7 @@ def _result(noted: dict[str, Any]) -> JobResult | None:
     try:
         return JobResult.parse(text)
     except ContractVersionError as error:
-        # Another release noted it, between two tries: whoever does it again finds out by the table.
+        # A different release of the provider has written the note. The statement can be executed
+        # again, because it checks the table first.
         log.warning("a note of an earlier try cannot be read: %s", error)
         return None

@@ -1,11 +1,11 @@
-"""How an operator's rendered arguments become a statement: the names on both sides, in one place.
+"""Conversion of the operators' rendered arguments to statement specs.
 
-Takes a statement's kind and its arguments under the names that the operator for that kind has;
-gives its spec. An argument that is not there means what leaving it out means to that operator.
+Input is a kind of statement and its arguments, by the argument names of the operator. Output is the
+statement's spec. A missing argument gets the operator's default.
 
 Example:
     >>> statement_spec("delete", {"table": "demo.t", "where": "id = 1"})
-    DeleteSpec(target='demo.t', where='id = 1', tables={})
+    DeleteSpec(target='demo.t', where='id = 1', tables={}, parameters={})
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial as bind
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeSpec,
     StatementSpec,
     TruncateSpec,
@@ -29,14 +29,25 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
+from airflow_hiveacid.plan.parameters import (
+    check_all_used,
+    check_early,
+    read_parameters,
+    texts_of,
+    with_parameters,
+)
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.plan.arguments import EarlyChecks
 
 Read = Callable[[Any, str], Any]
-"""Reads a rendered argument's value; the text is what complaints call it."""
+"""A function that reads a rendered value; the string is the argument's name in error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """A kind of statement: its arguments in the operator's words, with the spec's word for each."""
+    """A kind of statement, with the spec's field and a reader for each argument of the operator."""
 
     spec: type[StatementSpec]
     reads: Mapping[str, tuple[str, Read]]
@@ -104,32 +115,56 @@ _FORMS: Final[Mapping[str, _Form]] = {
     ),
 }
 _PARTITION: Final = "partition"
+PARAMETERS: Final = "parameters"
+_NAMING: Final = frozenset({"insert", "update", "delete", "merge"})
+"""The kinds of statement with SQL arguments, which can contain markers for parameters."""
 
 
 def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, Read]:
-    """How each argument of a kind of statement is read, by its name.
+    """Return a reader for each argument of a kind of statement, by argument name.
 
     Args:
         kind: `insert`, `update`, `delete`, `truncate`, `load` or `merge`.
-        nulls: the partition columns for which None was written down in the DAG.
+        nulls: the partition columns whose value in the DAG is a literal None.
 
     Raises:
-        ConfigurationError: there is no such kind.
+        ConfigurationError: `kind` is unknown.
     """
     if kind not in _FORMS:
-        raise ConfigurationError(f"{kind!r} is no statement; it may be {', '.join(_FORMS)}")
+        raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_FORMS)}")
     reads = {argument: read for argument, (_, read) in _FORMS[kind].reads.items()}
     if _PARTITION in reads:
         read = statements.partition_values if kind == "insert" else statements.truncated_partition
         reads[_PARTITION] = bind(read, nulls=nulls)
+    if kind in _NAMING:
+        reads[PARAMETERS] = read_parameters
     return reads
 
 
-def check_names(kind: str, given: Collection[str], where: str) -> None:
-    """Refuse arguments that a kind of statement does not have, and missing ones.
+def check_parameters_early(
+    early: EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
+) -> None:
+    """Check those parameters of a statement that contain no template.
+
+    Args:
+        early: the object that checks the task's arguments when the DAG is parsed.
+        values: the statement's arguments.
+        where: the name of the mapping that contains these arguments, for error messages; empty if
+            no mapping contains them.
+        others: the parameters of the whole task.
 
     Raises:
-        ConfigurationError: there is one; or there is no such kind.
+        ConfigurationError: a parameter is invalid or unused, or a marker has no parameter.
+    """
+    argument = f"{where}[{PARAMETERS!r}]" if where else PARAMETERS
+    check_early(early, values.get(PARAMETERS, {}), texts_of(values), argument, others=others)
+
+
+def check_names(kind: str, given: Collection[str], where: str) -> None:
+    """Check that a statement has all required arguments of its kind, and no unknown ones.
+
+    Raises:
+        ConfigurationError: an argument is unknown or missing, or `kind` is unknown.
     """
     known = reads_of(kind)
     for name in given:
@@ -142,23 +177,55 @@ def check_names(kind: str, given: Collection[str], where: str) -> None:
 
 
 def statement_spec(
-    kind: str, given: Mapping[str, Any], *, where: str = "", nulls: Collection[str] = ()
+    kind: str, given: Mapping[str, Any], *, nulls: Collection[str] = ()
 ) -> StatementSpec:
-    """One statement.
+    """Return the spec of one statement.
 
     Args:
         kind: `insert`, `update`, `delete`, `truncate`, `load` or `merge`.
-        given: its arguments, rendered.
-        where: what complaints say of the mapping that holds them, if one does.
+        given: the statement's rendered arguments.
         nulls: see `reads_of`.
 
     Raises:
-        InputError: an argument is wrong.
+        InputError: an argument is invalid.
+    """
+    found, _ = one_of_several(kind, given, nulls=nulls)
+    return found
+
+
+def one_of_several(
+    kind: str,
+    given: Mapping[str, Any],
+    *,
+    where: str = "",
+    nulls: Collection[str] = (),
+    others: Mapping[str, Parameter] = {},
+) -> tuple[StatementSpec, frozenset[str]]:
+    """Return the spec of one of a task's statements, and the names of the parameters that it uses.
+
+    Args:
+        kind: as in `statement_spec`.
+        given: the statement's rendered arguments.
+        where: the name of the mapping that contains these arguments, for error messages; empty if
+            no mapping contains them.
+        nulls: see `reads_of`.
+        others: the parameters of the whole task.
+
+    Raises:
+        InputError: an argument is invalid.
     """
     form, reads = _FORMS[kind], reads_of(kind, nulls)
     check_names(kind, given, where)
     values = {
-        form.reads[name][0]: reads[name](value, f"{where}[{name!r}]" if where else name)
+        name: reads[name](value, f"{where}[{name!r}]" if where else name)
         for name, value in given.items()
     }
-    return form.spec(**values)
+    own = values.pop(PARAMETERS, {})
+    argument = f"{where}[{PARAMETERS!r}]" if where else PARAMETERS
+    for name in own:
+        if name in others:
+            raise ConfigurationError(f"{argument}[{name!r}] is a parameter of the whole task, too")
+    spec = form.spec(**{form.reads[name][0]: value for name, value in values.items()})
+    found, used = with_parameters(spec, {**others, **own}, argument)
+    check_all_used(own, used, argument)
+    return found, used

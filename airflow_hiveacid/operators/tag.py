@@ -1,4 +1,4 @@
-"""The operator that gives a version of a table a name: no Spark, a few metastore calls and notes.
+"""The operator that tags a version of a table, without Spark.
 
 Example:
     HiveAcidTagOperator(
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.run_identity import generation_of, key_of, note_delivered
+from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
-from airflow_hiveacid.plan.history import time_text
 from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TagAction(enum.Enum):
-    """What is done to a tag."""
+    """What to do with a tag."""
 
     MAKE = "make"
     MOVE = "move"
@@ -42,29 +42,32 @@ class TagAction(enum.Enum):
 
 
 class HiveAcidTagOperator(BaseOperator):
-    """Make, move or drop a tag: a name for a version, whose files our cleaners leave in place.
+    """Make, move or drop a tag: a name for a table's version that keeps the version's files.
 
-    A table with a tag is kept: the server no longer compacts or cleans it by itself, operators of
-    ours do. Which version is the present is settled once: a retry means what its first try meant. A
-    clear of a task that has ended well means the present anew. Running again is safe.
+    The metastore no longer compacts or cleans a tagged table, so use `HiveAcidCompactOperator` and
+    `HiveAcidCleanOperator`. By default the tag is for the newest version at the first try; retries
+    use the same version. If the task is cleared after a success, the tag is for the newest version
+    at that time. It is safe to run the task again.
 
-    Returns `{"table": ..., "tag": ..., "version": ..., "expires": ...}`; of a tag that was dropped
-    version and end are None.
+    Returns `{"table": ..., "tag": ..., "version": ..., "expires": ...}`; for a dropped tag,
+    `version` and `expires` are None.
 
     Args:
         table: `db.table`.
-        name: of the tag.
-        action: `make`, which fails where the name stands for another version; `move`, which takes
-            it from there; or `drop`, which is content if there is none.
-        version: the number of the version. Without it and `timestamp`, the newest that no open
-            write can change.
-        timestamp: or the state at this moment: aware, or an ISO text with its zone.
-        expires: when its files may go, in the same words; never, if this and `keep_for` are left
-            out.
-        keep_for: or how long from now on they stay: `90 days`, `36 hours`.
+        name: the tag's name.
+        action: `make`, which fails if the tag exists for a different version; `move`, which moves
+            an existing tag to this version; or `drop`, which succeeds even if there is no such tag.
+        version: the number of the version. Without `version` and `timestamp`, the tag is for the
+            newest version that no open write can change.
+        timestamp: instead of `version`, a time: a datetime with a time zone, or an ISO 8601 string
+            with one.
+        expires: when the version's files may be removed, given like `timestamp`. Without `expires`
+            and `keep_for`, they are never removed.
+        keep_for: instead of `expires`, how long to keep the files from now on: `90 days`, `36
+            hours`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        retry_policy: by default, input errors fail at once and all else is retried as `retries` and
-            `retry_delay` say.
+        retry_policy: by default, input errors fail at once and all other errors are retried
+            according to `retries` and `retry_delay`.
     """
 
     template_fields: Sequence[str] = (
@@ -78,7 +81,7 @@ class HiveAcidTagOperator(BaseOperator):
         "hive_acid_conn_id",
     )
 
-    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+    def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
         table: str,
@@ -111,13 +114,14 @@ class HiveAcidTagOperator(BaseOperator):
         self._check_together()
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Do it, and answer what the tag stands for now.
+        """Make, move or drop the tag, and return its version.
 
         Raises:
-            InputError: an argument is wrong, the table has no such version, or the tag is taken.
-            VersionGoneError: not all of the version is there.
-            KeepingRefusedError: the table cannot be kept right now; a retry helps.
-            HiveAcidError: otherwise as of `make_tag`.
+            InputError: an argument is invalid, the table has no such version, or the tag exists for
+                a different version.
+            VersionGoneError: some of the version's files are deleted.
+            KeepingRefusedError: the table's past versions cannot be kept right now; retry later.
+            HiveAcidError: any other error of `make_tag`.
         """
         self._check_together()
         table, name = arguments.table_name(self.table), _name(self.name, "name")
@@ -125,7 +129,7 @@ class HiveAcidTagOperator(BaseOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         if action is TagAction.DROP:
             is_gone = hook.drop_tag(table, name)
-            self.log.info("tag %r of %s %s", name, table, "is gone" if is_gone else "was not there")
+            self.log.info("tag %r of %s %s", name, table, "is dropped" if is_gone else "is missing")
             return {"table": table, "tag": name, "version": None, "expires": None}
         generation, moment = generation_of(context), _moment(self.timestamp, "timestamp")
         expires = _moment(self.expires, "expires")
@@ -148,10 +152,10 @@ class HiveAcidTagOperator(BaseOperator):
         }
 
     def _check_together(self) -> None:
-        """See that the arguments do not contradict each other.
+        """Check that no two given arguments exclude each other.
 
         Raises:
-            ConfigurationError: they do.
+            ConfigurationError: two arguments that exclude each other are given.
         """
         groups = (("version", "timestamp"), ("expires", "keep_for"))
         given = [
@@ -164,7 +168,7 @@ class HiveAcidTagOperator(BaseOperator):
         if is_known and _action(self.action, "action") is TagAction.DROP:
             found = " and ".join(names[0] for names in given if names)
             raise ConfigurationError(
-                f"task {self.task_id!r}: a tag is dropped by its name alone, not by {found}"
+                f"task {self.task_id!r}: a tag is dropped by its name only, without {found}"
             )
 
 

@@ -5,31 +5,47 @@ Example:
         task_id="move",
         statements=[
             {"merge": {"table": "demo.customers", "source": ..., "keys": ..., "clauses": ...}},
-            "DELETE FROM demo.arrivals WHERE day = '{{ ds }}'",
+            "DELETE FROM demo.arrivals WHERE day = :day",
         ],
+        parameters={"day": {"type": "date", "value": "{{ ds }}"}},
     )
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
-from airflow_hiveacid.jobs.specs import (
-    CompactSpec,
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     MultiInsertSpec,
     StatementSpec,
     TransactionSpec,
 )
-from airflow_hiveacid.operators.change import HiveAcidChangeOperator
-from airflow_hiveacid.operators.statement_specs import check_names, reads_of, statement_spec
+from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.statement_specs import (
+    check_names,
+    check_parameters_early,
+    one_of_several,
+    reads_of,
+)
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as parts
-from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
+from airflow_hiveacid.plan.parameters import (
+    check_all_used,
+    check_values_early,
+    read_parameters,
+    stand_ins,
+)
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.parameters import Parameter
 
 _SQL_FILE = ".sql"
 
@@ -37,70 +53,96 @@ _Part = StatementSpec | MultiInsertSpec
 
 
 class HiveAcidTransactionOperator(HiveAcidChangeOperator):
-    """Run statements over one or several tables as one transaction.
+    """Run statements on one or more tables as one transaction.
 
-    They are done in order; each sees what the earlier ones have done, and of everybody else's
-    changes all see the same. Nobody sees anything of it before all are done. After an overwrite no
-    other statement may change the same table, or the same static partition.
+    The statements run in order. Each statement sees the changes of the earlier statements. All
+    statements read the same snapshot of other transactions. Other transactions see the changes only
+    after the commit. After an overwrite of a table or static partition, no other statement may
+    change it.
 
     Args:
-        statements: each a mapping with one key, `insert`, `update`, `delete`, `truncate`, `load` or
-            `merge`, to the arguments of the operator for it; or SQL text as for
-            `HiveAcidSqlOperator` (or the name of a `.sql` file), of one statement or several, each
-            of which counts.
-        database: where tables are whose names have no database, in SQL text.
+        statements: each is a mapping or a string. A mapping has one key (`insert`, `update`,
+            `delete`, `truncate`, `load` or `merge`), whose value is a mapping with the arguments of
+            that operator. A string is SQL as for `HiveAcidSqlOperator`, or the name of a `.sql`
+            file, and may contain several statements.
+        database: the default database of table names in SQL text.
+        parameters: values for the markers in all statements, as for `HiveAcidMergeOperator`. A
+            statement given as a mapping may also have `parameters` of its own.
     """
 
     template_fields: Sequence[str] = (
         *HiveAcidChangeOperator.template_fields,
         "statements",
         "database",
+        "parameters",
     )
     template_ext: Sequence[str] = (_SQL_FILE,)
-    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "statements": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "statements": "json",
+        "parameters": "json",
+    }
 
     def __init__(
         self,
         *,
         statements: Sequence[str | Mapping[str, Mapping[str, Any]]],
         database: str | None = None,
+        parameters: Mapping[str, Any] = {},
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.statements = statements
         self.database = database
+        self.parameters = parameters
         self._nulls = _nulls_of(statements)
         early = arguments.EarlyChecks(self.task_id)
         is_known = arguments.is_settled(database) and not _names_files(statements)
-        if is_known and arguments.is_settled(statements):
-            early.check(self._read, statements=statements)
+        check_values_early(early, parameters)
+        names = parameters if _is_mapping(parameters) else None
+        if is_known and names is not None and arguments.is_settled(statements):
+            early.check(bind(self._read, given_values=stand_ins(names)), statements=statements)
         else:
-            self._check_parts(early, statements)
+            self._check_parts(early, statements, names)
 
     def build_job(self) -> TransactionSpec:
-        """The transaction that the rendered statements describe."""
-        return self._read(self.statements, "statements")
+        """Return the spec of the transaction that the rendered statements describe."""
+        return self._read(self.statements, "statements", read_parameters(self.parameters))
 
-    def _read(self, given: object, argument: str) -> TransactionSpec:
+    def _read(
+        self, given: object, argument: str, given_values: Mapping[str, Parameter]
+    ) -> TransactionSpec:
         if not isinstance(given, list | tuple):
             raise ConfigurationError(f"{argument} must be a list, found {given!r}")
         found: list[_Part] = []
+        named: frozenset[str] = frozenset()
         for at, entry in enumerate(given):
             where = f"{argument}[{at}]"
             if isinstance(entry, str):
-                found.extend(self._of_text(entry, where))
+                parts_of_text, used = self._of_text(entry, where, given_values)
+                found.extend(parts_of_text)
             else:
                 kind, values = _only_key(entry, where)
                 nulls = self._nulls.get(at, frozenset())
                 where = f"{where}[{kind!r}]"
-                found.append(statement_spec(kind, values, where=where, nulls=nulls))
+                one, used = one_of_several(
+                    kind, values, where=where, nulls=nulls, others=given_values
+                )
+                found.append(one)
+            named |= used
+        check_all_used(given_values, named, "parameters")
         check_order(steps_of(found))
         return TransactionSpec(statements=tuple(found))
 
-    def _of_text(self, sql: str, where: str) -> Sequence[_Part]:
+    def _of_text(
+        self, sql: str, where: str, given: Mapping[str, Parameter]
+    ) -> tuple[Sequence[_Part], frozenset[str]]:
+        """Return the statements of a SQL text, and the names of the parameters in it."""
         found: list[_Part] = []
+        named: frozenset[str] = frozenset()
         try:
-            for statement in read_script(sql, self.database or None):
+            for statement in read_script(sql, self.database or None, given):
+                named |= statement.parameters
                 if isinstance(statement.job, CompactSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
@@ -110,8 +152,8 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                 if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
-                        f" {statement.column}: definitions and questions are no part of a"
-                        " transaction, since the metastore does them at once; use"
+                        f" {statement.column}: a definition or metastore query cannot be part of a"
+                        " transaction, since the metastore executes it at once; use"
                         " HiveAcidSqlOperator"
                     )
                 if isinstance(statement.job, TransactionSpec):
@@ -121,10 +163,19 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
         except InputError as error:
             error.add_note(f"in {where}")
             raise
-        return found
+        return found, named
 
-    def _check_parts(self, early: arguments.EarlyChecks, given: object) -> None:
-        """Check what is settled of statements that hold templates."""
+    def _check_parts(
+        self,
+        early: arguments.EarlyChecks,
+        given: object,
+        parameters: Mapping[str, object] | None,
+    ) -> None:
+        """Check the parts of the statements that do not depend on templates.
+
+        The names of the whole task's parameters are known, unless the mapping is a different task's
+        result.
+        """
         for at, entry in enumerate(given if isinstance(given, list | tuple) else ()):
             where = f"statements[{at}]"
             if isinstance(entry, Mapping):
@@ -132,9 +183,13 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
                 nulls = self._nulls.get(at, frozenset())
                 for kind, values in entry.items():
                     _check_values(early, kind, values, f"{where}[{kind!r}]", nulls)
+                    if isinstance(values, Mapping) and parameters is not None:
+                        place = f"{where}[{kind!r}]"
+                        check_parameters_early(early, values, place, others=parameters)
             elif isinstance(entry, str) and not entry.endswith(_SQL_FILE):
-                is_known = arguments.is_settled(self.database)
-                early.check(self._of_text, **{where: entry} if is_known else {})
+                is_known = arguments.is_settled(self.database) and parameters is not None
+                read = bind(self._of_text, given=stand_ins(parameters))
+                early.check(read, **{where: entry} if is_known else {})
 
 
 def _check_values(
@@ -145,7 +200,7 @@ def _check_values(
     nulls: frozenset[str],
 ) -> None:
     if not isinstance(values, Mapping):
-        return  # what another task returns
+        return  # another task returns the arguments
     for name, read in reads_of(kind, nulls).items():
         if name not in values:
             continue
@@ -156,6 +211,8 @@ def _check_values(
                 parts.check_clauses_early(early, values[name])
             case "partition":
                 parts.check_partition_early(early, values[name], nulls)
+            case "parameters":
+                pass  # checked with the texts that use the parameters
             case _:
                 early.check(read, **{f"{where}[{name!r}]": values[name]})
 
@@ -166,7 +223,7 @@ def _check_shape(entry: object, where: str) -> None:
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
-    """The kind of a statement, and its arguments."""
+    """Return a statement's kind and its arguments."""
     if not isinstance(entry, Mapping) or len(entry) != 1:
         raise ConfigurationError(
             f"{where} must be SQL text or a mapping such as {{'delete': {{'table': ...}}}}, found"
@@ -183,11 +240,16 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same with names only, which are never templates."""
+    """Return a copy of an entry with empty strings as values, because values may be templates."""
     return {
         kind: dict.fromkeys(values, "") if isinstance(values, Mapping) else values
         for kind, values in entry.items()
     }
+
+
+def _is_mapping(given: object) -> bool:
+    """Return true if the parameters are a literal mapping, not the result of a different task."""
+    return isinstance(given, Mapping)
 
 
 def _names_files(given: object) -> bool:
@@ -196,7 +258,7 @@ def _names_files(given: object) -> bool:
 
 
 def _nulls_of(given: object) -> dict[int, frozenset[str]]:
-    """The partition columns for which None is written down, by the statement's place."""
+    """Return a dict from statement position to the partition columns with a literal None."""
     entries = enumerate(given if isinstance(given, list | tuple) else ())
     return {
         at: parts.null_columns(values.get("partition"))

@@ -1,1 +1,1 @@
-"""Decisions as pure functions: what to scan, merge, compact and clean."""
+"""Pure functions that decide what to read, merge, compact and clean."""

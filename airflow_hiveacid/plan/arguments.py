@@ -1,10 +1,11 @@
-"""How an operator's rendered arguments become parts of a job: mappings in, checked values out.
+"""Checks an operator's rendered arguments and converts them into parts of a job spec.
 
-Operators take mappings and lists rather than our dataclasses because Airflow renders templates
-inside those. Every complaint names the argument. A constructor already checks what holds no
-template (`EarlyChecks`), so that a typo is an import error of the DAG, not a failure at night.
+Operators take mappings and lists instead of dataclasses because Airflow renders templates inside
+mappings and lists. Every error message contains the argument's name. An operator's constructor
+already checks arguments without templates (`EarlyChecks`). So a typo causes an import error of the
+DAG, not a failure at run time.
 
-Sources, clauses and partitions have a module of their own, `statement_arguments`.
+`statement_arguments` checks sources, clauses and partitions.
 
 Example:
     >>> names("id, day", "keys")
@@ -36,9 +37,9 @@ _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
 
 
 class LeftOut(enum.Enum):
-    """What an argument is that nobody gave, where its being left out means every row.
+    """The default of an optional condition; without a condition, a statement applies to every row.
 
-    None cannot say that: it is also what a task that returned nothing leaves.
+    None cannot be the default, because it is also the result of a task that returns nothing.
     """
 
     LEFT_OUT = "left out"
@@ -51,7 +52,7 @@ LEFT_OUT: Final = LeftOut.LEFT_OUT
 
 
 def is_settled(value: object) -> bool:
-    """Whether a value is what it will be when the task runs: plain, and without a template in it.
+    """Return whether a value is known before the task runs: a plain value without templates.
 
     Example:
         >>> is_settled({"when": "matched"}), is_settled(["{{ ds }}"])
@@ -67,20 +68,21 @@ def is_settled(value: object) -> bool:
         case None | bool() | int() | float() | Decimal() | date() | timedelta() | enum.Enum():
             return True
         case _:
-            return False  # another task's result, or whatever else comes later
+            return False  # another task's result, or another value that is known only later
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyChecks:
-    """Checks of one task's arguments while its DAG is read."""
+    """Checks a task's arguments while Airflow parses the DAG."""
 
     task_id: str
 
     def check(self, read: Callable[[Any, str], object], **given: object) -> None:
-        """Read those arguments that are settled, and drop what was read.
+        """Parse the arguments that have no templates, and discard the results.
 
         Raises:
-            ConfigurationError: one cannot be read; the message names task and argument.
+            ConfigurationError: an argument is invalid; the message contains the names of the task
+                and the argument.
         """
         for argument, value in given.items():
             if is_settled(value):
@@ -102,7 +104,7 @@ def _place(argument: str) -> str:
 
 @contextmanager
 def _named(argument: str) -> Iterator[None]:
-    """Say of a wrong name where it stands: there may be many, and a template may have made it."""
+    """Add the argument's name to the error about an invalid table or partition name."""
     try:
         yield
     except InvalidNameError as error:
@@ -111,30 +113,30 @@ def _named(argument: str) -> Iterator[None]:
 
 
 def table_name(value: str, argument: str = "table") -> str:
-    """A full table name in the metastore's spelling.
+    """Return a full table name in the metastore's spelling.
 
     Raises:
-        InvalidNameError: it is not `db.table`.
+        InvalidNameError: the name is not of the form `db.table`.
     """
     with _named(argument):
         return str(TableRef.parse(text(value, argument)))
 
 
 def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """A list of full table names.
+    """Return a list of full table names.
 
     Raises:
-        ConfigurationError: it is no list, or an entry is not a text.
-        InvalidNameError: an entry is not `db.table`.
+        ConfigurationError: the value is not a list, or an entry is not a string.
+        InvalidNameError: an entry is not of the form `db.table`.
     """
     return tuple(table_name(name, argument) for name in names(value, argument))
 
 
 def partition_name(value: str | None, argument: str = "partition") -> str | None:
-    """A partition such as `month=1/day=2`; blank text, as a template may leave it, is None.
+    """Return a partition name such as `month=1/day=2`; None for a blank string from a template.
 
     Raises:
-        ConfigurationError: it is no text.
+        ConfigurationError: the value is not a string.
         InvalidNameError: a component has no `=`.
     """
     if value and not isinstance(value, str):
@@ -147,10 +149,10 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """A list of names; a text is a list separated by commas.
+    """Return a list of names; a string is split at commas.
 
     Raises:
-        ConfigurationError: it is no list, or an entry is not a text.
+        ConfigurationError: the value is not a list, or an entry is not a string.
     """
     entries = value.split(",") if isinstance(value, str) else value
     if not isinstance(entries, list | tuple | set | frozenset):
@@ -159,44 +161,44 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
 
 
 def optional_names(value: Sequence[str] | str | None, argument: str) -> tuple[str, ...] | None:
-    """A list of names, or None.
+    """Return a list of names, or None.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither None nor a list of names.
     """
     return None if value is None else names(value, argument)
 
 
 def condition(value: str | None, argument: str) -> str:
-    """An SQL condition.
+    """Return an SQL condition.
 
     Raises:
-        ConfigurationError: it is blank or None: what an empty template or another task leaves must
-            not come to mean every row.
+        ConfigurationError: the condition is blank or None. An empty template or another task may
+            produce such a value, and then the statement must not apply to every row.
     """
     if value is None or not text(value, argument).strip():
         found = "None" if value is None else "blank"
         raise ConfigurationError(
-            f"{argument} is {found}; give a condition, or leave the argument out if every row is"
-            " meant"
+            f"{argument} is {found}; give a condition, or leave the argument out if you mean every"
+            " row"
         )
     return value
 
 
 def optional_condition(value: str | LeftOut | None, argument: str) -> str | None:
-    """A condition, or None for "every row" where it was left out.
+    """Return an SQL condition, or None (every row) if the argument was omitted.
 
     Raises:
-        ConfigurationError: it was given, and is blank or None.
+        ConfigurationError: the argument was given, but is blank or None.
     """
     return None if isinstance(value, LeftOut) else condition(value, argument)
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
-    """Target columns and the SQL expressions they get.
+    """Return a mapping from target columns to SQL expressions.
 
     Raises:
-        ConfigurationError: it is no mapping of texts, or empty.
+        ConfigurationError: the value is not a mapping of strings, or is empty.
     """
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(f"{argument} must map columns to SQL expressions, found {value!r}")
@@ -204,10 +206,10 @@ def assignments(value: object, argument: str) -> dict[str, str]:
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
-    """Columns and their Hive types, in the table's order.
+    """Return a mapping from columns to Hive types, in the given order.
 
     Raises:
-        InputError: it is no mapping of texts, or a type is none of Hive's.
+        InputError: the value is not a mapping of strings, or a type is not a Hive type.
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
@@ -221,10 +223,10 @@ def column_types(value: object, argument: str) -> dict[str, str]:
 
 
 def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
-    """A member of an enumeration, by its value.
+    """Return the member of an enumeration with this value; letter case is ignored.
 
     Raises:
-        ConfigurationError: there is no such member.
+        ConfigurationError: no member has this value.
     """
     try:
         return cls(value.lower() if isinstance(value, str) else value)
@@ -234,10 +236,10 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
 
 
 def whole_number(value: float | str, argument: str) -> int:
-    """A whole number, which a template leaves as text.
+    """Return a whole number; a string is accepted, since templates render as strings.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a whole number.
     """
     try:
         return int(value) if isinstance(value, str) else int(str(value))
@@ -246,10 +248,10 @@ def whole_number(value: float | str, argument: str) -> int:
 
 
 def number(value: float | str, argument: str) -> float:
-    """A number of 0 or more, which a template leaves as text.
+    """Return a number of 0 or more; a string is accepted, since templates render as strings.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a number of 0 or more.
     """
     try:
         found = float(value)
@@ -261,10 +263,10 @@ def number(value: float | str, argument: str) -> float:
 
 
 def truth(value: object, argument: str) -> bool:
-    """True or False, which a template leaves as text.
+    """Return True or False; a string is accepted, since templates render as strings.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither true nor false.
     """
     match str(value).strip().lower():
         case "true":
@@ -276,10 +278,10 @@ def truth(value: object, argument: str) -> bool:
 
 
 def delta_count(value: float | str, argument: str) -> int:
-    """A threshold of delta directories.
+    """Return a threshold for the number of delta directories.
 
     Raises:
-        ConfigurationError: it is no whole number of 1 or more.
+        ConfigurationError: the value is not a whole number of 1 or more.
     """
     found = whole_number(value, argument)
     CompactionPolicy(delta_count=found, delta_ratio=None)
@@ -287,10 +289,10 @@ def delta_count(value: float | str, argument: str) -> int:
 
 
 def delta_ratio(value: float | str, argument: str) -> float:
-    """A threshold of the deltas' share of the base's bytes.
+    """Return a threshold for the bytes of deltas as a share of the base's bytes.
 
     Raises:
-        ConfigurationError: it is no number above 0.
+        ConfigurationError: the value is not a number above 0.
     """
     found = number(value, argument)
     CompactionPolicy(delta_count=None, delta_ratio=found)
@@ -298,28 +300,28 @@ def delta_ratio(value: float | str, argument: str) -> float:
 
 
 def optional_number(value: float | str | None, argument: str) -> float | None:
-    """A number of 0 or more, or None.
+    """Return a number of 0 or more, or None.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither None nor a number of 0 or more.
     """
     return None if value is None else number(value, argument)
 
 
 def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
-    """A conflict policy by its name, or None.
+    """Return a conflict policy by its name, or None.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: no policy has that name.
     """
     return choice(ConflictPolicy, value, argument) if value else None
 
 
 def version(value: int | str, argument: str) -> int:
-    """The number of a version, 0 for a table before its first write; a template leaves it as text.
+    """Return a version number; it is 0 before a table's first write. A string is accepted.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a version number.
     """
     found = whole_number(value, argument)
     if isinstance(value, bool) or found < 0:
@@ -328,10 +330,10 @@ def version(value: int | str, argument: str) -> int:
 
 
 def optional_version(value: int | str | datetime | VersionSpec | None, argument: str) -> str | None:
-    """A version by its number, a moment or a tag (`VersionSpec.meant_by`), as one text; or None.
+    """Return a version number, timestamp or tag as a string (`VersionSpec.meant_by`), or None.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the value is neither None nor a version.
     """
     if value is None:
         return None
@@ -342,10 +344,10 @@ def optional_version(value: int | str | datetime | VersionSpec | None, argument:
 
 
 def retention(value: float | str, argument: str) -> float:
-    """How long a done job is remembered, in seconds; longer than a retry may wait.
+    """Return for how many seconds the ledger keeps a finished job, which must exceed retry delays.
 
     Raises:
-        ConfigurationError: it is no number, or less than an hour.
+        ConfigurationError: the value is not a number, or is less than an hour.
     """
     found = number(value, argument)
     if found < _SHORTEST_RETENTION_S:
@@ -357,10 +359,10 @@ def retention(value: float | str, argument: str) -> float:
 
 
 def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
-    """A mapping whose keys are fields of a dataclass.
+    """Return a mapping whose keys are fields of a dataclass.
 
     Raises:
-        ConfigurationError: it is no mapping, or a key is unknown.
+        ConfigurationError: the value is not a mapping, or a key is unknown.
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {type(value).__name__}")
@@ -374,10 +376,10 @@ def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
 
 
 def text(value: object, argument: str) -> str:
-    """A text.
+    """Return the value, which must be a string.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a string.
     """
     if not isinstance(value, str):
         raise ConfigurationError(f"{argument} must be text, found {value!r}")

@@ -1,19 +1,19 @@
-"""What may be removed from a table's directories, and what must wait: a decision, never a deed.
+"""Decides which directories and files of a table may be removed now, and which must wait.
 
-Takes what a reader that starts now would see, and when each replacement was first seen; gives a
-`CleaningPlan`. The rule (as Hive's Cleaner, without its own tables):
+Takes the state that a new reader would see, and notes of when each replacement was first seen;
+returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but do not use its database tables:
 
-* A directory that every new reader passes over may still be read by one who listed it earlier.
-  It goes when every transaction has ended that was open, or could have been, when its replacement
-  was first seen: when the lowest open transaction is above the watermark noted then. Readers hold
-  no lock for this to work, only a transaction.
-* A directory with nothing but aborted writes is read by nobody and goes at once. It is never
-  mistaken for its neighbours: only whole directories of aborted write IDs are listed (HIVE-25502,
-  HIVE-24481).
-* A staging directory goes when its transaction has ended and it is old. So does an upload that a
-  dead worker has left open, where a store knows these.
+* A directory that every new reader ignores may still be read by a reader that listed it earlier.
+  When a cleaner first sees the replacement of a directory, a note records the high watermark of
+  transaction IDs. The directory is removed when no open transaction at or below that watermark may
+  read the table. `metastore.transactions.readers` finds the open transactions that may read the
+  table.
+* No reader reads a directory that holds only aborted writes, so it is removed at once. A directory
+  is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
+* A staging directory is removed when its transaction has ended and the directory is old. An old
+  upload that a killed worker has left open is also aborted, if the store lists open uploads.
 
-Must not look at a file system or a metastore.
+Must not access a file system or a metastore.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     parse_directory_name,
 )
+from airflow_hiveacid.format.records.cleaning import FirstSeen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
+    from airflow_hiveacid.format.records.cleaning import LeftUpload, Reader
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
@@ -43,16 +45,8 @@ _NONE: Final = WriteId(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstSeen:
-    """When a replacement was first seen: the transaction high watermark, and seconds since 1970."""
-
-    high_watermark: TxnId
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StagingDirectory:
-    """A staging directory: its name, its transaction (None: unreadable) and its newest change."""
+    """A staging directory with its transaction (None if unknown) and time of the last change."""
 
     path: str
     txn_id: TxnId | None
@@ -62,28 +56,33 @@ class StagingDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """One path below the location, and why it goes or stays.
+    """A path below the location, and why it is removed or kept.
 
-    Versions below `ends` cannot be read without it; 0 if none needs it.
+    Versions below `ends` cannot be read without the path; `ends` is 0 if no version needs it.
+    `replaced_by` is the directory that new readers read instead. It is empty for aborted and
+    left-over directories and for uploads.
     """
 
     path: str
     why: str
     size_bytes: int
     ends: WriteId = _NONE
+    replaced_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """What goes and what stays.
+    """The paths to remove and the paths to keep.
 
-    `unseen` names the replacements that have no note yet; the doer writes one for each before
-    removing anything, with the watermark that this plan was made with.
+    `unseen` are the names of replacements that have no note yet. Before removing any path, the
+    caller writes a note for each replacement, with the high watermark of the transactions in this
+    plan. `waited_for` are the readers that may still need the kept paths.
     """
 
     remove: tuple[Removal, ...]
     keep: tuple[Removal, ...]
     unseen: tuple[str, ...]
+    waited_for: tuple[Reader, ...] = ()
 
 
 def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
@@ -92,40 +91,44 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     seen: Mapping[str, FirstSeen],
     txns: ValidTxnList,
     *,
+    readers: Sequence[Reader],
     now_s: float,
     retention_s: float,
     orphan_age_s: float,
     is_insert_only: bool = False,
     held: Mapping[str, str] = _NOTHING_HELD,
 ) -> CleaningPlan:
-    """Decide about one directory.
+    """Return the plan for the directory of a table or partition.
 
     Args:
-        state: what a reader that starts now sees.
+        state: the state that a new reader sees.
         staging: the staging directories below the location.
-        seen: notes by the replacement's name on disk.
-        txns: open and aborted transactions now.
+        seen: the notes about replacements, by directory name.
+        txns: the transactions that are open or aborted now.
+        readers: the open transactions that may read the table.
         now_s: the time, seconds since 1970.
         retention_s: how long replaced directories are kept.
-        orphan_age_s: how old left-over staging must be.
-        is_insert_only: whether rows carry no write IDs.
-        held: why paths stay that nobody reads now.
+        orphan_age_s: the minimum age of left-over staging directories.
+        is_insert_only: whether the table is insert-only. Rows of such a table have no write IDs.
+        held: paths to keep although no new reader needs them, with the reasons.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
     unseen: dict[str, None] = {}
     now_seen = FirstSeen(high_watermark=txns.high_watermark, at_s=now_s)
+    waited_for: dict[Reader, None] = {}
     for path, size, replacement in replaced(state):
         if replacement not in seen:
             unseen[replacement] = None
-        why_not = held.get(path) or waits_for(
-            seen.get(replacement, now_seen), txns, now_s, retention_s
-        )
+        first_seen = seen.get(replacement, now_seen)
+        why_not = held.get(path) or waits_for(first_seen, readers, now_s, retention_s)
+        waited_for |= dict.fromkeys(readers_before(first_seen, readers))
         item = Removal(
             path=path,
             why=why_not or f"replaced by {replacement}",
             size_bytes=size,
             ends=_ends(replacement, is_insert_only=is_insert_only),
+            replaced_by=replacement,
         )
         (keep if why_not else remove).append(item)
     remove.extend(Removal(path=d.text, why=d.why, size_bytes=d.size_bytes) for d in state.aborted)
@@ -134,6 +137,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
         remove=(*remove, *left_over.remove),
         keep=(*keep, *left_over.keep),
         unseen=tuple(unseen),
+        waited_for=tuple(waited_for),
     )
 
 
@@ -144,7 +148,7 @@ def plan_staging(
     now_s: float,
     orphan_age_s: float,
 ) -> CleaningPlan:
-    """Decide about staging directories alone; see `plan_cleaning`."""
+    """Return the plan for staging directories only; see `plan_cleaning`."""
     remove: list[Removal] = []
     keep: list[Removal] = []
     for directory in staging:
@@ -155,15 +159,6 @@ def plan_staging(
     return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftUpload:
-    """An upload to a path below the location that nobody has completed, and when it was begun."""
-
-    path: str
-    upload_id: str
-    begun_s: float
-
-
 def plan_uploads(
     uploads: Iterable[LeftUpload],
     txns: ValidTxnList,
@@ -172,16 +167,16 @@ def plan_uploads(
     now_s: float,
     orphan_age_s: float,
 ) -> tuple[tuple[LeftUpload, Removal], ...]:
-    """Which open uploads are given up: those that are old, and whose writer is known to be over.
+    """Return the open uploads to abort: old uploads whose writer is known to have ended.
 
-    A path that names neither a write ID nor a transaction is not one of ours.
+    An upload whose path contains neither a write ID nor a transaction ID is not from this provider.
 
     Args:
-        uploads: listed before the next two were asked for.
-        txns: open and aborted transactions now.
-        write_ids: those of the table.
+        uploads: the open uploads, listed before `txns` and `write_ids` were read.
+        txns: the transactions that are open or aborted now.
+        write_ids: the write IDs of the table that are open or aborted now.
         now_s: the time, seconds since 1970.
-        orphan_age_s: how old an upload must be.
+        orphan_age_s: the minimum age of an upload to abort.
     """
     found = []
     for upload in uploads:
@@ -202,7 +197,7 @@ def plan_uploads(
 
 
 def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
-    """The transaction, or write ID, of whoever writes below a directory of this name."""
+    """Return the transaction ID or write ID in a directory name, or None if there is neither."""
     if name.startswith(STAGING_PREFIX):
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
         return (TxnId(int(number)), None) if number.isdigit() else None
@@ -215,10 +210,10 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
 
 
 def replaced(state: AcidState) -> list[tuple[str, int, str]]:
-    """(path, bytes, replacement) of everything that new readers pass over.
+    """Return (path, bytes, replacement) of everything that new readers ignore.
 
-    The replacement is the first base that made it superfluous, if that is still there: what an
-    early one replaced is not kept for as long as what the newest has.
+    The replacement is the oldest existing base that made the path superfluous. So a path that an
+    early base replaced may be removed earlier than a path that only the newest base replaced.
     """
     bases = sorted(
         (d for d in (*state.obsolete_directories, state.base) if d is not None and d.is_base),
@@ -242,9 +237,10 @@ def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
 
 
 def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
-    """The oldest version that needs nothing of what a directory has replaced.
+    """Return the oldest version that does not need the paths that a directory has replaced.
 
-    In a full ACID table a wider delta has all that the narrower had, by write ID.
+    In a full-ACID table, each row of a wider delta has a write ID. So the wider delta serves the
+    same versions as the narrower deltas.
     """
     name = parse_directory_name(replacement)
     if isinstance(name, BaseName):
@@ -252,18 +248,26 @@ def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
     return name.high if isinstance(name, DeltaName) and is_insert_only else WriteId(0)
 
 
-def waits_for(seen: FirstSeen, txns: ValidTxnList, now_s: float, retention_s: float) -> str | None:
-    """Why what was replaced has to stay for now; None if it need not.
+def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, ...]:
+    """Return the readers that may have begun before the replacement was first seen."""
+    return tuple(reader for reader in readers if reader.txn_id <= seen.high_watermark)
+
+
+def waits_for(
+    seen: FirstSeen, readers: Iterable[Reader], now_s: float, retention_s: float
+) -> str | None:
+    """Return why a replaced directory must be kept for now, or None if it can be removed.
 
     Args:
-        seen: when its replacement was first seen.
-        txns: open transactions now.
+        seen: the note of when the replacement was first seen.
+        readers: open transactions that may read the table, sorted by ID.
         now_s: the time.
-        retention_s: how long it is kept at least.
+        retention_s: the minimum time for which a replaced directory is kept.
     """
-    oldest = txns.min_open
-    if oldest is not None and oldest <= seen.high_watermark:
-        return f"transaction {oldest} is open and may read it"
+    before = readers_before(seen, readers)
+    if before:
+        others = f"; and {len(before) - 1} more" if len(before) > 1 else ""
+        return f"{before[0]}{others}"
     age = now_s - seen.at_s
     if age < retention_s:
         return f"kept for {retention_s:.0f} s; {retention_s - age:.0f} s are left"
@@ -281,6 +285,6 @@ def _still_used(
 
 
 def is_clean(state: AcidState) -> bool:
-    """Whether nothing is left that a compaction or abort has made superfluous."""
+    """Return whether all files that compactions or aborts made superfluous are removed."""
     leftovers: tuple[AcidDirectory, ...] = (*state.obsolete_directories, *state.aborted)
     return not leftovers and not state.obsolete_originals

@@ -1,12 +1,13 @@
-"""Which compaction a partition needs, what goes in and what comes out: a decision, never a deed.
+"""Decides whether and how to compact a partition: kind, inputs and outputs.
 
-Takes the ACID state of one directory, seen through the compactor's write ID list, and a policy;
-gives a `CompactionPlan` that says what, why and into which directories, or `NoCompaction` that
-says why not.
+Takes the ACID state of one directory under the compactor's write ID list, and a policy. Returns a
+`CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
 
-Rules of Hive's Initiator and Worker, with two of our own: at the threshold counts (10 deltas fire,
-not only 11), and a result that would be seen by halves is never planned: two directories in plain
-names, which no rename shows at once; where nothing is renamed, also several files (see docs/adr).
+The rules are those of Hive's Initiator and Worker, with two differences. A count threshold is
+inclusive: 10 deltas reach a threshold of 10. A plan never has a result that readers could see only
+in part. For example, a single rename cannot publish a result of two directories without a `_v`
+suffix. On a store without renames, a result of several files also appears in parts (see
+docs/decisions/compaction.md).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, parse_file_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name, parse_file_name
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
 
 if TYPE_CHECKING:
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 class Appearance(enum.Enum):
-    """How the result of a compaction comes to be seen, and by whom."""
+    """How a compaction's result becomes visible, and to which readers."""
 
     AT_ONCE = "a rename shows a directory whole"
     HIDDEN = "its files appear one by one; every reader waits for the commit, by the _v suffix"
-    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, and Trino, which passes over the suffix, may read it"
+    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, but Trino, which ignores the suffix, may read it"
     FILE_BY_FILE = "its files appear one by one, and no suffix is known (3.1)"
 
 
@@ -41,11 +43,11 @@ class Appearance(enum.Enum):
 class CompactionPlan:
     """One compaction of one directory.
 
-    `is_major` tells the kind. `inputs` are the delta directories (and, for a major one, the base)
-    in the order of their write IDs; `high` is the highest write ID covered, `low` the lowest (0
-    for a major one). `bytes_in` counts all input files. `appears` says how the store shows the
-    result, `has_older_readers` that somebody may read by an older snapshot, on a metastore that
-    knows compactions that are not committed.
+    `is_major` is the kind. `inputs` are the delta directories (and, if major, the base) in the
+    order of their write IDs. `high` is the highest covered write ID, and `low` is the lowest (0 if
+    major). `bytes_in` is the size of all input files. `appears` is how the result becomes visible
+    on the store. `has_older_readers` is True if the metastore tracks uncommitted compactions, and a
+    reader may have an older snapshot.
     """
 
     is_major: bool
@@ -60,12 +62,12 @@ class CompactionPlan:
 
     @property
     def has_deletes(self) -> bool:
-        """Whether delete events go in."""
+        """True if the inputs contain delete events."""
         return bool(self.state.delete_deltas)
 
     @property
     def has_inserts(self) -> bool:
-        """Whether insert events of deltas go in."""
+        """True if the input deltas contain insert events."""
         return bool(self.state.deltas)
 
     @property
@@ -76,17 +78,17 @@ class CompactionPlan:
 
     @property
     def read(self) -> AcidState:
-        """What goes in: of a minor one only deltas, beside which all else stays and is read."""
+        """The state to compact; for a minor compaction, it contains only the deltas."""
         return self.state if self.is_major else replace(self.state, base=None, originals=())
 
     @property
     def hides(self) -> bool:
-        """Whether the result is to stay unseen until the commit, and by whom came before it.
+        """True if only readers with a snapshot after the commit may see the result.
 
-        It takes two directories, or rows in it do not say by which write they are; or its files
-        appear one by one, and the metastore knows compactions that are not committed. Of a base
-        Hive 4 takes it that who did not know its last write to be committed may read it: see
-        docs/adr/0063.
+        The result must be hidden if it has two directories, or if its rows have no write IDs. It
+        must also be hidden if its files become visible one by one and the metastore tracks
+        uncommitted compactions. Hive 4 lets a reader read a base even if the base's last write is
+        not committed in the reader's snapshot (see docs/decisions/compaction.md).
         """
         if self.appears is not Appearance.AT_ONCE:
             return self.appears is not Appearance.FILE_BY_FILE
@@ -96,11 +98,11 @@ class CompactionPlan:
 
     @property
     def needs_one_file(self) -> bool:
-        """Whether somebody may read the result before its commit, so that it has to be one file."""
+        """True if the result must be one file because readers may see it before the commit."""
         return self.appears in (Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
     def outputs(self, visibility_txn_id: TxnId | None) -> tuple[BaseName | DeltaName, ...]:
-        """The directories to publish, of a result that `hides` with a suffix."""
+        """Return the directory names to publish; only a hidden result gets a `_v` suffix."""
         if self.is_major:
             return (BaseName(write_id=self.high, visibility_txn_id=visibility_txn_id),)
         return tuple(
@@ -117,20 +119,21 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction:
-    """Nothing to compact, and why."""
+    """No compaction, for the reason `why`; `is_hindered` means that it is needed but impossible."""
 
     why: str
+    is_hindered: bool = False
 
 
 ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
-"""Table parameter by which its owner says that no Trino and no Hive 3.1 reads it."""
+"""Table parameter with which the owner declares that neither Trino nor Hive 3.1 reads the table."""
 
 
 def only_hive_4_reads(parameters: Mapping[str, str]) -> bool:
-    """Whether every reader of the table knows what a `_v` suffix means.
+    """Return whether every reader of the table understands a `_v` suffix.
 
-    Trino ignores it: between the two renames of a minor compaction with deletes it would see rows
-    twice or deleted rows again.
+    Trino ignores the suffix. Between the two renames of a minor compaction with deletes, Trino
+    would see rows twice or deleted rows again.
     """
     return parameters.get(ONLY_HIVE_4_READS, "").lower() == "true"
 
@@ -144,16 +147,16 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
     appears: Appearance = Appearance.AT_ONCE,
 ) -> CompactionPlan | NoCompaction:
-    """Decide about one directory.
+    """Return the plan for a compaction of one directory, or why no compaction is planned.
 
     Args:
-        state: what a compactor sees: no open write ID at or below its high watermark.
-        choice: what was asked for; AUTO asks the thresholds.
+        state: the state that a compactor sees; its high watermark is below all open write IDs.
+        choice: what was requested; AUTO applies the thresholds.
         policy: the thresholds.
-        can_hide_until_commit: whether results may carry a `_v` suffix: a 4.x metastore, and readers
-            that know it (`only_hive_4_reads`).
-        kind: of the table.
-        appears: how its store shows a directory.
+        can_hide_until_commit: whether results may have a `_v` suffix, which needs a 4.x metastore
+            and readers that understand it (`only_hive_4_reads`).
+        kind: the kind of the table.
+        appears: how the result becomes visible on the table's store.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -185,12 +188,13 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     )
     buckets = _buckets(plan)
     if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(buckets) > 1:
-        return NoCompaction(why=f"{why}; not done: {seen_by_halves(plan, len(buckets))}")
+        why_not = f"{why}; not done: {seen_by_halves(plan, len(buckets))}"
+        return NoCompaction(why=why_not, is_hindered=True)
     return plan
 
 
 def seen_by_halves(plan: CompactionPlan, files: int) -> str:
-    """Why a result of several files is not made where somebody could see some of them."""
+    """Return why a result of several files is refused on a store without atomic renames."""
     what = f"its result of {files} files would appear file by file on this store"
     if plan.appears is Appearance.FILE_BY_FILE:
         return f"{what}, and a metastore of Hive 3.1 cannot hide them until the commit"
@@ -201,7 +205,7 @@ def seen_by_halves(plan: CompactionPlan, files: int) -> str:
 
 
 def _buckets(plan: CompactionPlan) -> set[object]:
-    """What each file of a full-ACID result is made of: a bucket, or a file of an unknown name."""
+    """Return a key for each file of a full-ACID result: its bucket, or else its name."""
     originals = plan.read.originals
     names = [f.name for f in (*(f for d in plan.inputs for f in d.files), *originals)]
     found: set[object] = set()
@@ -212,10 +216,11 @@ def _buckets(plan: CompactionPlan) -> set[object]:
 
 
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
-    """The deltas that hold rows of a compaction's base and would be read whole beside it.
+    """Return deltas that contain rows of a compaction's base but would be read in addition to it.
 
-    They reach higher, so a compactor with a later snapshot has made them: one of a 3.1 metastore,
-    which knows no lock of ours, or one that has taken the place of a frozen one.
+    Their highest write ID is above that of the base, so a compactor with a later snapshot wrote
+    them. It was a worker of a 3.1 metastore, which ignores our locks, or a compactor that replaced
+    a suspended compactor.
     """
     if not plan.is_major:
         return []
@@ -223,16 +228,42 @@ def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -
     return [d for d in deltas if d.low <= plan.high < d.high]
 
 
-def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
-    """Whether a published base of a dead compaction has to go again.
-
-    A compactor that was frozen while another took its place may publish late. Beside a base, a
-    delta that reaches higher is read whole, also what the base holds of it. The base goes only if
-    everything that it was made from is still in place: else it may be all that is left of a row.
+def replacing_base(
+    plan: CompactionPlan,
+    present: Iterable[str],
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList,
+) -> BaseName | None:
+    """Return a base with a higher write ID that replaces the compaction's whole result, or None.
 
     Args:
-        plan: the dead compaction.
-        present: what is in the directory now.
+        plan: the compaction.
+        present: the names of the existing directories.
+        write_ids: the table's write IDs that are committed now.
+        txns: open and aborted transactions now.
+    """
+    found = [
+        name
+        for text in present
+        if isinstance(name := parse_directory_name(text), BaseName)
+        and name.write_id > plan.high
+        and write_ids.is_visible(name.write_id)
+        and (name.visibility_txn_id is None or txns.is_visible(name.visibility_txn_id))
+    ]
+    return max(found, key=lambda name: name.write_id, default=None)
+
+
+def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
+    """Return whether the published base of an aborted compaction must be removed again.
+
+    A suspended compactor may publish its base after another compactor has replaced it. If a delta
+    has a higher write ID than a base, readers read the whole delta in addition to the base,
+    including rows that are in both. The base may be removed only if all its inputs still exist.
+    Otherwise the base may contain the only copy of a row.
+
+    Args:
+        plan: the plan of that compaction.
+        present: the current contents of the directory.
     """
     if not plan.is_major or plan.state.originals:
         return False
@@ -260,9 +291,10 @@ def _kind(
 def _why_minor_cannot(
     state: AcidState, kind: TransactionalKind, *, can_hide_until_commit: bool
 ) -> str | None:
-    """Why a minor compaction is not possible here, or None."""
+    """Return why a minor compaction of this state is not possible, or None if it is possible."""
     if kind is TransactionalKind.INSERT_ONLY:
-        # Rows of such a table do not say who wrote them: a delta is read whole or not at all.
+        # Rows of an insert-only table have no write IDs, so a delta is read completely or not at
+        # all.
         return (
             None
             if can_hide_until_commit
@@ -270,7 +302,7 @@ def _why_minor_cannot(
             f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
         )
     if state.originals or any(d.may_be_raw for d in state.deltas):
-        return "original files have no row identity of their own (HIVE-25915)"
+        return "original files have no row IDs of their own (HIVE-25915)"
     if state.deltas and state.delete_deltas and not can_hide_until_commit:
         return (
             "its two result directories would not become visible at once to Hive 3.1 and Trino"
@@ -280,8 +312,8 @@ def _why_minor_cannot(
     is_pair = _is_pointless_minor(deltas)
     if state.deltas and state.delete_deltas and not is_pair and len(_write_ids(deltas)) == 1:
         return (
-            "of one write ID Hive 4 looks for deletes in later statements only, and a compacted"
-            " delta has no statement"
+            "within one write ID Hive 4 looks for deletes only in later statements, and a compacted"
+            " delta has no statement ID"
         )
     return None
 
@@ -295,7 +327,7 @@ _PAIR: Final = 2
 
 
 def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
-    """As Hive's Worker: one delta, or one delta and its twin of deletes, gain nothing."""
+    """Return whether there is only one delta, or one delta and one delete delta (Hive's Worker)."""
     is_twins = len(deltas) == _PAIR and len({d.is_delete for d in deltas}) == _PAIR
     return len(deltas) < _PAIR or is_twins
 
@@ -305,8 +337,9 @@ def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:
 
 
 def _high(state: AcidState) -> WriteId:
-    # MR compactors name the result by the highest input (CompactorMR); the list's high watermark
-    # would do too, but would claim write IDs of other partitions for nothing.
+    # MR compactors use the highest write ID of the inputs for the result's name (CompactorMR). The
+    # list's high watermark would also be correct, but would unnecessarily cover write IDs of other
+    # partitions.
     return max((d.high for d in state.live), default=WriteId(0))
 
 

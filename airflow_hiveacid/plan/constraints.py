@@ -1,8 +1,8 @@
-"""What a table's DEFAULT and CHECK constraints say, as Spark SQL.
+"""A table's DEFAULT and CHECK constraints as Spark SQL.
 
-The metastore has them as texts in Hive's dialect. Only what means one thing in both is read:
-constants and the current time as defaults; comparisons of columns and constants as checks. The rest
-is refused by name, as the SQL of statements is.
+The metastore stores constraints as expressions in Hive's dialect. Only expressions with the same
+meaning in both dialects are accepted: constants and the current time as defaults, and comparisons
+of columns and constants as checks. For other expressions, the error contains the constraint.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
 
 DEFAULT: Final = "DEFAULT"
-"""What stands in a statement for a column's default."""
+"""The keyword for a column's default in a statement."""
 
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<string>'(?:[^'\\]|\\['"\\nrt])*'|"(?:[^"\\]|\\['"\\nrt])*") (?!['"])
@@ -62,13 +62,13 @@ class _Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """Its text in upper case; empty if it is a constant or a quoted name."""
+        """The token in upper case; empty for a constant or a quoted name."""
         return self.text.upper() if self.kind in {"name", "symbol"} else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A CHECK constraint: a condition over the table's columns, of which it names some."""
+    """A CHECK constraint: a condition on the table's columns, and the columns that it uses."""
 
     name: str
     text: str
@@ -76,15 +76,15 @@ class Check:
 
 
 def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
-    """What a statement gives to a column: an expression, or the column's default, or NULL.
+    """Return a column's expression: the expression in the statement, the default, or NULL.
 
     Args:
         table: the table.
-        column: its name.
-        given: the expression; None if the statement leaves the column out.
+        column: the column's name.
+        given: the expression in the statement; None if the statement omits the column.
 
     Raises:
-        UnsupportedTableError: the default is none that is read here.
+        UnsupportedTableError: only Hive can evaluate the default.
     """
     if given is not None and given != DEFAULT:
         return given
@@ -102,9 +102,9 @@ def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
 
 
 def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_text: bool) -> str:
-    """An expression: the column's default where a flag is the text `true`, and else what is given.
+    """Return an expression: the column's default if `flag` is the string `true`, else `given`.
 
-    `is_text` says that what is given is a text, whatever the column is.
+    `is_text` is True if the value of `given` is a string, even if the column has a different type.
 
     Raises:
         UnsupportedTableError: see `value_or_default`.
@@ -116,7 +116,7 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
 
 
 def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
-    """A text as the value of a column of another type, as Hive casts it where it is written."""
+    """Return a default; as in Hive, cast a string default to the type of a non-string column."""
     columns = (*table.columns, *table.partition_columns)
     (wanted,) = [c.type for c in columns if c.name == column]
     is_text = len(tokens) == 1 and tokens[0].kind == "string"
@@ -143,7 +143,7 @@ class _Cast(NamedTuple):
 
 
 def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
-    """What is cast to what, where the whole is CAST(... AS ...)."""
+    """Return the value and type if the tokens are a single CAST(... AS ...), otherwise None."""
     words = [token.word for token in tokens]
     if words[:2] != ["CAST", "("] or words[-1:] != [")"] or "AS" not in words:
         return None
@@ -153,7 +153,7 @@ def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
 
 
 def _casts_alike(cast: _Cast) -> bool:
-    """Whether Hive and Spark make the same of a constant: of truth as text they do not."""
+    """Return whether Hive and Spark cast a constant alike; casts of true to string differ."""
     (first, *more), name = cast.value, cast.type[0].text.lower()
     if name == "boolean":
         return not more and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
@@ -163,7 +163,7 @@ def _casts_alike(cast: _Cast) -> bool:
 
 
 def _rendered(tokens: Sequence[_Token]) -> str:
-    """A constant as Spark SQL, which does not cut a text that is cast to char or varchar."""
+    """Return a constant as Spark SQL, with `substr` instead of casts to char and varchar."""
     cast = _cast_of(tokens)
     if cast is None:
         return " ".join(token.text for token in tokens)
@@ -174,16 +174,16 @@ def _rendered(tokens: Sequence[_Token]) -> str:
 
 
 def checks_of(table: TableInfo) -> tuple[Check, ...]:
-    """The CHECK constraints of a table.
+    """Return the CHECK constraints of a table.
 
     Raises:
-        UnsupportedTableError: one is none that is read here.
+        UnsupportedTableError: only Hive can evaluate a constraint.
     """
     return tuple(_check(table, name, text) for name, text in table.constraints.checks.items())
 
 
 def _check(table: TableInfo, name: str, text: str) -> Check:
-    # A backslash in a pattern means something else to each of the two.
+    # A backslash in a pattern has a different meaning in each dialect.
     tokens = None if "\\" in text else _tokens(text)
     parts = None if tokens is None else _over_columns(table, tokens)
     if tokens is None or parts is None or not _is_plain(tokens):
@@ -204,7 +204,7 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
 
 
 def _without_between(parts: Sequence[str]) -> list[str]:
-    """The same with two comparisons in place of each BETWEEN, into which Spark puts no values."""
+    """Replace each BETWEEN by two comparisons, since columns in BETWEEN cannot be substituted."""
     found = list(parts)
     while _BETWEEN in found:
         at = found.index(_BETWEEN)
@@ -223,7 +223,7 @@ def _without_between(parts: Sequence[str]) -> list[str]:
 
 
 def _length(parts: Sequence[str], closing: str) -> int:
-    """How many belong together, up to AND, OR or NOT or the end of their parentheses."""
+    """Return the number of tokens before AND, OR, NOT or an unmatched closing parenthesis."""
     nested = 0
     for index, part in enumerate(parts):
         is_closing = part == closing
@@ -234,7 +234,7 @@ def _length(parts: Sequence[str], closing: str) -> int:
 
 
 def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:
-    """What is written for each token; None if one is neither known nor a column."""
+    """Return the Spark SQL of each token, or None if a token is neither known nor a column."""
     known = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
     found = []
     for token in tokens:
@@ -251,7 +251,7 @@ def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | Non
 
 
 def _is_plain(tokens: Sequence[_Token]) -> bool:
-    """Whether Hive and Spark bind its operators alike, whatever their order of precedence."""
+    """Return whether Hive and Spark parse these operators alike; their precedence differs."""
     levels = [_Level()]
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
@@ -273,7 +273,10 @@ def _is_plain(tokens: Sequence[_Token]) -> bool:
 
 @dataclass(slots=True)
 class _Level:
-    """What stands on one level of parentheses since AND or OR. Mutable: it is a walk."""
+    """The state of one level of parentheses after the last AND or OR.
+
+    Mutable while tokens are read.
+    """
 
     is_list: bool = False
     comparison: str = ""
@@ -281,7 +284,7 @@ class _Level:
     in_between: bool = False
 
     def takes(self, word: str) -> bool:
-        """Whether it is sure what a word binds; empty for a name or a constant."""
+        """Return whether both dialects parse a word alike; for a name or constant, it is empty."""
         if word == "AND" and self.in_between:
             self.in_between = False
         elif word in {"AND", "OR"}:
@@ -296,12 +299,12 @@ class _Level:
 
 
 def _opens(token: _Token) -> bool:
-    """Whether a parenthesis after this word is no call."""
+    """Return whether a parenthesis after this word does not begin a function call."""
     return token.word in {"AND", "OR", "NOT", "IN", "BETWEEN"}
 
 
 def _tokens(text: str) -> list[_Token] | None:
-    """The tokens of a text; None if it holds others than are understood here."""
+    """Return the tokens of an expression, or None if a token is not accepted in constraints."""
     found = list(_scanned(text))
     return found if found and all(token.kind for token in found) else None
 

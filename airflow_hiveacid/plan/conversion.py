@@ -1,13 +1,13 @@
-"""Whether a table can be converted, and what has to happen to its files: decisions, never deeds.
+"""Decides whether a table can be converted, and what happens to its files.
 
-Takes a table's definition and what lies in its directories; gives the reason why not, the
-parameters that change, and the files that move.
+Takes a table's definition and its directory listings. Returns why the conversion is not possible,
+or the parameters to change and the files to move.
 
-A flat table becomes full ACID by its parameters alone: its files stay where they are, and count as
-original files (OrcRawRecordMerger of Hive). It becomes insert-only by its files being moved into
-the delta of one write; and back by all live files being moved out. For a full-ACID table to become
-flat a copy takes its place: its files hold identities around the rows, and the metastore lets
-nobody take its parameters away.
+To make a flat table full ACID, only its parameters are changed. Its files are not moved and are
+read as original files (Hive's OrcRawRecordMerger). To make a flat table insert-only, its files are
+moved into the delta of one write. To make an insert-only table flat, all visible files are moved
+out of its directories. A full-ACID table is replaced with a flat copy, since its files also contain
+row IDs, and the metastore refuses to remove its parameters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
     staging_directory,
 )
+from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,15 +43,16 @@ KINDS: Final = {
     ConversionTarget.INSERT_ONLY: TransactionalKind.INSERT_ONLY,
     ConversionTarget.FLAT: TransactionalKind.NONE,
 }
-"""The kind of a table that is converted."""
+"""The kind of table of each conversion target."""
 
 COPY_OF: Final = "hiveacid.copy.of"
-"""Table parameter of a flat copy: which table it is a copy of, by name and ID."""
+"""Table parameter of a flat copy: the name and ID of the original table."""
 
-_NEW_TABLE: Final = "CREATE TABLE ... AS SELECT makes a new one of its rows"
+_NEW_TABLE: Final = "use CREATE TABLE ... AS SELECT to make a new table of its rows"
 _UNION_DIRECTORY: Final = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+\Z")
 _EXTERNAL: Final = "EXTERNAL"
-# Hive 4 makes an external table of one that was asked for as managed and is not transactional.
+# Hive 4 sets this parameter when it creates an external table instead of a requested managed table
+# without transactions.
 _TRANSLATED: Final = "TRANSLATED_TO_EXTERNAL"
 _PURGED: Final = "external.table.purge"
 _TRANSACTIONAL: Final = "transactional"
@@ -59,19 +61,10 @@ _READABLE: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """One file that is renamed; both paths are below the location, a table's or partition's."""
-
-    location: str
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionOutcome:
-    """What became of a table, or would become of it: `steps` are sentences for people.
+    """The actual or expected result of a conversion; `steps` are sentences for users.
 
-    `rows` are those that it has before and after; None where nobody has read them.
+    `rows` is the number of rows before and after; None if they were not read.
     """
 
     before: str
@@ -84,7 +77,7 @@ class ConversionOutcome:
 
 
 def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:
-    """Why a table cannot become this, by its definition; None if it can."""
+    """Return why a table's definition prevents a conversion, or None if it does not."""
     match to:
         case ConversionTarget.FLAT:
             return None
@@ -101,8 +94,8 @@ def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
     given = {name: value.lower() for name, value in table.parameters.items()}
     if given.get(_EXTERNAL) == "true" and given.get(_TRANSLATED) != "true":
         return (
-            "it is external, so that others may write its files and a DROP leaves them; if neither"
-            " is meant, ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
+            "it is external, so other programs may write its files and a DROP leaves them; if you"
+            " intend neither, use ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
         )
     return _why_not_full(table) if to is ConversionTarget.FULL_ACID else _why_not_only(table)
 
@@ -111,20 +104,20 @@ def _why_not_full(table: TableInfo) -> str | None:
     if table.storage.format is not FileFormat.ORC:
         return f"it is stored as {table.storage}; full-ACID tables are ORC only"
     if table.sort_columns:
-        return "it is SORTED BY, and full-ACID files are sorted by row identity"
+        return "it is SORTED BY, and full-ACID files are sorted by row ID"
     return None
 
 
 def _why_not_only(table: TableInfo) -> str | None:
     if table.storage.format not in _READABLE:
-        return f"it is stored as {table.storage}; of that format nothing is read here"
+        return f"it is stored as {table.storage}, a format that cannot be read here"
     if table.num_buckets or table.sort_columns:
         return "it is CLUSTERED BY or SORTED BY, and such insert-only tables are not written here"
     return None
 
 
 def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | None]:
-    """The parameters that make a table what it is to be; None removes one."""
+    """Return the parameters to set for a conversion; parameters with the value None are removed."""
     if to is ConversionTarget.FLAT:
         return {_TRANSACTIONAL: None, _PROPERTIES: None}
     is_full = to is ConversionTarget.FULL_ACID
@@ -140,14 +133,14 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
 
 
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
-    """Why what lies at one root of a flat table keeps it from becoming this; None if it does not.
+    """Return why the files in a flat table's root prevent a conversion, or None if they allow it.
 
-    Flat readers differ on what lies in sub-directories, except those that Hive's own UNION ALL
-    makes.
+    Readers of flat tables treat files in sub-directories differently, except in the sub-directories
+    that Hive's UNION ALL creates.
     """
     for directory in listing.directories:
         if looks_like_directory_name(directory.partition("/")[0]):
-            return f"{listing.location}/{directory} is named like one of a transactional table"
+            return f"{listing.location}/{directory} has a name like those of transactional tables"
     for file in visible_files(listing):
         reason = _why_not_file(file, to)
         if reason is not None:
@@ -158,27 +151,27 @@ def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
 def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
     *folders, name = file.path.split("/")
     if to is ConversionTarget.INSERT_ONLY:
-        return "lies in a sub-directory; move it up, if it is rows" if folders else None
+        return "lies in a sub-directory; move it up if it holds rows" if folders else None
     if not all(map(_UNION_DIRECTORY.match, folders)):
-        return "lies in a sub-directory that Hive has not made; move it up, if it is rows"
+        return "lies in a sub-directory that Hive has not made; move it up if it holds rows"
     parsed = parse_file_name(name)
     if not isinstance(parsed, OriginalFileName):
         return (
-            "has no name of Hive's, such as 000000_0, without which nobody knows its rows; have"
+            "does not have a name of Hive's, such as 000000_0, from which its row IDs derive; have"
             " Hive rewrite the table (INSERT OVERWRITE), or make a new one"
         )
     if parsed.bucket_id > MAX_BUCKET_ID:
-        return f"is named for a bucket above {MAX_BUCKET_ID}, which no row identity can hold"
+        return f"is named for a bucket above {MAX_BUCKET_ID}, which no row ID can hold"
     return None
 
 
 def visible_files(listing: Listing) -> Iterator[FileEntry]:
-    """The files that readers of a flat table see, by path."""
+    """Return the files that readers of a flat table read: files without a hidden path component."""
     return (f for f in listing.files if not any(map(is_hidden, f.path.split("/"))))
 
 
 def moves_in(listing: Listing, delta: DeltaName) -> list[Move]:
-    """How the files of a flat root become those of a delta, under their names."""
+    """Return the moves of a flat root's files into a delta; the files keep their names."""
     return [
         Move(location=listing.location, source=file.path, target=f"{delta}/{file.name}")
         for file in visible_files(listing)
@@ -186,21 +179,21 @@ def moves_in(listing: Listing, delta: DeltaName) -> list[Move]:
 
 
 def why_not_state(state: AcidState) -> str | None:
-    """Why one root of an insert-only table cannot become flat now; None if it can."""
+    """Return why a root of an insert-only table cannot become flat now, or None if it can."""
     rest = (*state.obsolete_directories, *state.aborted, *state.invisible)
     if rest:
         return (
-            f"{state.location}/{rest[0].text} is not read any more, or not yet; compact and clean"
-            " the table first"
+            f"{state.location}/{rest[0].text} is no longer read, or not yet; compact and clean the"
+            " table first"
         )
     return None
 
 
 def moves_out(state: AcidState) -> list[Move]:
-    """How the files of the live directories of an insert-only table become those of a flat one.
+    """Return the renames that give an insert-only root's visible files the names of flat files.
 
-    They are numbered in the order of base and deltas, around what is there. A suffix stays: by it
-    text is known as compressed.
+    Files are numbered in order: the base first, then the deltas. Numbers in use are skipped. A
+    suffix is kept, since readers need it to decompress text files.
     """
     taken = {file.path for file in state.originals}
     moves: list[Move] = []
@@ -216,10 +209,10 @@ def moves_out(state: AcidState) -> list[Move]:
 
 
 def emptied_by(moves: Iterable[Move]) -> list[Move]:
-    """How the directories that files are moved out of get hidden names.
+    """Return the moves that give hidden names to the directories from which files are moved.
 
-    Flat readers would look into them; and what else lies in them is still needed if all of it has
-    to be undone.
+    Without a hidden name, readers of a flat table would read these directories. The remaining files
+    in them are needed if the conversion is undone.
     """
     places = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
@@ -229,7 +222,7 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
 
 
 def moved_to(moves: Iterable[Move]) -> set[tuple[str, str]]:
-    """Where files are once they have been moved: location, and path below it."""
+    """Return the location and path of each file after the moves."""
     return {(move.location, move.target) for move in moves}
 
 
@@ -243,7 +236,7 @@ def _suffix(name: str) -> str:
 
 
 def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, ...]:
-    """What is done to make a table this, in order, as sentences for people."""
+    """Return the steps of a conversion, in order, as sentences for users."""
     verified = "count and hashes of the rows are compared"
     switched = ", ".join(
         f"{name} removed" if value is None else f"{name}={value}"
@@ -251,7 +244,7 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
     )
     if to is ConversionTarget.FULL_ACID:
         return (
-            "everybody else is locked out",
+            "all other transactions are locked out",
             f"{verified}, as a flat table's and as original files of a full-ACID one",
             f"parameters: {switched}",
             f"{files} files stay where they are; a major compaction makes bucket files of them",
@@ -260,24 +253,24 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
         return (
             "its rows are copied to another table, while others read and write",
             "buckets, constraints, comments of columns and empty partitions are not copied",
-            "everybody else is locked out",
+            "all other transactions are locked out",
             f"{verified}, as the full-ACID table's and as the copy's",
-            f"it is called {table.ref}__acid from now on, and the copy gets its name",
-            "converted to full_acid again it is what it was, as long as both have the same rows",
+            f"it is renamed to {table.ref}__acid, and the copy gets its name",
+            "a conversion back to full_acid restores it, as long as both have the same rows",
         )
     where = "out of base and deltas" if to is ConversionTarget.FLAT else "into one delta"
     return (
-        "everybody else is locked out",
+        "all other transactions are locked out",
         f"{files} files are moved {where}, by renames",
         f"parameters: {switched}",
-        f"{verified}; if they differ, all is undone",
+        f"{verified}; if they differ, everything is undone",
     )
 
 
 def steps_back(kept: TableRef) -> tuple[str, ...]:
-    """What is done to put a full-ACID table in its place again that a flat copy has taken."""
+    """Return the steps that restore a full-ACID table after a flat copy has replaced it."""
     return (
-        "everybody else is locked out",
+        "all other transactions are locked out",
         f"count and hashes of the rows are compared with those of {kept}",
         f"{kept} gets its name back, and the copy is dropped",
     )
@@ -293,7 +286,7 @@ def outcome_of(  # noqa: PLR0913 - what there is to say
     files_moved: int = 0,
     txn_id: int | None = None,
 ) -> ConversionOutcome:
-    """What became of a table of this kind."""
+    """Return the `ConversionOutcome` for a table, with its current kind as `before`."""
     before = next(target.value for target, kind in KINDS.items() if kind is table.kind)
     return ConversionOutcome(
         before=before,

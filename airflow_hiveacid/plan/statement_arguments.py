@@ -1,7 +1,7 @@
-"""How sources, WHEN clauses and partitions become parts of a statement: mappings in, values out.
+"""Checks sources, WHEN clauses and partitions, and converts them into parts of a statement.
 
-Like `arguments`, on which this stands: every complaint names the argument. Of a mapping that holds
-templates, a constructor checks the keys and whatever else is settled.
+As in `arguments`, every error message contains the argument's name. If a mapping contains
+templates, an operator's constructor checks its keys, and the values without templates.
 
 Example:
     >>> merge_clause({"when": "matched", "action": "update"}, "clauses[0]").action
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     MergeAction,
     MergeClause,
@@ -35,7 +35,12 @@ from airflow_hiveacid.plan.arguments import (
     table_name,
     text,
 )
-from airflow_hiveacid.plan.statements import check_source, clause_problem
+from airflow_hiveacid.plan.statements import (
+    CLAUSE_WITHOUT_ROWS,
+    check_source,
+    clause_problem,
+    unreachable_clause,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.arguments import EarlyChecks
 
 _AS_OF: Final = ("version", "timestamp", "tag")
-_SCALARS: Final = str | int | float | None  # truth values are whole numbers in Python
+_SCALARS: Final = str | int | float | None  # bool is an int in Python
 _LATER_SOURCE: Final = {
     "format": "later",
     "location": "later",
@@ -55,17 +60,17 @@ _LATER_SOURCE: Final = {
 
 
 def check_source_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of a source, and the values that are settled.
+    """Check the keys of a source, and the values without templates.
 
     Raises:
-        ConfigurationError: a key is unknown, a value has the wrong shape, or there is not exactly
-            one place that rows come from.
+        ConfigurationError: a key is unknown, a value has the wrong type, or there is not exactly
+            one source of rows.
     """
     early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
 
 
 def check_clauses_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of WHEN clauses, and the values that are settled.
+    """Check the keys of WHEN clauses, and the values without templates.
 
     Raises:
         ConfigurationError: see `merge_clause`.
@@ -76,7 +81,7 @@ def check_clauses_early(early: EarlyChecks, value: object) -> None:
 
 
 def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[str]) -> None:
-    """Check the values of a static partition that are settled.
+    """Check a static partition's values that contain no templates.
 
     Raises:
         ConfigurationError: see `partition_values`.
@@ -87,15 +92,16 @@ def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[s
 
 
 def source_spec(value: object, argument: str = "source") -> SourceSpec:
-    """Where rows come from; the keys are those of `SourceSpec`.
+    """Convert a mapping to a `SourceSpec`; its keys are the fields of the spec.
 
-    Beside `table`, one of `version`, `timestamp` and `tag` says as of when it is read.
+    With `table`, one of the keys `version`, `timestamp` and `tag` may set the version to read.
 
     Raises:
-        ConfigurationError: a key is unknown, a value has the wrong shape, or there is not exactly
-            one place that rows come from.
-        InvalidNameError: the table is not `db.table`.
+        ConfigurationError: a key is unknown, a value has the wrong type, or there is not exactly
+            one source of rows.
+        InvalidNameError: the table's name is not of the form `db.table`.
     """
+    _check_no_parameters(value, argument)
     given = known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
         if given.get(key) is not None:
@@ -116,10 +122,10 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
-    """The columns that match a source row with a target row.
+    """Return the key columns, by which source rows are matched with target rows.
 
     Raises:
-        ConfigurationError: it is no list of names, or an empty one.
+        ConfigurationError: the value is not a list of names, or is empty.
     """
     found = names(value, argument)
     if not found:
@@ -128,24 +134,30 @@ def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, 
 
 
 def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
-    """WHEN clauses, in their order.
+    """Return the WHEN clauses in the given order.
 
     Raises:
-        ConfigurationError: it is no list of mappings, or an empty one, or see `merge_clause`.
+        ConfigurationError: the value is not a list of mappings, or is empty, or no row can reach a
+            clause. See also `merge_clause`.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
     if not value:
         raise ConfigurationError(f"{argument} is empty; give at least one WHEN")
-    return tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
+    found = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
+    if (at := unreachable_clause(found)) is not None:
+        raise ConfigurationError(
+            f"{argument}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=at + 1)}"
+        )
+    return found
 
 
 def merge_clause(value: object, argument: str) -> MergeClause:
-    """One WHEN clause; the keys are those of `MergeClause`.
+    """Convert a mapping to a `MergeClause`; its keys are the fields of the clause.
 
     Raises:
-        ConfigurationError: a key is unknown or missing, a value has the wrong shape, or the action
-            does not go with its WHEN.
+        ConfigurationError: a key is unknown or missing, a value has the wrong type, or the WHEN
+            does not allow the action.
     """
     given = known_keys(MergeClause, value, argument)
     for key in ("when", "action"):
@@ -166,7 +178,7 @@ def merge_clause(value: object, argument: str) -> MergeClause:
 
 
 def null_columns(value: object) -> frozenset[str]:
-    """The partition columns for which None is written down in the DAG."""
+    """Return the partition columns that the DAG file sets to None."""
     given = value if isinstance(value, Mapping) else {}
     return frozenset(str(column) for column, entry in given.items() if entry is None)
 
@@ -174,16 +186,17 @@ def null_columns(value: object) -> frozenset[str]:
 def partition_values(
     value: object, argument: str = "partition", *, nulls: Collection[str] = ()
 ) -> dict[str, str | None]:
-    """The values that partition columns get, as texts.
+    """Return the values of partition columns as strings.
 
     Args:
-        value: what was given.
-        argument: its name.
-        nulls: the columns for which None was written down; elsewhere it is what a template or
-            another task has left.
+        value: the argument's value.
+        argument: the argument's name.
+        nulls: the columns that the DAG file sets to None. For other columns, None comes from a
+            template or another task and is an error.
 
     Raises:
-        ConfigurationError: it is no mapping, or a value is neither text nor whole number.
+        ConfigurationError: `value` is not a mapping, or an entry is neither a string nor a whole
+            number.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -192,7 +205,7 @@ def partition_values(
     if not isinstance(value, Mapping):
         raise ConfigurationError(
             f"{argument} must map partition columns to values, such as {{'month': 1}}, found"
-            f" {value!r}; leave it out if the rows say their partitions themselves"
+            f" {value!r}; leave it out if the rows hold their partition values themselves"
         )
     found: dict[str, str | None] = {}
     for column, given in value.items():
@@ -213,10 +226,10 @@ def partition_values(
 def truncated_partition(
     value: object, argument: str = "partition", *, nulls: Collection[str] = ()
 ) -> dict[str, str | None]:
-    """The same of a TRUNCATE; nothing, for all partitions, only where it was left out.
+    """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
 
     Raises:
-        ConfigurationError: as `partition_values`; or it was given, and names no column.
+        ConfigurationError: as for `partition_values`, or the argument is given but empty.
     """
     if isinstance(value, LeftOut):
         return {}
@@ -227,6 +240,13 @@ def truncated_partition(
             " partition"
         )
     return found
+
+
+def _check_no_parameters(value: object, argument: str) -> None:
+    if isinstance(value, Mapping) and "parameters" in value:
+        raise ConfigurationError(
+            f"{argument} has no key 'parameters': they are a separate argument, for all texts"
+        )
 
 
 def _options(value: object, argument: str) -> dict[str, str]:
@@ -242,7 +262,7 @@ def _expressions(value: object, argument: str) -> tuple[str, ...]:
 
 
 def _tables(value: object, argument: str) -> dict[str, str]:
-    """ACID tables by the names of the views that they are to the query."""
+    """Return a mapping from the views in a query to their tables."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map views to tables, found {value!r}")
     return {
@@ -252,7 +272,7 @@ def _tables(value: object, argument: str) -> dict[str, str]:
 
 
 def _with_versions(value: object, argument: str) -> object:
-    """A source in which what is said beside `table` of its version has become `versions`."""
+    """Return a source mapping in which `versions` contains the version of `table`."""
     if not isinstance(value, Mapping):
         return value
     asked = {key: value[key] for key in _AS_OF if value.get(key) is not None}
@@ -262,15 +282,15 @@ def _with_versions(value: object, argument: str) -> object:
     if asked:
         if rest.get("table") is None or rest.get("versions"):
             raise ConfigurationError(
-                f"{argument}: {' and '.join(asked)} say as of when 'table' is read; for 'tables'"
-                " write 'versions', by their views"
+                f"{argument}: {' and '.join(asked)} set the version of 'table'; for 'tables', give"
+                " 'versions' by view"
             )
         rest["versions"] = {SOURCE_VIEW: VersionSpec.of(**asked).text()}
     return rest
 
 
 def _versions(value: object, argument: str) -> dict[str, str]:
-    """Versions (`VersionSpec.text`) by the names of the views that are read as of them."""
+    """Return a mapping from the views in a query to versions (`VersionSpec.text`)."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map views to versions, found {value!r}")
     return {
@@ -293,9 +313,10 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
 
 
 def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> object:
-    """A mapping in which stand-ins that pass take the place of templates; its keys never are any.
+    """Return a mapping with valid placeholders instead of the values that contain templates.
 
-    A template without a stand-in is left out, except under an unknown key, to be complained about.
+    If there is no placeholder for a value with templates, its key is omitted. But an unknown key is
+    kept, so that it causes an error.
     """
     if not isinstance(value, Mapping):
         return value
@@ -308,7 +329,7 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
 
 
 def _later_clause(clause: object) -> Mapping[str, object]:
-    """Stand-ins with which a clause makes sense if what is settled of it does."""
+    """Return placeholders for a clause, which is then valid if its other parts are valid."""
     given = clause if isinstance(clause, Mapping) else {}
     when, action = str(given.get("when")).lower(), str(given.get("action")).lower()
     changes = "update" if "set" in given else "delete"

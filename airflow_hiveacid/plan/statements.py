@@ -1,8 +1,8 @@
-"""What INSERT, UPDATE, DELETE and MERGE mean for one table, checked before anything is begun.
+"""Checks INSERT, UPDATE, DELETE and MERGE statements and resolves their columns.
 
-Takes a table and a statement's spec; gives the same statement with every column resolved and every
-impossible wish refused. Decides nothing about files, and never looks into an expression: Spark
-does.
+Takes a table and a statement's spec. Returns the statement with every column resolved, or raises an
+error if the statement is not possible. Makes no decision about files, and never parses expressions,
+since Spark does.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -15,21 +15,21 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.errors import (
-    BucketColumnUpdateError,
+    ColumnUpdateError,
     ConfigurationError,
     InsertOnlyTableError,
     NotTransactionalError,
-    PartitionColumnUpdateError,
     SortedTableError,
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import FileFormat, Storage, TableInfo, TransactionalKind
+from airflow_hiveacid.format.file_fitness import check_format
+from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     ColumnMatch,
     InsertSpec,
@@ -43,13 +43,9 @@ from airflow_hiveacid.jobs.specs import (
 from airflow_hiveacid.plan.constraints import default_where, value_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName
 
-_READ = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT})
-# A table's parameter by which Hive finds columns of Parquet by their places.
-_BY_PLACE = "parquet.column.index.access"
 _HANDLER = "storage_handler"
 _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
     MergeWhen.MATCHED: frozenset({MergeAction.UPDATE, MergeAction.DELETE}),
@@ -60,24 +56,26 @@ _ALLOWED_ACTIONS: Mapping[MergeWhen, frozenset[MergeAction]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """One clause, resolved.
+    """One clause with resolved columns.
 
-    `assignments` maps target columns to expressions: every data and partition column for an insert,
-    only the columns that change for an update, none for a delete.
+    `assignments` maps target columns to expressions: all columns for an insert, only the changed
+    columns for an update, and none for a delete. `unchanged` are columns that an update cannot
+    change: the statement fails if a source value differs from the target row's value.
     """
 
     when: MergeWhen
     action: MergeAction
     condition: str | None
     assignments: Mapping[str, str]
+    unchanged: tuple[str, ...] = ()
 
 
 def check_changeable(table: TableInfo, operation: str) -> None:
-    """Refuse tables in which rows of full-ACID ORC files cannot be written.
+    """Raise an error unless a table is full ACID, unsorted and stored as ORC.
 
     Raises:
-        NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: as
-        named.
+        NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: the
+            table does not meet one of these conditions.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -92,10 +90,10 @@ def check_changeable(table: TableInfo, operation: str) -> None:
 
 
 def check_readable(table: TableInfo) -> None:
-    """Refuse tables whose rows cannot be read.
+    """Raise an error if a table's rows cannot be read.
 
     Raises:
-        SortedTableError, UnsupportedTableError: as named.
+        SortedTableError, UnsupportedTableError: the table is sorted or otherwise unsupported.
     """
     if table.kind is TransactionalKind.FULL_ACID:
         check_changeable(table, "reading")
@@ -103,88 +101,17 @@ def check_readable(table: TableInfo) -> None:
     if (handler := table.parameters.get(_HANDLER)) is not None:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"has its rows elsewhere, behind {handler}; only Hive reads them",
+            detail=f"keeps its rows elsewhere, behind {handler}; only Hive can read them",
         )
     check_format(table.ref, table.storage, table.parameters)
 
 
-def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Refuse files of a table of plain files, or of one of its partitions, that cannot be read.
-
-    Args:
-        table: for messages.
-        storage: of the table or partition.
-        parameters: the table's.
-
-    Raises:
-        UnsupportedTableError: they are of another format, or columns are found in them otherwise.
-    """
-    by_place = {**dict(storage.parameters), **parameters}.get(_BY_PLACE, "")
-    if storage.format is FileFormat.PARQUET and by_place.lower() == "true":
-        raise UnsupportedTableError(
-            table=table, detail=f"has {_BY_PLACE}=true; Parquet is read by names here"
-        )
-    if storage.format not in _READ:
-        raise UnsupportedTableError(
-            table=table,
-            detail=f"is stored as {storage}; of tables that are not full-ACID only ORC, Parquet,"
-            " Avro and text can be read here. Copy it into such a table with Hive",
-        )
-
-
-def own_columns(
-    table: object,
-    columns: Sequence[Column],
-    partition: PartitionName,
-    own: tuple[Column, ...] | None,
-    format_: FileFormat,
-) -> tuple[Column, ...] | None:
-    """The columns by which Hive reads a partition's files, if they are not the table's.
-
-    ORC it reads by the table's; of other formats what a partition does not know is NULL, whatever
-    lies in its files.
-
-    Args:
-        table: for messages.
-        columns: the table's.
-        partition: which.
-        own: its own (`PartitionInfo.columns`).
-        format_: of its files.
-
-    Raises:
-        UnsupportedTableError: they are not the first of the table's, by their names.
-    """
-    if own is None or format_ is FileFormat.ORC:
-        return None
-    if any(a.name != b.name for a, b in zip(own, columns, strict=False)):
-        raise UnsupportedTableError(
-            table=table,
-            detail=f"has columns of other names in its partition {partition}; give it the table's"
-            " with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
-        )
-    return own
-
-
-def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Refuse to write partitions of an insert-only table that are stored otherwise than itself.
-
-    Raises:
-        UnsupportedTableError: one is.
-    """
-    for partition in partitions:
-        if partition.storage is not None and partition.storage.format is not table.storage.format:
-            raise UnsupportedTableError(
-                table=table.ref,
-                detail=f"is stored as {table.storage}, and its partition {partition.name} as"
-                f" {partition.storage}; only Hive can write such a table",
-            )
-
-
 def check_insertable(table: TableInfo) -> None:
-    """Refuse tables into which rows cannot be written.
+    """Raise an error if rows cannot be inserted into a table.
 
     Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: as named.
+        NotTransactionalError, SortedTableError, UnsupportedTableError: the table is not
+            transactional, is sorted, or is otherwise unsupported.
     """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "INSERT")
@@ -195,22 +122,23 @@ def check_insertable(table: TableInfo) -> None:
     if table.num_buckets:
         raise UnsupportedTableError(
             table=table.ref,
-            detail="is insert-only and CLUSTERED BY; such tables can be read, and Hive can write"
-            " them. Recreate it without buckets, or as a full-ACID table",
+            detail="is insert-only and CLUSTERED BY; such tables can be read here, but only Hive"
+            " can write them. Recreate it without buckets, or as a full-ACID table",
         )
 
 
 def check_source(source: SourceSpec) -> None:
-    """Refuse a source that is not exactly one of files, table, values and tables.
+    """Raise an error unless a source is exactly one of files, a table, values and tables.
 
     Raises:
-        ConfigurationError: it is none or several, or its rows differ in length.
+        ConfigurationError: not exactly one kind of source is given, the source is incomplete, or
+            rows of values differ in length.
     """
     places = (source.location, source.table, source.values, source.tables)
     given = sum(place is not None for place in places)
     if given != 1:
         raise ConfigurationError(
-            "a source is exactly one of: location (with format), table, values, tables (with"
+            "a source needs exactly one of: location (with format), table, values, tables (with"
             f" query); {given} of them were given"
         )
     if source.tables is not None and not source.query:
@@ -218,7 +146,7 @@ def check_source(source: SourceSpec) -> None:
     views = {SOURCE_VIEW} if source.table is not None else set(source.tables or {})
     for view, version in source.versions.items():
         if view not in views:
-            raise ConfigurationError(f"source versions name {view!r}, which is no table of it")
+            raise ConfigurationError(f"source versions name {view!r}, but it has no such table")
         VersionSpec.parse(version)
     if source.location is not None and not source.format:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
@@ -228,8 +156,14 @@ def check_source(source: SourceSpec) -> None:
             raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
 
 
+CLAUSE_WITHOUT_ROWS: Final = (
+    "clause {number}: an earlier clause for the same WHEN has no condition. Give that one a"
+    " condition, or put it last"
+)
+
+
 def clause_problem(clause: MergeClause) -> str | None:
-    """What is wrong with a clause whatever the table, as the rest of a sentence; None if nothing.
+    """Return why a clause is invalid for every table, as part of a sentence; None if valid.
 
     Example:
         >>> clause_problem(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT))
@@ -247,19 +181,48 @@ def clause_problem(clause: MergeClause) -> str | None:
         return f"WHEN {when} has 'set' and 'values'; give one of them"
     is_update = clause.action is MergeAction.UPDATE
     if is_update and clause.set is None and clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
-        return "an update of rows without a source row needs its assignments named, in 'set'"
+        return "an update of rows without a source row needs explicit assignments, in 'set'"
+    return None
+
+
+class _Conditional(Protocol):
+    """A WHEN clause, parsed from SQL text or from a job spec."""
+
+    @property
+    def when(self) -> MergeWhen: ...
+
+    @property
+    def condition(self) -> object | None: ...
+
+
+def unreachable_clause(clauses: Sequence[_Conditional]) -> int | None:
+    """Return the position of the first clause that no row can reach, or None.
+
+    Example:
+        >>> update = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
+        >>> delete = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+        >>> unreachable_clause([update, delete]), unreachable_clause([update])
+        (1, None)
+    """
+    closed: set[MergeWhen] = set()
+    for at, clause in enumerate(clauses):
+        if clause.when in closed:
+            return at
+        if clause.condition is None:
+            closed.add(clause.when)
     return None
 
 
 def resolve_merge(
     table: TableInfo, spec: MergeSpec, source_columns: Sequence[str]
 ) -> tuple[Clause, ...]:
-    """Resolve the clauses of a MERGE against the target and the source's columns.
+    """Return the clauses of a MERGE with their columns resolved in the target and source.
 
     Raises:
-        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: a clause names a
-            column that is not there or may not change.
-        ConfigurationError: no clauses, no keys, or see `clause_problem`.
+        UnknownColumnError, ColumnUpdateError: a clause uses a column that does not exist or cannot
+            be updated.
+        ConfigurationError: there are no clauses or no keys, or one of the clauses is invalid or can
+            never be reached by a row (`clause_problem`).
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
@@ -272,10 +235,17 @@ def resolve_merge(
         require_column(table, key)
         if key.lower() not in source:
             raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
-    return tuple(_resolve_clause(table, clause, source) for clause in spec.clauses)
+    if (at := unreachable_clause(spec.clauses)) is not None:
+        raise ConfigurationError(
+            f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=at + 1)}"
+        )
+    keys = frozenset(key.lower() for key in spec.keys)
+    return tuple(_resolve_clause(table, clause, source, keys) for clause in spec.clauses)
 
 
-def _resolve_clause(table: TableInfo, clause: MergeClause, source: set[str]) -> Clause:
+def _resolve_clause(
+    table: TableInfo, clause: MergeClause, source: set[str], keys: Collection[str]
+) -> Clause:
     if (problem := clause_problem(clause)) is not None:
         raise ConfigurationError(f"MERGE into {table.ref}: {problem}")
     if clause.action is MergeAction.DELETE:
@@ -289,14 +259,23 @@ def _resolve_clause(table: TableInfo, clause: MergeClause, source: set[str]) -> 
         action=clause.action,
         condition=clause.condition,
         assignments=assignments,
+        unchanged=_unchanged(table, clause, source - set(keys)),
     )
+
+
+def _unchanged(table: TableInfo, clause: MergeClause, source: Collection[str]) -> tuple[str, ...]:
+    """Return the columns whose values UPDATE SET * must not change."""
+    if clause.action is not MergeAction.UPDATE or clause.set is not None:
+        return ()
+    names = (*(c.name for c in table.partition_columns), *table.bucket_columns)
+    return tuple(name for name in names if name in source)
 
 
 def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     if clause.set is not None:
         return checked_assignments(table, clause.set)
-    # UPDATE SET * leaves bucket and partition columns alone: they cannot change, and in a matched
-    # row they are usually part of the key.
+    # UPDATE SET * cannot change bucket and partition columns, which are usually part of the key.
+    # The statement fails if their source values differ from the target row's values (`unchanged`).
     fixed = set(table.bucket_columns)
     return {c.name: f"s.{quoted(c.name)}" for c in table.columns if c.name in source - fixed}
 
@@ -305,8 +284,8 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
     if clause.values is not None:
         if len(clause.values) != len(table.column_names):
             raise ConfigurationError(
-                f"MERGE into {table.ref} inserts {len(clause.values)} values, the table has"
-                f" {len(table.column_names)} columns, those of its partitions included"
+                f"MERGE into {table.ref} inserts {len(clause.values)} values, but the table has"
+                f" {len(table.column_names)} columns, partition columns included"
             )
         return {
             name: value_or_default(table, name, value)
@@ -323,11 +302,10 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
-    """Resolve an UPDATE to the one clause it is.
+    """Return an UPDATE as a single resolved clause.
 
     Raises:
-        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: see
-        `resolve_merge`.
+        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
         ConfigurationError: nothing is assigned.
     """
     if not spec.set:
@@ -341,35 +319,34 @@ def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
 
 
 def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str, str]:
-    """Lower-case the names of an update's assignments and refuse what may not change.
+    """Return an update's assignments by lower-case column name, after checking the columns.
 
     Raises:
-        UnknownColumnError, PartitionColumnUpdateError, BucketColumnUpdateError: as named.
+        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
     """
     assignments = {name.lower(): expression for name, expression in given.items()}
     for name in assignments:
         require_column(table, name)
         if name in {c.name for c in table.partition_columns}:
-            raise PartitionColumnUpdateError(table=table.ref, column=name)
+            raise ColumnUpdateError(table=table.ref, column=name, role="partition")
         if name in table.bucket_columns:
-            raise BucketColumnUpdateError(table=table.ref, column=name)
+            raise ColumnUpdateError(table=table.ref, column=name, role="bucket")
     return {name: value_or_default(table, name, given) for name, given in assignments.items()}
 
 
 def resolve_insert(
     table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
 ) -> dict[str, str]:
-    """Say which expression over the source fills each column of the target.
+    """Return an expression over the source columns for each target column.
 
-    Columns in `spec.partition` get that constant; `spec.columns` names the targets of the source's
-    columns in order; without it columns meet as `spec.match` says. A column that gets nothing gets
-    its default.
+    Columns in `spec.partition` get the constant given there. `spec.columns` lists the target
+    columns in the order of the source columns; without it, `spec.match` determines the target
+    columns. A column without a value gets its default.
 
     Raises:
-        UnknownColumnError: a column is named that the table does not have, or none of the source's
-            is.
+        UnknownColumnError: the table does not have a given column or a column of the source.
         ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
-            clause is not that of the table.
+            clause does not match the table's partition columns.
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     partition_columns = {c.name for c in table.partition_columns}
@@ -384,7 +361,8 @@ def resolve_insert(
     targets = [name for at, name in enumerate(every) if at not in spec.default_at]
     if len(targets) != len(of_values):
         raise ConfigurationError(
-            f"INSERT into {table.ref} gives {len(targets)} columns, the source has {len(of_values)}"
+            f"INSERT into {table.ref} names {len(targets)} columns, but the source has"
+            f" {len(of_values)}"
         )
     given: dict[str, str] = {}
     for target, name in zip(targets, of_values, strict=True):
@@ -403,7 +381,7 @@ def resolve_insert(
 def columns_of_texts(
     table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
 ) -> frozenset[str]:
-    """The columns that an INSERT gives texts to which are cast to whatever the columns are."""
+    """Return columns whose values in an INSERT are strings, which are cast to the column types."""
     if spec.source.values is not None:
         return frozenset(table.column_names)
     fixed = frozenset(name.lower() for name in spec.partition)
@@ -414,7 +392,7 @@ def columns_of_texts(
 def _targets(
     table: TableInfo, spec: InsertSpec, fixed: Collection[str], source_columns: Sequence[str]
 ) -> list[str]:
-    """The target columns in the order of the source's, those of `default_at` among them."""
+    """Return the target columns in the order of the source, including those in `default_at`."""
     targets = [c.lower() for c in (spec.columns or source_columns)]
     if not spec.columns and spec.match is ColumnMatch.POSITION:
         targets = _by_position(table, spec, fixed)
@@ -424,13 +402,13 @@ def _targets(
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:
-    """The target columns in the order in which the source's columns are for them."""
+    """Return the target columns in the order of the source columns, which match by position."""
     names = [c.name for c in table.partition_columns]
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
     given = [name.lower() for name in spec.dynamic_partition]
     if (fixed or given) and (set(static) != set(fixed) or dynamic != given):
         raise ConfigurationError(
-            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) is not that of the"
+            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) does not match the"
             f" table, whose partition columns are {', '.join(names) or 'none'}; name all of them in"
             " that order"
         )
@@ -438,7 +416,7 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
 
 
 def sql_string(text: str) -> str:
-    r"""Quote a text as a Spark SQL string literal.
+    r"""Quote a string as a Spark SQL string literal.
 
     Example:
         >>> sql_string("it's")
@@ -448,7 +426,7 @@ def sql_string(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Quote a column's name for Spark SQL, whatever characters are in it.
+    """Quote a column name for Spark SQL; the name may contain any characters.
 
     Example:
         >>> quoted("a.b`c")
@@ -458,10 +436,10 @@ def quoted(name: str) -> str:
 
 
 def require_column(table: TableInfo, name: str) -> None:
-    """Refuse a column that the table does not have.
+    """Raise an error if a table does not have a column.
 
     Raises:
-        UnknownColumnError: it has not.
+        UnknownColumnError: the table has no column of that name.
     """
     if name.lower() not in table.column_names:
         raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)

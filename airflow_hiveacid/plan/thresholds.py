@@ -1,8 +1,8 @@
-"""When a table needs compaction: its health as numbers, and the one predicate over them.
+"""Measurements of a table's health, and the rules for when it needs compaction.
 
-Takes the ACID state of one directory as a compactor sees it (nothing above the lowest open write
-ID, so whatever fires here can be compacted) and a policy; gives the thresholds that are reached.
-Sensors, triggers and the compaction plan all ask here and hold no rule of their own.
+Takes the ACID state of a directory as a compactor sees it, and a policy; returns the thresholds
+that are reached. A compactor does not see writes from the lowest open write ID on, so all counted
+deltas can be compacted. Sensors, triggers and the compaction plan all use these rules.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=99)
@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,27 +29,28 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import AcidState
 
 Scalar = str | int | float | None
-"""What a record of measurements holds; every one of them is a JSON value."""
+"""A value in a record of measurements; all of them are JSON values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """The thresholds; both ends are inclusive: 10 deltas fire, 9 do not. None switches one off.
+    """The thresholds for compaction; 10 deltas reach a threshold of 10. None disables a threshold.
 
     `delta_count` counts delta and delete delta directories together, as Hive's Initiator does
-    (AcidDirectory.getCurrentDirectories). `delta_ratio` compares their bytes with the base's.
+    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of these directories as a share
+    of the base's size.
 
     Raises:
-        ConfigurationError: a threshold is not positive, or both are off.
+        ConfigurationError: a threshold is not positive, or both are disabled.
     """
 
-    delta_count: int | None = 10
-    delta_ratio: float | None = 0.1
+    delta_count: int | None = DELTA_COUNT
+    delta_ratio: float | None = DELTA_RATIO
 
     def __post_init__(self) -> None:
         if self.delta_count is not None and self.delta_count < 1:
             raise ConfigurationError(f"delta_count must be 1 or more, found {self.delta_count}")
-        # Written this way round so that NaN is refused too.
+        # This form of the comparison also rejects NaN.
         if self.delta_ratio is not None and not 0 < self.delta_ratio < float("inf"):
             raise ConfigurationError(f"delta_ratio must be above 0, found {self.delta_ratio}")
         if self.delta_count is None and self.delta_ratio is None:
@@ -57,11 +59,11 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """What one directory of a table (the table's own, or one partition's) looks like.
+    """The measurements of the directory of a table or partition.
 
-    `base` is the live base directory's name; `base_bytes` its size, or that of the original files
-    when there is no base yet. Deltas are the live ones. `obsolete` and `aborted` count directories
-    that wait for the cleaner.
+    `base` is the name of the visible base. `base_bytes` is its size, or the size of the original
+    files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
+    numbers of directories that the cleaner has not removed yet.
     """
 
     table: str
@@ -79,7 +81,7 @@ class TableHealth:
 
     @classmethod
     def of(cls, state: AcidState, *, table: str = "", partition: str = "") -> TableHealth:
-        """Measure a directory's ACID state."""
+        """Return the measurements of a directory's ACID state."""
         base = state.base
         originals = sum(file.size_bytes for file in state.originals)
         return cls(
@@ -99,26 +101,26 @@ class TableHealth:
 
     @property
     def delta_count(self) -> int:
-        """Live delta and delete delta directories."""
+        """Number of visible delta and delete delta directories."""
         return self.deltas + self.delete_deltas
 
     @property
     def changed_bytes(self) -> int:
-        """Bytes in all of them."""
+        """Bytes in all visible deltas and delete deltas."""
         return self.delta_bytes + self.delete_delta_bytes
 
     @property
     def delta_ratio(self) -> float | None:
-        """Their bytes as a share of the base's; None without a base to compare with."""
+        """Bytes of all visible deltas as a share of the base's bytes; None without a base."""
         return self.changed_bytes / self.base_bytes if self.base_bytes else None
 
     def record(self) -> dict[str, Scalar]:
-        """Every number, for an XCom or an event: plain JSON values."""
+        """Return all measurements as plain JSON values, for an XCom or an event."""
         return {**asdict(self), "delta_count": self.delta_count, "delta_ratio": self.delta_ratio}
 
 
 class Threshold(enum.Enum):
-    """Which rule was reached."""
+    """The kind of threshold that was reached."""
 
     DELTA_COUNT = "delta_count"
     DELTA_RATIO = "delta_ratio"
@@ -126,7 +128,7 @@ class Threshold(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exceeded:
-    """One threshold that is reached, with the number that reached it."""
+    """A threshold that was reached, with the measured value."""
 
     threshold: Threshold
     measured: float
@@ -142,16 +144,17 @@ class Exceeded:
 
 
 def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
-    """The thresholds that are reached, the ratio first; empty if none is.
+    """Return the thresholds that a directory has reached, with the ratio first.
 
-    Without a base (or with an empty one) the ratio has no meaning and only the count can fire, as
-    in Hive's Initiator (determineCompactionType, `noBase`): otherwise the first insert into every
-    new table would already call for a compaction.
+    Without a base, or with an empty base, only the count applies, as in Hive's Initiator
+    (determineCompactionType, `noBase`). If the ratio applied, the first insert into every new table
+    would cause a compaction.
     """
     ratio, count = health.delta_ratio, health.delta_count
     found: list[Exceeded] = []
     if policy.delta_ratio is not None and ratio is not None:
-        # Exact: 0.1 is not a tenth, and exactly 10 % must fire whatever the sizes.
+        # Use exact arithmetic: with the float 0.1, a ratio of exactly 10 % might not reach the
+        # threshold.
         limit_bytes = Fraction(str(policy.delta_ratio)) * health.base_bytes
         if health.changed_bytes >= limit_bytes:
             found.append(
@@ -165,28 +168,28 @@ def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, .
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One directory that is due, and by which thresholds."""
+class DueDirectory:
+    """A directory that needs compaction, and the thresholds that it has reached."""
 
     health: TableHealth
     reached: tuple[Exceeded, ...]
 
     def record(self) -> dict[str, Scalar]:
-        """The numbers and `why`, for an XCom or an event: plain JSON values."""
+        """Return the measurements and `why` as plain JSON values, for an XCom or an event."""
         return {**self.health.record(), "why": " and ".join(str(e) for e in self.reached)}
 
 
-def due(healths: Iterable[TableHealth], policy: CompactionPolicy) -> tuple[Finding, ...]:
-    """Those that have reached a threshold, in the order they came."""
-    judged = (Finding(health=health, reached=exceeded(health, policy)) for health in healths)
+def due(healths: Iterable[TableHealth], policy: CompactionPolicy) -> tuple[DueDirectory, ...]:
+    """Return the directories that have reached a threshold, in the given order."""
+    judged = (DueDirectory(health=health, reached=exceeded(health, policy)) for health in healths)
     return tuple(finding for finding in judged if finding.reached)
 
 
 def decide(state: AcidState, policy: CompactionPolicy) -> tuple[bool | None, str]:
-    """Whether a directory is due: (True for major, False for minor, None for neither; why).
+    """Return the kind of compaction that is due (True: major, False: minor, None: none), and why.
 
-    As Hive's Initiator: the ratio asks for a major compaction; the count for a minor one, or for a
-    major one where there is no base to build on.
+    As in Hive's Initiator, the ratio requires a major compaction. The count requires a minor
+    compaction, or a major compaction if there is no base.
     """
     health = TableHealth.of(state)
     reached = exceeded(health, policy)

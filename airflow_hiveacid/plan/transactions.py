@@ -1,10 +1,11 @@
-"""Which statements one transaction can hold, in which order: a decision over plain values.
+"""Decides which statements a transaction can contain, and in which order.
 
-All that a transaction writes to a table has one write ID. Readers tell several statements apart by
-the statement ID of their deltas, but `base_<write ID>`, which an overwrite makes, has none: it
-covers every delta up to its write ID, those of the same transaction too (AcidUtils.getAcidState;
-so does Trino's AcidTables). What comes before an overwrite is replaced by it, as it should be; what
-comes after it in the same place could not be seen. Only another overwrite can follow.
+A transaction has one write ID for all its writes to a table. Readers distinguish its statements by
+the statement IDs of their deltas. But `base_<write ID>`, which an overwrite creates, has no
+statement ID. The base replaces every delta up to its write ID, even deltas of the same transaction
+(AcidUtils.getAcidState; Trino's AcidTables does the same). This is correct for statements before
+the overwrite. But the rows of a statement after the overwrite would be invisible in the same
+partition, so only another overwrite can follow.
 
 Example:
     >>> overwrite = Step(table="db.t", replaces=True, partition=None)
@@ -24,25 +25,31 @@ from airflow_hiveacid.format.errors import (
     SharedTargetError,
     StatementOrderError,
 )
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import InsertMode, InsertSpec, MultiInsertSpec, TruncateSpec, each
+from airflow_hiveacid.jobs.specs.statements import (
+    InsertMode,
+    InsertSpec,
+    LoadSpec,
+    MultiInsertSpec,
+    TruncateSpec,
+    each,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 MOST_STATEMENTS: Final = MAX_STATEMENT_ID + 1
-"""As many as the identity of a row can tell apart."""
+"""The maximum number of statements in a transaction that row IDs can distinguish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a statement is to the others of its transaction.
+    """The properties of a statement that matter to other statements in its transaction.
 
-    `partition` is the only one that it writes, in a form that is equal for equal partitions; None
-    where it may write several. Steps of one multi-insert have its place in `together`: they are in
-    no order.
+    `partition` is None if the statement may write several partitions. Otherwise it identifies the
+    only partition: two steps with the same partition have equal values. `together` is the position
+    of the multi-insert that contains the step; the steps of a multi-insert have no order.
     """
 
     table: str
@@ -52,12 +59,14 @@ class Step:
 
 
 def check_order(steps: Sequence[Step]) -> None:
-    """Refuse statements that readers could not tell apart.
+    """Raise an error unless readers can distinguish the statements of a transaction.
 
     Raises:
-        StatementOrderError: a change follows an overwrite in the same place.
-        SharedTargetError: two of one multi-insert write the same place, and one overwrites it.
-        ConfigurationError: there are none, or more than can be told apart.
+        StatementOrderError: a change follows an overwrite of the same partition or table.
+        SharedTargetError: two INSERTs of a multi-insert write the same partition or table, and one
+            INSERT overwrites it.
+        ConfigurationError: there are no statements, or more statements than row IDs can
+            distinguish.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:
         raise ConfigurationError(
@@ -94,9 +103,9 @@ def _may_meet(one: Step, other: Step) -> bool:
 
 
 def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step]:
-    """What can be said of statements before their tables are known.
+    """Return the steps of statements whose tables have not been read yet.
 
-    Where two name partitions, these may be different ones.
+    If two statements specify partitions, the partitions are assumed to be different.
     """
     return [
         Step(

@@ -1,7 +1,7 @@
-"""Sensors that wait until a table needs compaction, by delta count, delta ratio or either.
+"""Sensors that wait until a table needs compaction, by delta count, delta ratio or both.
 
-They hold no rule: `hooks.health.look` decides here as it does in the trigger. How they wait is
-`sensors.watching`'s affair.
+The sensors and their trigger call `hooks.health.look`, which measures the table and compares it
+with the thresholds. `sensors.watching` implements the waiting.
 
 Example:
     wait = HiveAcidCompactionNeededSensor(task_id="wait", table="demo.flights", deferrable=True)
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import conf
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
@@ -25,31 +26,30 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.hooks.health import Look
 
-_DELTA_COUNT: Final = 10
-_DELTA_RATIO: Final = 0.1
-_MOST_MAPPED: Final = 1024  # Airflow's default of the setting
+_MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
 
 
 class HiveAcidThresholdSensor(HiveAcidWatchSensor):
-    """Wait until at least one partition reaches a threshold; the base of the sensors below.
+    """Wait until at least one partition reaches a threshold; the base of the sensors here.
 
-    What it returns is a list to map over: one entry for each partition that is due, with its
-    numbers (`delta_count`, `delta_ratio`, bytes, ...), `partition` and `why`. If a task is mapped
-    over it, it has at most `[core] max_map_length` entries, those with the most deltas.
+    The return value is a list for mapped tasks, with one entry for each partition that is due. An
+    entry has `partition`, the reason (`why`) and the measured values (`delta_count`, `delta_ratio`,
+    bytes, ...). If a task is mapped over the list, the list has at most `[core] max_map_length`
+    entries: the partitions with the most deltas.
 
-    Arguments are those of `HiveAcidWatchSensor`.
+    The arguments are those of `HiveAcidWatchSensor`.
     """
 
     @abstractmethod
     def policy(self) -> CompactionPolicy:
-        """The thresholds that the rendered arguments describe.
+        """Return the thresholds that the rendered arguments describe.
 
         Raises:
-            ConfigurationError: an argument is wrong.
+            ConfigurationError: an argument is invalid.
         """
 
     def look(self) -> Look:
-        """Measure once."""
+        """Measure the table once."""
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
 
         table = arguments.table_name(self.table)
@@ -58,23 +58,23 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, policy)
 
     def trigger(self, **watch: Any) -> CompactionNeededTrigger:  # noqa: ANN401 - passed on
-        """What measures the same in the triggerer."""
+        """Return the trigger that measures the same table in the triggerer."""
         policy = self.policy()
         return CompactionNeededTrigger(
             delta_count=policy.delta_count, delta_ratio=policy.delta_ratio, **watch
         )
 
     def answer(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All that is due; where it is mapped over, as much of it as Airflow takes.
+        """Return the partitions that are due; for mapped tasks, at most as many as Airflow accepts.
 
-        More would fail this task each time, and nothing would ever be compacted.
+        With more entries, this task would fail in every run, and no partition would be compacted.
         """
         most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
         if len(found) <= most or next(self.iter_mapped_dependants(), None) is None:
             return found
         self.log.warning(
-            "%d partitions are due, and [core] max_map_length lets %d be mapped over: those with"
-            " the most deltas come first, the others are due at the next run",
+            "%d partitions are due, but [core] max_map_length allows mapping over %d. Those with"
+            " the most deltas come first; the others are due at the next run",
             len(found),
             most,
         )
@@ -86,45 +86,48 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
 
 class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
-    """Wait until there are `delta_count` delta directories (deltas and delete deltas together).
+    """Wait until a table or partition has `delta_count` delta directories, including delete deltas.
 
-    At 10 it fires at the tenth, not at the ninth.
+    With `delta_count=10`, the wait ends when there are ten directories.
     """
 
     template_fields: Sequence[str] = (*HiveAcidThresholdSensor.template_fields, "delta_count")
 
-    def __init__(self, *, delta_count: int | str = _DELTA_COUNT, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *, delta_count: int | str = DELTA_COUNT, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
         self.delta_count = delta_count
         self._check_thresholds(delta_count=delta_count)
 
     def policy(self) -> CompactionPolicy:
-        """The count alone."""
+        """Return a policy with only the count as a threshold."""
         count = arguments.whole_number(self.delta_count, "delta_count")
         return CompactionPolicy(delta_count=count, delta_ratio=None)
 
 
 class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
-    """Wait until deltas hold `delta_ratio` of the base's bytes; at 0.1 it fires at exactly 10 %.
+    """Wait until the deltas have at least the fraction `delta_ratio` of the base's bytes.
 
-    A table or partition without a base never fires here: there is nothing to compare with.
+    A table or partition without a base has no ratio, so the sensor never reports it.
     """
 
     template_fields: Sequence[str] = (*HiveAcidThresholdSensor.template_fields, "delta_ratio")
 
-    def __init__(self, *, delta_ratio: float | str = _DELTA_RATIO, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *, delta_ratio: float | str = DELTA_RATIO, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
         self.delta_ratio = delta_ratio
         self._check_thresholds(delta_ratio=delta_ratio)
 
     def policy(self) -> CompactionPolicy:
-        """The ratio alone."""
+        """Return a policy with only the ratio as a threshold."""
         ratio = arguments.number(self.delta_ratio, "delta_ratio")
         return CompactionPolicy(delta_count=None, delta_ratio=ratio)
 
 
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
-    """Wait until either threshold is reached: what `HiveAcidCompactOperator` in `auto` acts on."""
+    """Wait until a partition reaches `delta_count` or `delta_ratio`.
+
+    The rule is the same as for `auto` of `HiveAcidCompactOperator`.
+    """
 
     template_fields: Sequence[str] = (
         *HiveAcidThresholdSensor.template_fields,
@@ -135,8 +138,8 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     def __init__(
         self,
         *,
-        delta_count: int | str = _DELTA_COUNT,
-        delta_ratio: float | str = _DELTA_RATIO,
+        delta_count: int | str = DELTA_COUNT,
+        delta_ratio: float | str = DELTA_RATIO,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -145,7 +148,7 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
         self._check_thresholds(delta_count=delta_count, delta_ratio=delta_ratio)
 
     def policy(self) -> CompactionPolicy:
-        """Count or ratio."""
+        """Return a policy with both thresholds."""
         return CompactionPolicy(
             delta_count=arguments.whole_number(self.delta_count, "delta_count"),
             delta_ratio=arguments.number(self.delta_ratio, "delta_ratio"),

@@ -1,4 +1,4 @@
-"""The sensor that waits for new data of a table.
+"""The sensor that waits for new data in a table.
 
 Example:
     wait = HiveAcidNewVersionSensor(task_id="wait", table="demo.flights", since=12)
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
-    """Wait until a table has data of after a version; compactions do not count.
+    """Wait until a table has data that is newer than a version; compactions are not new data.
 
-    A version counts when no open write can change it any more. It returns `since`, `version`, the
-    newest that counts, and `partitions`, where the new data is.
+    The sensor ignores versions that an open write can still change. The result has `since`,
+    `version` (the newest version that the sensor has checked) and `partitions` (those with new
+    data).
 
     Args:
-        since: the version that is known; 0 waits for the first data.
+        since: the last version whose data is known; 0 waits for the first data.
         kwargs: see `HiveAcidWatchSensor`.
     """
 
@@ -39,7 +40,7 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         arguments.EarlyChecks(self.task_id).check(arguments.version, since=since)
 
     def look(self) -> News:
-        """Look once."""
+        """Poll the table once."""
         from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
 
         self._before = look_for_news(
@@ -52,9 +53,9 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         return self._before
 
     def trigger(self, **watch: Any) -> NewVersionTrigger:  # noqa: ANN401 - passed on
-        """What looks for the same in the triggerer."""
+        """Return the trigger that polls the same table in the triggerer."""
         return NewVersionTrigger(since=arguments.version(self.since, "since"), **watch)
 
     def answer(self, found: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """What is new; None if nothing is."""
+        """Return the entry about the new data, or None if there is none."""
         return found[0] if found else None

@@ -1,8 +1,8 @@
-"""What all sensors of this package have in common: polls, outages, and the three ways to wait.
+"""The base of this provider's sensors: polling, outages and deferral.
 
-A subclass says what is looked at, here as in its trigger; `hooks.failures` says how long polls may
-fail. Three modes: `poke` and `reschedule` are Airflow's; with `deferrable=True` the triggerer waits
-and no worker slot is held.
+A subclass defines what is polled, in the sensor and in its trigger. `hooks.failures` defines how
+long polls may fail. The modes `poke` and `reschedule` are Airflow's. With `deferrable=True`, the
+triggerer waits and the sensor occupies no worker slot.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ if TYPE_CHECKING:
     from airflow_hiveacid.triggers.watching import Seen, WatchTrigger
 
 OUTAGE_KEY: Final = "hiveacid_outage"
-"""Since when polls have failed, in the task's state store: each reschedule is a new process."""
+"""The state store's key for the start of an outage; after a reschedule, a new process reads it."""
 
 
 class HiveAcidWatchSensor(BaseSensorOperator):
-    """Wait until a look at a table finds something.
+    """Wait until a poll of a table finds something.
 
-    Everything that `BaseSensorOperator` takes may be given too, in every mode. `soft_fail` makes a
-    skip of a time-out and of nothing else: a wrong table, connection or argument fails the task. A
-    poll that fails for another reason is logged and the sensor polls on, for `max_outage_s`;
-    `silent_fail` means however long. With `deferrable`, `exponential_backoff` doubles the interval
-    up to `max_wait`, without Airflow's jitter.
+    All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, only a
+    time-out skips the task: a wrong table, connection or argument fails the task. If a poll fails
+    for a different reason, the sensor logs the error and continues for `max_outage_s`, or without
+    limit if `silent_fail` is true. With `deferrable`, `exponential_backoff` doubles the interval up
+    to `max_wait`, without Airflow's jitter.
 
     Args:
         table: `db.table`.
-        partition: `month=1`, or None to watch every partition.
+        partition: `month=1`, or None for all partitions.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        deferrable: wait in the triggerer; default is `[operators] default_deferrable`.
-        max_outage_s: how long polls may fail in a row, a metastore's restart for one, before the
-            task fails with the last error; None means however long. A first failure never ends it.
-        retry_policy: by default, input errors fail at once and all else is retried as `retries` and
-            `retry_delay` say.
+        deferrable: wait in the triggerer; the default is `[operators] default_deferrable`.
+        max_outage_s: for how many seconds all polls may fail, for example during a metastore's
+            restart. After this time, the task fails with the last error. None means no limit. A
+            single temporary failure never fails the task.
+        retry_policy: by default, input errors fail at once and all other errors are retried
+            according to `retries` and `retry_delay`.
     """
 
     template_fields: Sequence[str] = ("table", "partition", "hive_acid_conn_id")
 
-    def __init__(  # noqa: PLR0913 - every one is a choice of its own
+    def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
         table: str,
@@ -73,7 +74,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
         self.hive_acid_conn_id = hive_acid_conn_id
         self.deferrable = deferrable
         self.max_outage_s = None if self.silent_fail else max_outage_s
-        # Airflow's own would swallow wrong settings, too.
+        # Airflow's `silent_fail` would also hide invalid settings.
         self.silent_fail = False
         self._outage = Outage(max_s=self.max_outage_s)
         early = arguments.EarlyChecks(self.task_id)
@@ -82,33 +83,33 @@ class HiveAcidWatchSensor(BaseSensorOperator):
 
     @abstractmethod
     def look(self) -> Seen:
-        """Look once, as the rendered arguments say.
+        """Poll once with the rendered arguments.
 
         Raises:
-            HiveAcidError: it failed, or an argument is wrong.
+            HiveAcidError: the poll failed, or an argument is invalid.
         """
 
     @abstractmethod
     def trigger(self, **watch: Any) -> WatchTrigger:  # noqa: ANN401 - passed on
-        """What looks for the same in the triggerer.
+        """Return the trigger that polls the same table in the triggerer.
 
         Args:
-            watch: what all triggers take.
+            watch: the arguments that all triggers have.
 
         Raises:
-            ConfigurationError: an argument is wrong.
+            ConfigurationError: an argument is invalid.
         """
 
     def answer(self, found: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - to XCom
-        """What the task returns of all that was found; nothing if there is nothing."""
+        """Return the task's result; `found` has the findings of the last poll and may be empty."""
         return found
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Measure once; a failure that may pass is logged, and means "not yet".
+        """Poll once; log a failure that may be temporary, and continue to wait.
 
         Raises:
-            HiveAcidError: the table does not exist, an argument is wrong; or polls have failed for
-                longer than `max_outage_s`.
+            HiveAcidError: the table does not exist, an argument is invalid, or polls have failed
+                for longer than `max_outage_s`.
         """
         try:
             seen = self.look()
@@ -121,7 +122,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=bool(seen.due), xcom_value=found)
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - Airflow's signature
-        """Poke, reschedule or defer. A table that is due already is answered without deferring."""
+        """Poke, reschedule or defer; succeed without deferral if the first poll finds something."""
         if not self.deferrable:
             return super().execute(context)
         began_s = time.monotonic()
@@ -135,8 +136,8 @@ class HiveAcidWatchSensor(BaseSensorOperator):
 
     def _wait_in_triggerer(self, left_s: float) -> NoReturn:
         if left_s <= 0:
-            # One look was asked for; the triggerer would be a long way to the same answer.
-            message = f"Sensor has timed out; it was due within {self.timeout} seconds."
+            # The first poll has used up the timeout, so deferral would only delay the time-out.
+            message = f"Sensor has timed out; nothing was found within {self.timeout} seconds."
             raise (AirflowSkipException if self.soft_fail else AirflowSensorTimeout)(message)
         self.defer(
             trigger=self.trigger(
@@ -153,11 +154,11 @@ class HiveAcidWatchSensor(BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401, ARG002 - Airflow's signature
-        """Answer what the trigger found.
+        """Return what the trigger found.
 
         Raises:
-            HiveAcidError: what ended the trigger's wait: the table does not exist (any more), or
-                polls have failed for longer than `max_outage_s`.
+            HiveAcidError: the trigger has stopped with an error: the table does not exist, or polls
+                have failed for longer than `max_outage_s`.
         """
         try:
             return self.answer(findings(event))
@@ -173,13 +174,13 @@ class HiveAcidWatchSensor(BaseSensorOperator):
 
     def _note_failure(self, error: HiveAcidError, context: Context) -> None:
         self._outage = self._known_outage(context).after(error, now_s=time.time())
-        self.log.warning("this poll failed, the sensor polls on: %s: %s", _name(error), error)
+        self.log.warning("this poll failed, the sensor continues: %s: %s", _name(error), error)
         if self.reschedule and (store := context.get("task_state_store")) is not None:
             store.set(OUTAGE_KEY, [context["ti"].try_number, self._outage.since_s])
 
     def _note_answer(self, context: Context) -> None:
         if self._known_outage(context).since_s is not None:
-            self.log.info("polls are answered again")
+            self.log.info("polls succeed again")
             if self.reschedule and (store := context.get("task_state_store")) is not None:
                 store.delete(OUTAGE_KEY)
         self._outage = replace(self._outage, since_s=None)
@@ -187,7 +188,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
     def _known_outage(self, context: Context) -> Outage:
         if self.reschedule and (store := context.get("task_state_store")) is not None:
             match store.get(OUTAGE_KEY):
-                # What an earlier try has left says nothing about this one.
+                # Ignore an outage of an earlier try.
                 case [int(number), float(since_s)] if number == context["ti"].try_number:
                     return replace(self._outage, since_s=since_s)
         return self._outage

@@ -1,1 +1,1 @@
-"""Frames: read, write, merge, compact."""
+"""Spark applications: read, write, merge, compact, convert and clean tables."""

@@ -1,23 +1,8 @@
-"""Hive ACID tables in PySpark programs of your own: read and change them in one transaction.
+"""The transaction of a user's PySpark program, from the task's spec to its result.
 
-`HiveAcidPySparkOperator` submits such a program and sends along which tables it may touch. What the
-program does in its `with` block is committed together when the block ends, or not at all; a retry
-of the task does not do it twice. Each statement sees what the earlier ones have done. Frames that
-`read` gives are lazy, and good inside the block only.
-
-Example:
-    from airflow_hiveacid.spark import acid
-
-    def settle(spark, metastore):
-        with acid.transaction(spark, metastore) as txn:
-            late = txn.read("demo.orders", where="day < '2026-01-01'")
-            txn.merge("demo.customers", late, keys=["id"], clauses=[
-                {"when": "matched", "action": "update", "set": {"is_late": "true"}},
-            ])
-            txn.insert("demo.audit", late.selectExpr("id", "'late' AS what"))
-
-    if __name__ == "__main__":
-        acid.run(settle)
+Users import this module from `airflow_hiveacid.acid`, whose docstring explains how to use it. The
+input is a job's spec with the tables that the program may touch. The program gets a `Transaction`;
+the job gets a result.
 """
 
 from __future__ import annotations
@@ -35,33 +20,34 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,
     InsertMode,
     InsertSpec,
     MergeSpec,
-    ProgramSpec,
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.metastore.fencing import Seal
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.plan import arguments, statement_arguments
+from airflow_hiveacid.plan.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
-from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.runtime import main
-from airflow_hiveacid.spark.session import check_session
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
 from airflow_hiveacid.spark.writing.job import (
-    Rank,
+    RestartState,
     already_done,
     begun,
     check_sources,
     until_not_overtaken,
 )
-from airflow_hiveacid.spark.writing.work import Work, naming
+from airflow_hiveacid.spark.writing.work import TransactionWork, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,45 +57,49 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import JobResult, StatementResult
-    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
-    Program = Callable[[SparkSession, "Metastore"], object]
+    Program = Callable[[SparkSession, "Task"], object]
 
 log = logging.getLogger("hiveacid")
 
-_FRAME: Final = SourceSpec()  # the rows come from a frame of the program's
+_FRAME: Final = SourceSpec()  # the program passes the rows as a frame
 
 _UNDECLARED: Final = (
     "the program {does} {table}, which its task does not name for that: add it to {where} of"
-    " HiveAcidPySparkOperator. All tables are locked before the first one is read"
+    " HiveAcidPySparkOperator, since all tables are locked before the first one is read"
 )
 _OVER: Final = (
-    "the transaction's block has ended, and what it has done is committed or undone; nothing can be"
-    " read or changed through it any more. Indent this below `with acid.transaction(...)`"
+    "the transaction's block has ended, and its changes are committed or undone; it can read or"
+    " change nothing more. Indent this below `with acid.transaction(...)`"
 )
 
 
 class AlreadyDoneError(Exception):
-    """An earlier try of the task has committed it. This is no failure: let it pass to `run`."""
+    """The signal that an earlier try of the task has already committed.
 
-
-class Metastore:
-    """The metastore, and which job of which task this is. Mutable: it knows its transaction's end.
-
-    What `run` gives to a program.
+    This exception is not a failure: a program must let it propagate to `run`.
     """
 
-    def __init__(self, job: JobContext, rank: Rank) -> None:
+
+class Task:
+    """The Airflow task of a program, with its job and, after the commit, its result.
+
+    `run` passes the task to the program, which passes it to `transaction`. Mutable: `result` is set
+    when the transaction ends.
+    """
+
+    def __init__(self, job: JobContext, restart_state: RestartState) -> None:
         self.job = job
-        self.rank = rank
+        self.restart_state = restart_state
         self.has_begun = False
         self.result: JobResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """A table that the task names, and the most that may be done to it."""
+    """A table that the task declares, and the strongest operation declared for that table."""
 
     table: TableInfo
     operation: DataOperation
@@ -126,42 +116,48 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 
 
 class Transaction:
-    """An open transaction. Statements are done when they are called, and seen by the later ones.
+    """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share it; then one statement or read waits for the other.
+    Threads may share a transaction; their statements and reads then run one at a time.
     """
 
-    def __init__(self, job: JobContext, work: Work, tables: Mapping[TableRef, _Declared]) -> None:
+    def __init__(
+        self, job: JobContext, work: TransactionWork, tables: Mapping[TableRef, _Declared]
+    ) -> None:
         self._job, self._work, self._tables = job, work, tables
         self._steps: list[Step] = []
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self._is_over = False
 
-    def read(  # noqa: PLR0913 - what is read, how much of it, and as of when
+    def read(  # noqa: PLR0913 - a read names a table, its rows and columns, and a version
         self,
         table: str,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
         version: int | None = None,
         timestamp: datetime | str | None = None,
         tag: str | None = None,
     ) -> DataFrame:
-        """A frame of a table's rows, as the transaction sees them now, or as of a version.
+        """Return a frame of a table's rows, as the transaction sees them now or as of a version.
 
         Args:
-            table: `db.table`, one of those that the task names.
-            columns: which to read, in this order; all by default.
-            where: a condition in Spark SQL; files in which it cannot hold are not read.
-            version: read the table as of this number; see `read_table`.
-            timestamp: or as of this moment.
-            tag: or the version of this name.
+            table: a table that the task declares, as `db.table`.
+            columns: the columns to read, in this order; all by default.
+            where: a condition in Spark SQL; files that cannot contain matching rows are not read.
+            parameters: the value of each marker in the condition, such as `:day`, by the marker's
+                name. A value has its Python type, or the type in `{"type": "date", "value":
+                "2026-01-01"}`.
+            version: read the table as of this version number; see `read_table`.
+            timestamp: read the table as of this moment.
+            tag: read the version with this tag.
 
         Raises:
-            InputError: the task does not name the table, or a column or the condition is wrong; or
-                the program has changed the session (`check_session`).
-            HiveAcidError: the version is not known or not there any more; see `read_table`.
+            InputError: the task does not declare the table; a column or the condition is invalid;
+                or the program has changed the session (`check_session`).
+            HiveAcidError: the version is unknown or no longer readable; see `read_table`.
         """
         with self._turn():
             check_session(self._job.spark)
@@ -169,11 +165,13 @@ class Transaction:
                 self._declared(table, "reads", "reads").table,
                 version=VersionSpec.of(version, timestamp, tag),
             )
+            given = where_parameters(where, parameters)
             if where is None:
                 return target.rows(columns)
-            return target.rows_where(where, Moment.now(self._job.spark), columns)
+            moment = Moment.now(self._job.spark, self._job.terms(given))
+            return target.rows_where(where, moment, columns)
 
-    def insert(  # noqa: PLR0913 - an INSERT says that much
+    def insert(  # noqa: PLR0913 - an INSERT has this many parts
         self,
         table: str,
         rows: DataFrame,
@@ -183,10 +181,10 @@ class Transaction:
         match: str = ColumnMatch.NAME.value,
         overwrite: bool = False,
     ) -> StatementResult:
-        """INSERT INTO, or INSERT OVERWRITE; arguments as those of `HiveAcidInsertOperator`.
+        """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`.
 
         Raises:
-            HiveAcidError: the transaction cannot be committed any more.
+            HiveAcidError: the insert failed; the transaction can no longer commit.
         """
         given = {} if partition is None else partition
         return self._run(
@@ -203,33 +201,51 @@ class Transaction:
             rows,
         )
 
-    def update(self, table: str, assignments: Mapping[str, str], *, where: str) -> StatementResult:
-        """UPDATE; columns and the Spark SQL expressions they get. `where="true"` is every row.
+    def update(
+        self,
+        table: str,
+        assignments: Mapping[str, str],
+        *,
+        where: str,
+        parameters: Mapping[str, object] | None = None,
+    ) -> StatementResult:
+        """Run an UPDATE that assigns Spark SQL expressions to columns.
+
+        `where="true"` updates every row. `parameters` are the values of the markers in the
+        expressions and in the condition; see `read`.
 
         Raises:
-            HiveAcidError: the transaction cannot be committed any more.
+            HiveAcidError: the update failed; the transaction can no longer commit.
         """
         return self._run(
-            lambda: UpdateSpec(
-                target=arguments.table_name(table),
-                set=arguments.assignments(assignments, "assignments"),
-                where=arguments.condition(where, "where"),
+            lambda: job_with(
+                UpdateSpec(
+                    target=arguments.table_name(table),
+                    set=arguments.assignments(assignments, "assignments"),
+                    where=arguments.condition(where, "where"),
+                ),
+                parameters or {},
             )
         )
 
-    def delete(self, table: str, *, where: str) -> StatementResult:
-        """DELETE; `where="true"` is every row.
+    def delete(
+        self, table: str, *, where: str, parameters: Mapping[str, object] | None = None
+    ) -> StatementResult:
+        """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values.
 
         Raises:
-            HiveAcidError: the transaction cannot be committed any more.
+            HiveAcidError: the delete failed; the transaction can no longer commit.
         """
         return self._run(
-            lambda: DeleteSpec(
-                target=arguments.table_name(table), where=arguments.condition(where, "where")
+            lambda: job_with(
+                DeleteSpec(
+                    target=arguments.table_name(table), where=arguments.condition(where, "where")
+                ),
+                parameters or {},
             )
         )
 
-    def merge(
+    def merge(  # noqa: PLR0913 - a MERGE has this many parts
         self,
         table: str,
         rows: DataFrame,
@@ -237,48 +253,52 @@ class Transaction:
         keys: Sequence[str],
         clauses: Sequence[Mapping[str, object]],
         condition: str | None = None,
+        parameters: Mapping[str, object] | None = None,
     ) -> StatementResult:
-        """MERGE rows into a table; arguments as those of `HiveAcidMergeOperator`.
+        """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`.
 
         Raises:
-            HiveAcidError: the transaction cannot be committed any more.
+            HiveAcidError: the merge failed; the transaction can no longer commit.
         """
         return self._run(
-            lambda: MergeSpec(
-                target=arguments.table_name(table),
-                source=_FRAME,
-                keys=statement_arguments.key_names(keys),
-                clauses=statement_arguments.merge_clauses(clauses),
-                condition=None
-                if condition is None
-                else arguments.condition(condition, "condition"),
+            lambda: job_with(
+                MergeSpec(
+                    target=arguments.table_name(table),
+                    source=_FRAME,
+                    keys=statement_arguments.key_names(keys),
+                    clauses=statement_arguments.merge_clauses(clauses),
+                    condition=None
+                    if condition is None
+                    else arguments.condition(condition, "condition"),
+                ),
+                parameters or {},
             ),
             rows,
         )
 
-    def close(self) -> None:
-        """Let nothing more be done, once what another thread is doing is done."""
+    def _close(self) -> None:
+        """Wait until no other thread is in a call, then refuse further calls."""
         with self._lock:
             self._is_over = True
 
-    def look_back(self) -> None:
-        """See that no statement is missing.
+    def _look_back(self) -> None:
+        """Check that no statement has failed.
 
         Raises:
-            ConfigurationError: one has failed, and the program went on.
+            ConfigurationError: a statement failed, and the program caught its error.
         """
         if self._failure is not None:
             raise ConfigurationError(
-                f"a statement of the transaction has failed ({self._failure}), and the program went"
-                " on; nothing is committed. Let the error end the block"
+                f"a statement of the transaction failed ({self._failure}), and the program went on;"
+                " nothing is committed. Let the error end the block"
             ) from self._failure
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one thread at a time work: the metastore's client knows only one.
+        """Run a block in one thread at a time, since the metastore's client is not thread-safe.
 
         Raises:
-            ConfigurationError: the block has ended.
+            ConfigurationError: the transaction's block has ended.
         """
         with self._lock:
             if self._is_over:
@@ -289,11 +309,11 @@ class Transaction:
         self, describe: Callable[[], StatementSpec], rows: DataFrame | None = None
     ) -> StatementResult:
         with self._turn():
-            self.look_back()
+            self._look_back()
             try:
                 check_session(self._job.spark)
                 if rows is not None:
-                    check_session(rows.sparkSession)  # which may be another one
+                    check_session(rows.sparkSession)  # may be another session
                 return self._done(describe(), rows)
             except BaseException as error:
                 self._failure = error
@@ -323,67 +343,75 @@ class Transaction:
 
 
 @contextmanager
-def transaction(spark: SparkSession, metastore: Metastore) -> Iterator[Transaction]:
-    """Run a block as the program's one transaction: committed when it ends, undone when it raises.
+def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
+    """Run a block as the program's only transaction: commit it, or roll back after an error.
 
     Args:
-        spark: the session that `run` gives.
-        metastore: what it gives beside it.
+        spark: the session that `run` passes to the program.
+        task: the task that `run` passes to the program.
 
     Raises:
-        AlreadyDoneError: an earlier try of the task has committed it.
-        InputError: a table cannot be written as the task says; or this is a second transaction.
-        HiveAcidError: nothing was changed, except after `CommitStateUnknownError`.
+        AlreadyDoneError: an earlier try of the task has committed.
+        InputError: a table does not support the declared operation; or this is a second
+            transaction.
+        HiveAcidError: the transaction failed. Nothing was changed, unless the error is
+            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
     """
-    del spark  # the job has it; in the signature it says what the block works with
-    job = metastore.job
-    if metastore.has_begun:
+    del spark  # the job has the session; the signature shows what the block uses
+    job = task.job
+    if task.has_begun:
         raise ConfigurationError(
-            "a program has one transaction, since a retry does what it does once or not at all;"
-            " give the other one a task of its own"
+            "a program has one transaction, since a retry repeats all of it or nothing;"
+            " move the other transaction to a task of its own"
         )
-    metastore.has_begun = True
+    task.has_begun = True
     tables = _declared_tables(job)
     accesses = [
         TableAccess(table=d.table, operations=frozenset({d.operation}))
         for d in tables.values()
         if d.operation is not DataOperation.SELECT
     ]
-    # Those that are changed may be read as well: they are locked as a whole, for that too.
+    # The program may also read tables that it changes: their locks cover reads of the whole table.
     sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
-    with begun(job, accesses, sources, metastore.rank) as write:
+    with begun(job, accesses, sources, task.restart_state) as write:
         earlier = write.earlier_run()
         if earlier is not None:
-            metastore.result = already_done(job, write, earlier)
+            task.result = already_done(job, write, earlier)
             raise AlreadyDoneError(str(job.spec.job_key))
         check_sources(job, write)
         write.look_ahead()
-        work = Work(job, write)
+        work = TransactionWork(job, write)
         txn = Transaction(job, work, tables)
         try:
             yield txn
         finally:
-            txn.close()
-        txn.look_back()
+            txn._close()  # noqa: SLF001 - programs must not call it
+        txn._look_back()  # noqa: SLF001 - as above
         result = work.finish()
-    metastore.result = result
+    task.result = result
 
 
-def _keep_place(job: JobContext, rank: Rank) -> None:
-    """Let a program that is run again read what it has locked, up to its transaction.
+def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
+    """Hold the earlier transaction's locks until the rerun program opens a new transaction.
 
     Raises:
-        TransactionAbortedError: somebody has ended it meanwhile; it may have been killed.
+        TransactionAbortedError: another client aborted the earlier transaction, for example to kill
+            the job.
     """
-    if rank.succession is None or rank.first_txn_id is None:
+    if restart_state.handover is None or restart_state.first_txn_id is None:
         return
     spec = job.spec
-    attempt, first = AttemptId.parse(spec.attempt), rank.first_txn_id
-    seal = Seal(job_key=spec.job_key, attempt=attempt, first_txn_id=first)
+    attempt, first = AttemptId.parse(spec.attempt), restart_state.first_txn_id
+    fencing_token = FencingToken(
+        job_key=spec.job_key,
+        attempt=attempt,
+        first_txn_id=first,
+        earlier_key=spec.earlier_key,
+    )
     try:
-        rank.succession.keep_place(seal, map(TableRef.parse, spec.targets))
+        restart_state.handover.hold_locks(fencing_token, map(TableRef.parse, spec.targets))
     except MetastoreError as error:
-        log.warning("what it has locked stays locked up to its next transaction: %s", error)
+        log.warning("locks are kept until the program's next transaction: %s", error)
 
 
 def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
@@ -395,7 +423,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
     found: dict[TableRef, _Declared] = {}
-    for operation, names in named:  # the most that is named counts
+    for operation, names in named:  # of several entries, the last (strongest) is used
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -408,11 +436,11 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
 
 
 def run(program: Program) -> None:
-    """Run a program as its task wants it, and leave the process with its exit code.
+    """Run a program for its task, and exit the process with the result's exit code.
 
-    The program is called with a session and the metastore. Its own arguments are in `sys.argv`.
-    When somebody overtakes its transaction before anything is published it is called again, as it
-    is when the task is tried again.
+    Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. If a
+    conflicting transaction commits before this transaction publishes anything, call the program
+    again, as an Airflow retry would.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")
@@ -420,36 +448,36 @@ def run(program: Program) -> None:
     if given.spec is None:
         parser.error(
             "--spec is missing: a program that calls acid.run cannot be started by hand;"
-            " HiveAcidPySparkOperator submits it, and says by --spec what its task is"
+            " HiveAcidPySparkOperator submits it, and names its task's description by --spec"
         )
     sys.argv[1:] = own
-    main("program", lambda job: story(job, program), ["--spec", given.spec])
+    main("program", lambda job: run_program(job, program), ["--spec", given.spec])
 
 
-def story(job: JobContext, program: Program) -> JobResult:
-    """A program as an application's story: what it has committed.
+def run_program(job: JobContext, program: Program) -> JobResult:
+    """Run a program inside an application, and return the result of the program's transaction.
 
     Raises:
-        ConfigurationError: it has not begun its transaction.
+        ConfigurationError: the program did not begin a transaction.
     """
-    rank = Rank()
+    restart_state = RestartState()
 
     def once() -> JobResult:
-        _keep_place(job, rank)
-        metastore = Metastore(job, rank)
+        _hold_locks(job, restart_state)
+        task = Task(job, restart_state)
         try:
-            program(job.spark, metastore)
+            program(job.spark, task)
         except AlreadyDoneError:
-            if metastore.result is None:
+            if task.result is None:
                 raise
-        except SystemExit as end:  # many a program ends with sys.exit(0)
+        except SystemExit as end:  # many programs end with sys.exit(0)
             if end.code:
                 raise
-        if metastore.result is None:
+        if task.result is None:
             raise ConfigurationError(
-                "the program has ended without a transaction; write"
-                " `with acid.transaction(spark, metastore) as txn:`"
+                "the program ended without a transaction; write"
+                " `with acid.transaction(spark, task) as txn:`"
             )
-        return metastore.result
+        return task.result
 
-    return until_not_overtaken(once, rank)
+    return until_not_overtaken(once, restart_state)

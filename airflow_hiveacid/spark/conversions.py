@@ -1,7 +1,8 @@
-"""A table becomes what it is asked to be: where its files are, by moving them, or by a copy.
+"""Conversion of a table to another kind: in place, by moving files, or through a copy.
 
-Out of full ACID there is a copy alone: it is made as CREATE TABLE AS SELECT makes one, insert-only,
-while others read and write; made flat; compared; and takes the table's place (`exchange`).
+A full-ACID table becomes flat only through a copy. CREATE TABLE AS SELECT makes the copy as an
+insert-only table, while other transactions read and write the original table. Then the copy is
+converted to flat, compared with the original, and renamed to the original's name (`exchange`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
-from airflow_hiveacid.jobs.specs import CreateAsSpec, SourceSpec
-from airflow_hiveacid.metastore.definition_lock import LockTerms
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
 from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
 from airflow_hiveacid.spark.maintenance.convert import Converter
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
-    """Convert a table, unless it is what it is asked to be.
+    """Convert a table to another kind, unless it is already of that kind.
 
     Raises:
-        HiveAcidError: as `Converter.convert` and `Exchange`.
+        HiveAcidError: see `Converter.convert` and `Exchange`.
     """
     exchange = _exchange(job, ref)
     exchange.recover()
@@ -70,6 +71,7 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
         ref=ref,
         to=to,
         job_key=job.spec.job_key,
+        earlier_key=job.spec.earlier_key,
         attempt=AttemptId.parse(job.spec.attempt),
         lock_timeout_s=job.spec.lock_timeout_s,
         heartbeat_s=job.spec.heartbeat_s,
@@ -84,6 +86,7 @@ def _exchange(job: JobContext, ref: TableRef) -> Exchange:
         ref=ref,
         terms=LockTerms(
             job_key=job.spec.job_key,
+            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
         ),

@@ -1,11 +1,11 @@
-"""What every application does before and after its own story: read the spec, run, answer.
+"""The steps of every application: read the spec, run the body, write the result.
 
-The spec is a JSON file shipped with the application (`--files`); `--spec` is its name. The result
-goes to the spec's `result_uri`, typed errors included, and the process ends with the exit code that
-stands for it (`jobs.results.ExitCode`).
+The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result,
+which may be a typed error, is written to the spec's `result_uri`. The process ends with the exit
+code of that result (`jobs.results.ExitCode`).
 
-`HIVEACID_STOP_AT=<step>` makes the driver kill itself with SIGKILL at a step border of the
-transaction: that is how the tests prove that a job leaves all or nothing.
+`HIVEACID_STOP_AT=<step>` makes the driver kill itself with SIGKILL when the transaction reaches
+that step. Tests use this variable to prove that a job publishes all of its changes or none.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
-from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
-from airflow_hiveacid.spark.container_login import endpoint_here
-from airflow_hiveacid.spark.executors import await_executor
-from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.spark.engine.container_login import endpoint_here
+from airflow_hiveacid.spark.engine.executors import await_executor
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-Story = Callable[[JobContext], JobResult]
+JobFunction = Callable[[JobContext], JobResult]
 
 
-def main(kind: str, story: Story, argv: list[str] | None = None) -> None:
-    """Run one application to its end and leave the process with its exit code."""
+def main(kind: str, job_function: JobFunction, argv: list[str] | None = None) -> None:
+    """Run one application; after a failure, exit the process with the result's exit code."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -74,24 +74,24 @@ def main(kind: str, story: Story, argv: list[str] | None = None) -> None:
     name = parser.parse_args(argv).spec
     spark = open_session(f"hiveacid-{kind}")
     try:
-        code = run_spec(spark, story, name)
+        code = run_spec(spark, job_function, name)
     finally:
         spark.stop()
     if code is not ExitCode.OK:
         sys.exit(int(code))
 
 
-def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
-    """Run one job description in a session, and answer; failures become answers."""
+def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> ExitCode:
+    """Run a job's spec in a session and write its result, even after a failure."""
     try:
         spec = read_spec(spec_name)
         check_answerable(spec)
     except HiveAcidError as error:
-        # Nobody can be answered: the log and the exit code have to do.
-        log.error("%s", error)  # noqa: TRY400 - the message says it all
+        # No result can be written: only the log and the exit code report the error.
+        log.error("%s", error)  # noqa: TRY400 - the message needs no traceback
         return exit_code(error)
     started = time.monotonic()
-    spark_app_id = spark.sparkContext.applicationId  # a program of the user's may end the session
+    spark_app_id = spark.sparkContext.applicationId  # a user's program may end the session
     try:
         if spec.start_timeout_s is not None:
             await_executor(spark, spec.start_timeout_s)
@@ -99,9 +99,11 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
         with connect(here) as client, typed_failures():
             for finding in preflight(client):
                 log.warning("%s", finding)
-            result = story(JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook()))
+            result = job_function(
+                JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook())
+            )
         code = ExitCode.OK
-    except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes an answer
+    except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
         code = exit_code(error)
         result = _failed(spec, error)
     answer(
@@ -116,7 +118,7 @@ def run_spec(spark: SparkSession, story: Story, spec_name: str) -> ExitCode:
 
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
-    """Log an error, with its trace only if nobody foresaw it, and make it an answer."""
+    """Log an error, with a traceback only for an untyped error, and return it as a result."""
     trace = None if isinstance(error, HiveAcidError) else error
     log.error("%s failed: %s", spec.kind, error, exc_info=trace)
     return JobResult(
@@ -130,20 +132,21 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
 
 
 def _told_of(error: Exception) -> dict[str, JsonValue]:
-    """What a result says of a conflict that was lost, beside the error's text."""
+    """Return the details that a result has in addition to the message, after a write conflict."""
     if not isinstance(error, WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
 
 
 def read_spec(name: str) -> JobSpec:
-    """Read the job description that was shipped under this name.
+    """Read the job's spec that was shipped under this name.
 
     Raises:
-        ConfigurationError: it was not shipped.
-        ContractVersionError: another version wrote it.
+        ConfigurationError: no file of this name was shipped.
+        ContractVersionError: another version of this provider wrote the spec.
     """
-    # YARN puts shipped files into the working directory; local and standalone modes into Spark's.
+    # YARN puts shipped files into the working directory; local and standalone modes put them into
+    # Spark's directory.
     for path in (Path(name), Path(SparkFiles.get(name))):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
@@ -151,13 +154,13 @@ def read_spec(name: str) -> JobSpec:
 
 
 def check_answerable(spec: JobSpec) -> None:
-    """See that a result can be written where the operator reads it, by writing beside it.
+    """Check that the result can be written, by writing a probe file next to it.
 
-    Who found out with the result itself would fail a task whose change is committed.
+    Without this check, a task could fail to write its result after its change is committed.
 
     Raises:
-        ResultUnwritableError: it cannot.
-        StoreUnavailableError: not now.
+        ResultUnwritableError: the result cannot be written to the spec's `result_uri`.
+        StoreUnavailableError: the store is unavailable for now.
     """
     if spec.result_uri is None:
         return
@@ -175,7 +178,7 @@ def check_answerable(spec: JobSpec) -> None:
 
 
 def answer(spec: JobSpec, result: JobResult) -> None:
-    """Write the result where the operator reads it, and the gist into the log."""
+    """Write the result where the operator reads it, and log a summary."""
     log.info(
         "result table=%s status=%s rows=%s files=%d bytes=%d seconds=%.1f",
         result.table,
@@ -190,11 +193,11 @@ def answer(spec: JobSpec, result: JobResult) -> None:
 
 
 def _probe(uri: str) -> None:
-    """Write beside a result as it is written itself; of that nothing stays, nor a new directory."""
+    """Write a file next to the result; then remove it, and its directory if that is new."""
     probe = f"{uri}.probe"
     fs, path = open_location(probe)
     directory = posixpath.dirname(path)
-    # A driver that dies before it answers leaves nothing that somebody would have to remove.
+    # If the driver is killed before it writes its result, it must leave nothing to clean up.
     is_new = traits_of(fs).keeps_directories and not exists(fs, directory)
     _write(probe, b"{}")
     try:
@@ -203,8 +206,8 @@ def _probe(uri: str) -> None:
         else:
             delete_file(fs, path)
     except StorageError as error:
-        # Who reads the result removes what lies there.
-        log.warning("the result can be written, and the file that tried it stays: %s", error)
+        # The operator removes all files in that directory after it has read the result.
+        log.warning("the result can be written, but its probe file was not removed: %s", error)
 
 
 def _write(uri: str, content: bytes) -> None:
@@ -213,18 +216,18 @@ def _write(uri: str, content: bytes) -> None:
 
 
 def _user() -> str:
-    """Who this process is to a disk, and to a Hadoop that asks for no more than a name."""
+    """Return the user of this process; if Hadoop gets another user name, add that name."""
     number = os.geteuid()
     try:
         name = pwd.getpwuid(number).pw_name
-    except KeyError:  # a container may run under a number that has no name
+    except KeyError:  # a container may run under a user ID without a name
         name = f"number {number}"
     told = os.environ.get("HADOOP_USER_NAME")
     return f"{name} ({told} to Hadoop)" if told else name
 
 
 def stop_hook() -> Callable[[str], None]:
-    """What to call at step borders: a log line, and in tests the end of the process."""
+    """Return a function that logs a step, and in tests kills the driver at one step."""
     stop_at = os.environ.get("HIVEACID_STOP_AT")
 
     def reached(step: str) -> None:

@@ -1,1 +1,1 @@
-"""SQL text in Hive's dialect, read on Airflow's side: text in, job descriptions out."""
+"""The parser of SQL in Hive's dialect, which runs in Airflow and returns the specs of jobs."""

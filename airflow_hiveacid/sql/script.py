@@ -1,14 +1,13 @@
-"""SQL text in Hive's dialect, as job descriptions: the one way into this room.
+"""The parser of SQL scripts in Hive's dialect; other packages import only this module of `sql`.
 
-Takes the text of one statement or several; gives each with its place and the very description that
-the operator for its kind would make, or what the metastore is asked to do. Needs no table and no
-metastore: whether columns are there is found when it runs. Whatever is not understood completely is
-refused.
+Input is a script of one or more statements. Output is each statement with its position and its job:
+the spec that an operator would create, or a statement for the metastore. This module does not
+access tables or the metastore: the job checks whether columns exist. Unknown syntax is refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
     >>> one.job
-    DeleteSpec(target='db.t', where='t.id = 1', tables={})
+    DeleteSpec(target='db.t', where='t.id = 1', tables={}, parameters={})
 """
 
 from __future__ import annotations
@@ -16,34 +15,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.sql.alterations import alteration_of
-from airflow_hiveacid.sql.as_of import check_all_read, without_clauses
-from airflow_hiveacid.sql.changes import delete_of, update_of
-from airflow_hiveacid.sql.definitions import creation_of, drop_of
-from airflow_hiveacid.sql.inserts import insert_of
-from airflow_hiveacid.sql.loads import load_of
-from airflow_hiveacid.sql.merges import merge_of
-from airflow_hiveacid.sql.multi_inserts import begins_with_from, multi_insert_of
-from airflow_hiveacid.sql.questions import abortion_of, question_of
-from airflow_hiveacid.sql.text import statements_of
-from airflow_hiveacid.sql.truncates import truncate_of
+from airflow_hiveacid.plan.parameters import with_parameters
+from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
+from airflow_hiveacid.sql.statements.alterations import alteration_of
+from airflow_hiveacid.sql.statements.calls import check_calls
+from airflow_hiveacid.sql.statements.definitions import creation_of, drop_of
+from airflow_hiveacid.sql.statements.inserts import insert_of
+from airflow_hiveacid.sql.statements.merges import merge_of
+from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
+from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
+from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
+from airflow_hiveacid.sql.text.text import statements_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from airflow_hiveacid.jobs.loading import LoadSpec
-    from airflow_hiveacid.jobs.specs import (
-        CompactSpec,
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+    from airflow_hiveacid.jobs.specs.statements import (
         CreateAsSpec,
         DeleteSpec,
         InsertSpec,
+        LoadSpec,
         MergeSpec,
         TransactionSpec,
         TruncateSpec,
         UpdateSpec,
     )
-    from airflow_hiveacid.plan.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.sql.text import Piece
+    from airflow_hiveacid.sql.text.text import Piece
 
     SqlJob = (
         InsertSpec
@@ -87,29 +87,39 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script: its number, line and column, from 1, and what it asks for."""
+    """One statement of a script: its number, line and column (each from 1) and its job.
+
+    `parameters` are the names of the statement's markers.
+    """
 
     number: int
     line: int
     column: int
     job: SqlJob | MetastoreStatement
+    parameters: frozenset[str] = frozenset()
 
 
-def read_script(text: str, database: str | None = None) -> tuple[Statement, ...]:
-    """The statements of a text, in order.
+def read_script(
+    text: str,
+    database: str | None = None,
+    parameters: Mapping[str, Parameter] | None = None,
+) -> tuple[Statement, ...]:
+    """Return the statements of a SQL script, in order.
 
     Args:
-        text: one or several, between semicolons.
-        database: where tables are whose names have no database; None refuses such names.
+        text: one or more statements, separated by semicolons.
+        database: the default database of table names; if None, all names must include a database.
+        parameters: values by name for the markers in the script, such as `:day`.
 
     Raises:
-        SqlTextError: a statement cannot be read, is not supported, or would mean something else
-            than in Hive.
+        SqlTextError: a statement cannot be parsed, is not supported, or has a different meaning in
+            Spark than in Hive.
     """
-    return tuple(_statement(piece, database) for piece in statements_of(text))
+    given = parameters or {}
+    return tuple(_statement(piece, database, given) for piece in statements_of(text, given))
 
 
-def _statement(piece: Piece, database: str | None) -> Statement:
+def _statement(piece: Piece, database: str | None, given: Mapping[str, Parameter]) -> Statement:
     first = piece.tokens[0]
     reader = _READERS.get(first.word)
     if reader is None:
@@ -124,9 +134,13 @@ def _statement(piece: Piece, database: str | None) -> Statement:
         )
     line, column = piece.place()
     piece = without_clauses(piece)
+    check_calls(piece)
     try:
         job = reader(piece, database)
     except RecursionError:
         piece.fail("this is nested too deeply", "write it in smaller parts")
     check_all_read(piece)
-    return Statement(number=piece.number, line=line, column=column, job=job)
+    named = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
+    own = {name: one for name, one in given.items() if name in named}
+    found, _ = with_parameters(job, own, None)
+    return Statement(number=piece.number, line=line, column=column, job=found, parameters=named)

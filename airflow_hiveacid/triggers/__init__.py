@@ -1,1 +1,1 @@
-"""Airflow triggers."""
+"""Airflow triggers for this provider's deferrable sensors."""

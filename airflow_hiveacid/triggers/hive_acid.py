@@ -1,7 +1,7 @@
-"""The trigger behind the deferrable sensors of compaction.
+"""The trigger for the deferrable sensors that wait until a table needs compaction.
 
-Holds no rule: `hooks.health.look` decides, as it does in the sensors. How it watches is
-`triggers.watching`'s affair.
+Like the sensors, the trigger calls `hooks.health.look`, which compares the table with the
+thresholds. `triggers.watching` implements the waiting.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["CompactionNeededTrigger", "findings"]
 
 
 class CompactionNeededTrigger(WatchTrigger):
-    """Fire as soon as a partition of a table reaches a threshold, or when waiting cannot help.
+    """Fire when a partition reaches a threshold, or when an error shows that waiting is useless.
 
     Args:
-        delta_count: threshold, None if it does not count.
-        delta_ratio: threshold, None if it does not count.
+        delta_count: threshold, or None to ignore the count.
+        delta_ratio: threshold, or None to ignore the ratio.
         watch: see `WatchTrigger`.
     """
 
@@ -39,11 +39,11 @@ class CompactionNeededTrigger(WatchTrigger):
         self.delta_ratio = delta_ratio
 
     def own_arguments(self) -> dict[str, Any]:
-        """The thresholds."""
+        """Return the two thresholds."""
         return {"delta_count": self.delta_count, "delta_ratio": self.delta_ratio}
 
     def look(self, settings: MetastoreSettings) -> Look:
-        """Measure once."""
+        """Measure the table once."""
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
 
         policy = CompactionPolicy(delta_count=self.delta_count, delta_ratio=self.delta_ratio)

@@ -1,6 +1,7 @@
-"""The trigger behind the deferrable sensor of new data.
+"""The trigger for the deferrable sensor that waits for new data.
 
-Holds no rule: `hooks.news.look_for_news` decides, as it does in the sensor.
+Like the sensor, the trigger calls `hooks.news.look_for_news`, which decides whether there is new
+data.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class NewVersionTrigger(WatchTrigger):
-    """Fire as soon as a table has data of after a version.
+    """Fire when a table has newer data, or when an error shows that waiting is useless.
 
     Args:
-        since: the version.
+        since: the number of the last version whose data is known.
         watch: see `WatchTrigger`.
     """
 
@@ -28,11 +29,11 @@ class NewVersionTrigger(WatchTrigger):
         self._before: News | None = None
 
     def own_arguments(self) -> dict[str, Any]:
-        """The version."""
+        """Return the argument `since`."""
         return {"since": self.since}
 
     def look(self, settings: MetastoreSettings) -> News:
-        """Look once."""
+        """Poll the table once."""
         from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
 
         self._before = look_for_news(

@@ -1,8 +1,9 @@
-"""What all triggers of this package have in common: they look every few seconds, and fire once.
+"""Base of this provider's triggers, which poll at an interval and fire once.
 
-A subclass says what is looked at; `hooks.failures` says how long polls may fail. The connection is
-fetched with Airflow's asynchronous call, Thrift and listings run in a thread; the event loop never
-waits for them. Its arguments hold no secret. What it fires is a plain mapping, read by `findings`.
+A subclass defines what is polled; `hooks.failures` defines how long polls may fail. The connection
+is fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of
+`looks`, so the event loop never waits for them. A trigger's arguments contain no secret. The
+trigger's event is a plain mapping, which `findings` parses.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -19,45 +21,46 @@ from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.triggers.looks import looking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
 
-# Doubling stops here, some days before a float has enough of it.
+# The limit prevents an overflow of the interval in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS = 20
 
 
-class Finding(Protocol):
-    """One of the things that were found."""
+class Record(Protocol):
+    """One finding of a poll, such as a partition that is due."""
 
     def record(self) -> dict[str, Any]:
-        """It as plain values."""
+        """Return the finding as plain values."""
 
 
 class Seen(Protocol):
-    """What one look has found; `due` is empty while there is something to wait for."""
+    """The result of one poll; `due` is empty while the wait continues."""
 
     @property
-    def due(self) -> Sequence[Finding]:
-        """What was found."""
+    def due(self) -> Sequence[Record]:
+        """The findings of the poll."""
 
 
 class WatchTrigger(BaseTrigger):
-    """Fire as soon as a look at a table finds something, or when waiting cannot help.
+    """Fire when a poll of a table finds something, or when an error shows that waiting is useless.
 
     Args:
         table: `db.table`.
-        partition: one partition, or None for every one.
+        partition: one partition, or None for all partitions.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        poke_interval_s: seconds between looks.
-        exponential_backoff: double them each time.
-        max_wait_s: at most that many; None sets no bound.
-        max_outage_s: how long looking may fail in a row; None sets no bound.
+        poke_interval_s: seconds between polls.
+        exponential_backoff: double the interval after each poll.
+        max_wait_s: the longest interval in seconds; None sets no limit.
+        max_outage_s: longest series of failed polls, in seconds; None sets no limit.
     """
 
-    def __init__(  # noqa: PLR0913 - what a trigger knows must be its arguments
+    def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
         self,
         *,
         table: str,
@@ -79,18 +82,18 @@ class WatchTrigger(BaseTrigger):
 
     @abstractmethod
     def look(self, settings: MetastoreSettings) -> Seen:
-        """Look once; it may take its time.
+        """Poll once; the call may block.
 
         Raises:
-            HiveAcidError: it failed.
+            HiveAcidError: the poll failed.
         """
 
     def own_arguments(self) -> dict[str, Any]:
-        """What a subclass takes beside the others, for `serialize`."""
+        """Return the constructor arguments that a subclass adds; `serialize` includes them."""
         return {}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class and the arguments that make this trigger again."""
+        """Return the class and constructor arguments from which Airflow recreates this trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -106,13 +109,14 @@ class WatchTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until something is found, then fire once."""
+        """Poll until something is found, then fire once."""
         event: dict[str, Any]
         try:
             event = {"due": await self._wait()}
         except Exception as error:  # noqa: BLE001 - the edge of the triggerer
-            # An exception would reach the sensor as a text, and `soft_fail` would make a skip of
-            # it; like this it is raised there as itself.
+            # If this method raised the exception, the sensor would receive only its text, and
+            # `soft_fail` would skip the task. If the error is in an event, the sensor raises the
+            # error with its original type.
             described = JobError.of(error)
             event = {"error": {"type": described.type, "message": described.message}}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
@@ -122,10 +126,10 @@ class WatchTrigger(BaseTrigger):
         outage, polls = Outage(max_s=self.max_outage_s), 0
         while True:
             try:
-                seen = await asyncio.to_thread(self.look, settings)
+                seen = await looking(settings.endpoint, partial(self.look, settings))
             except HiveAcidError as error:
                 outage = outage.after(error, now_s=time.time())
-                self.log.warning("this poll failed, the sensor polls on: %s", error)
+                self.log.warning("this poll failed, the sensor continues: %s", error)
             else:
                 outage = replace(outage, since_s=None)
                 self.log.info("%s", seen)
@@ -135,18 +139,18 @@ class WatchTrigger(BaseTrigger):
             polls += 1
 
     def interval_s(self, polls: int) -> float:
-        """Seconds to wait after so many earlier polls."""
+        """Return how many seconds to wait after `polls` polls."""
         doublings = min(polls, _MOST_DOUBLINGS) if self.exponential_backoff else 0
         interval_s = self.poke_interval_s * 2.0**doublings
         return interval_s if self.max_wait_s is None else min(interval_s, self.max_wait_s)
 
 
 def findings(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the trigger found, from its event.
+    """Return the trigger's findings from its event.
 
     Raises:
-        HiveAcidError: looking failed; the error that the trigger met.
-        JobFailedError: the event is none of this trigger's.
+        HiveAcidError: the trigger stopped polling because of this error.
+        JobFailedError: the event has an unknown form.
     """
     match event:
         case {"due": list(found)}:

@@ -1,1 +1,1 @@
-"""Past versions of tables: what is known of them, who keeps their files, and how they are found."""
+"""Past versions of tables: their history, and which versions are kept and readable."""

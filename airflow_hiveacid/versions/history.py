@@ -1,8 +1,9 @@
-"""The versions of a table, newest first: when, by whom, what, and whether each can still be read.
+"""The versions of a table, newest first, with time, author, operation and readability.
 
-Of our own commits notes tell it; of others the directories that still have a write ID to
-themselves, and bounds of their time. Compactions make no version: the queue lists them by their
-transactions (docs/adr/0051). Takes a metastore and a table; gives plain values.
+Takes a metastore and a table; returns plain values. Notes describe the commits of this provider.
+Commits of other clients are derived from directories with a single write ID, and only bounds of
+their times are known. A compaction creates no version, but is listed in the queue with its
+transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.plan.history import Between, Knowledge
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.history import Knowledge
+from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import present_of
 from airflow_hiveacid.versions.readable import Readable
 
@@ -28,26 +28,27 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.directories import AcidDirectory
+    from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+    from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.history import CommitNote
-    from airflow_hiveacid.plan.keeping import Tag
 
-SOMEBODY: Final = "somebody else"
+ANOTHER_CLIENT: Final = "another client"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """One version. What nobody has noted is None, or empty.
+class VersionEntry:
+    """One version of a table. Unknown values are None or empty.
 
-    `by` is the job key, which names DAG, run, task and map index, or `SOMEBODY`. `partitions` are
-    those in which something of it is noted or found. `is_readable` by its number; one of which
-    `tags` has a name may be so by that alone.
+    `by` is `ANOTHER_CLIENT` or the job key, which contains the DAG, run, task and map index.
+    `partitions` are the partitions with notes or directories of the version. `is_readable` is True
+    if the version can be read by its number. Otherwise the version may still be readable by one of
+    its `tags`.
     """
 
     number: int
-    committed: Between
+    committed: TimeBounds
     by: str
     operation: str
     is_readable: bool
@@ -62,25 +63,28 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHistory:
-    """What is known of a table's past.
+    """The known versions of a table, and its recent compactions.
 
-    `oldest` is the oldest version that can be read of the whole table, 0 if none can; `newest` is
-    the newest of all.
-    `compactions` are as the queue has them, and only of the server's recent ones.
+    `oldest` is the oldest version in which the whole table is readable, or 0 if there is none.
+    `newest` is the newest version. `compactions` are from the queue, which keeps only recent
+    entries.
     """
 
     table: str
     oldest: int
     newest: int
     is_kept: bool
-    versions: tuple[Version, ...]
+    versions: tuple[VersionEntry, ...]
     tags: tuple[Tag, ...] = ()
     compactions: tuple[CompactionEntry, ...] = ()
 
 
 @dataclass(slots=True)
 class _Found:
-    """What directories tell of a write ID. Mutable while they are gone through."""
+    """Facts about a write, collected from its directories.
+
+    Mutable: directories are added one by one.
+    """
 
     operations: set[str] = field(default_factory=set)
     partitions: set[str] = field(default_factory=set)
@@ -88,30 +92,29 @@ class _Found:
 
 
 def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = None) -> TableHistory:
-    """The versions of a table, newest first.
+    """Return the versions of a table, newest first.
 
     Args:
         client: the metastore.
         table: the table.
-        most: how many versions; None for all that are committed.
+        most: the maximum number of versions; None returns all.
 
     Raises:
-        NotTransactionalError: it has none.
-        StorageError: it, or its notes, cannot be read.
+        NotTransactionalError: the table is not transactional and has no versions.
+        StorageError: the table or its notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    txns = client.valid_txns()
-    snapshot = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([table.ref], txns))
+    snapshot = snapshot_now(client, [table.ref])
     roots = client.list_partitions(table)
-    listings = each_in_threads(lambda info: list_table(info.location), roots)
+    listings = list_roots(roots)
     past = present_of(client, table, snapshot)
     readable = Readable(past=past, roots=list(zip(roots, listings, strict=True)), is_whole=True)
-    commits = {note.write_id: note for note in past.witnesses.commits}
+    commits = {note.write_id: note for note in past.loss_detector.commits}
     known = Knowledge.of(commits.values(), born_s=table.born_s)
     known = known.with_log(client.logged_commits(table.ref))
     now = past.now
-    states = [resolve(listing, now, txns, table.kind) for listing in listings]
+    states = [resolve(listing, now, snapshot.txns, table.kind) for listing in listings]
     found = _found(roots, states)
     tags = VersionNotes.of(table).tags()
     names: dict[int, list[str]] = {}
@@ -145,28 +148,28 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     )
 
 
-def _version(  # noqa: PLR0913 - what each source knows
+def _version(  # noqa: PLR0913 - one argument for each source
     write_id: WriteId,
     note: CommitNote | None,
     found: _Found | None,
-    committed: Between,
+    committed: TimeBounds,
     *,
     is_readable: bool,
     tags: Iterable[str],
-) -> Version:
+) -> VersionEntry:
     found = found or _Found()
     if note is None:
-        return Version(
+        return VersionEntry(
             number=write_id,
             committed=committed,
-            by=SOMEBODY,
+            by=ANOTHER_CLIENT,
             operation="+".join(sorted(found.operations)),
             is_readable=is_readable,
             partitions=tuple(sorted(found.partitions)),
             size_bytes=found.size_bytes or None,
             tags=tuple(tags),
         )
-    return Version(
+    return VersionEntry(
         number=write_id,
         committed=committed,
         by=note.job_key,
@@ -183,7 +186,7 @@ def _version(  # noqa: PLR0913 - what each source knows
 
 
 def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[WriteId, _Found]:
-    """What directories of one write ID tell; what a compaction made tells nothing of its own."""
+    """Collect facts about writes; skip compacted directories and those with several write IDs."""
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):

@@ -1,7 +1,8 @@
-"""Keeping a table's past: begun, looked after, and ended.
+"""The promise to keep the versions of a table: how it begins, is maintained and ends.
 
-Takes a metastore and a table; writes notes and the two table parameters by which the server is told
-to leave the table's files alone. What follows from notes is `plan.keeping`'s. See docs/adr/0052.
+Takes a metastore and a table; writes notes, and the two table parameters that stop the server from
+compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
+reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ from airflow_hiveacid.format.errors import (
     KeepingRefusedError,
     NotTransactionalError,
 )
+from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import floor_of
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
-    Keeping,
-    OwnCompaction,
+    duration,
     kept_parameters,
     leaves_alone,
+    opted_out,
     readable_for,
 )
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.losses import note_dropped, note_lost, snapshot_of, witnesses_of
+from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped, note_lost
 from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _ON_ITS_WAY: Final = frozenset(
@@ -46,19 +49,19 @@ _ON_ITS_WAY: Final = frozenset(
 )
 
 _LONGEST_MOVE_S: Final = 3600.0
-"""Nobody takes longer to have a tag take the place of another."""
+"""The maximum duration of the replacement of a tag."""
 
 _log = logging.getLogger(__name__)
 
 
 def keep(client: MetastorePort, table: TableInfo) -> Keeping:
-    """Have nothing removed from a table's past from now on but by our own cleaner.
+    """Keep a table's versions from now on: only this provider's cleaner may remove its files.
 
-    A table that is kept already stays as it is.
+    If the table is already kept, nothing changes.
 
     Raises:
-        NotTransactionalError: the table has no past.
-        KeepingRefusedError: a compaction is on its way, whose cleaner may be at work.
+        NotTransactionalError: the table is not transactional and has no versions.
+        KeepingRefusedError: a compaction has not finished, and its cleaning may remove files.
         StorageError: the table or its notes cannot be read or written.
     """
     if table.kind is TransactionalKind.NONE:
@@ -70,11 +73,12 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     known = promises_of(client, table).keeping
     if known is not None:
         return known
-    # The server's own workers look at the parameters when they begin. What they have begun shows in
-    # the queue until it is over, what begins later has a higher number than any of now.
+    # The server's workers read the parameters when they begin a compaction. The compaction queue
+    # lists each compaction until it ends. Later compactions have higher IDs than all current
+    # compactions.
     before = _queue(client, table)
     roots = client.list_partitions(table)
-    snapshot = snapshot_of(client, table)
+    snapshot = snapshot_now(client, [table.ref])
     states = _states(table, roots, snapshot)
     if _queue(client, table) != before:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
@@ -87,37 +91,56 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
         last_entry_id=max(before, default=-1),
         since_s=server_now(client) or 0.0,
     )
-    # By the same look at the files: what goes after it is missed by the new promise.
+    # Look for losses in the listing on which the promise is based. If files are removed after this
+    # listing, the new promise proves the loss.
     _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.note_keeping(keeping)
     _log.info("kept from now on table=%s", table.ref)
     return keeping
 
 
-def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
-    """Let everything be removed again that nobody needs now; the server may compact and clean.
+def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
+    """Set how long replaced data of a table stays readable, and keep the table's versions.
+
+    Args:
+        client: the metastore.
+        ref: the table.
+        time: the duration in the format of the table parameter, for example `7 days`.
 
     Raises:
-        ConfigurationError: a tag still asks for keeping; nothing was changed.
+        ConfigurationError: `time` is not a duration; nothing was changed.
+        HiveAcidError: as for `keep`.
+    """
+    duration(time, READABLE_FOR)
+    client.set_table_parameters(ref, {READABLE_FOR: time})
+    keep(client, client.get_table(ref))
+
+
+def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
+    """End the promise for a table; the server may compact and clean the table again.
+
+    Raises:
+        ConfigurationError: a tag still needs kept files; nothing was changed.
     """
     notes = VersionNotes.of(table)
     tags = notes.tags()
     if tags:
         raise ConfigurationError(
-            f"table {table.ref} stays kept for tag {tags[0].name!r}; remove that first"
+            f"table {table.ref} stays kept for tag {tags[0].name!r}; remove the tag first"
             f" (`tag {table.ref} {tags[0].name} --remove`)"
         )
-    # First what asks for it, for which a cleaner would keep it again.
+    # Remove this parameter first: a cleaner that finds it would start to keep the table again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 
 
 def note_as_ours(client: MetastorePort, table: TableInfo, own: OwnCompaction) -> None:
-    """Say that an entry of the queue is ours, if the table is kept.
+    """Write a note that a queue entry is from this provider, if the table is kept.
 
-    The queue forgets an old entry for each new one. So a promise that somebody else's has broken
-    ends for good before ours may push that out of sight.
+    Each new entry displaces an old entry from the queue's history. If another client's compaction
+    has broken the promise, only the queue entry of that compaction proves it. So the promise is
+    ended permanently before our entry can displace it.
 
     Raises:
         StorageError: notes cannot be read or written.
@@ -126,35 +149,68 @@ def note_as_ours(client: MetastorePort, table: TableInfo, own: OwnCompaction) ->
     if not notes.is_kept():
         return
     table = client.get_table(table.ref)
-    # Twice: between notes and queue, another of ours may have been noted and got ready.
+    # Check twice: another compaction of this provider may have been noted and finished between
+    # reading the notes and the queue.
     if all(promises_of(client, table).keeping is None for _ in range(2)):
         notes.end_keeping(own.entry_id)
     notes.note_own_compaction(own)
 
 
-def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
-    """What a run of the cleaner does for a table as a whole, before it removes anything.
+def opted_out_of(table: TableInfo, name: str) -> str | None:
+    """Return a reason to skip a table if its owner set this parameter to true; None otherwise.
 
-    Tags that have expired go. A promise that somebody has broken ends, and a table that is to be
-    kept is kept from now on. Partitions that were dropped are noted, and notes put together.
+    Args:
+        table: the table.
+        name: `NO_CLEANUP` or `NO_AUTO_COMPACTION`.
 
     Raises:
-        ConfigurationError: the table parameter says no time.
+        StorageError: the notes, which show whether this provider set the parameter, cannot be read.
+    """
+    if opted_out(table.parameters, name, is_kept=False) is None:
+        return None
+    notes = VersionNotes.of(table)
+    is_kept = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
+    key = opted_out(table.parameters, name, is_kept=is_kept)
+    if key is None:
+        return None
+    return (
+        f"table parameter {key}={table.parameters[key]}; set it to false or unset it to change that"
+    )
+
+
+def look_after(
+    client: MetastorePort, table: TableInfo, now_s: float, notes: VersionNotes | None = None
+) -> None:
+    """Maintain the promises and notes of a table before the cleaner removes files.
+
+    Remove expired tags, and end a promise that another client has broken. If the promise has ended,
+    but a parameter or a tag still requires one, keep the table again from now on. Write notes of
+    dropped partitions, and combine many notes into few files.
+
+    Args:
+        client: the metastore.
+        table: the table.
+        now_s: the time by the metastore's clock.
+        notes: the table's notes, if they are already listed.
+
+    Raises:
+        ConfigurationError: the value of the table parameter is not a duration.
         StorageError: notes cannot be read or written.
     """
-    notes = VersionNotes.of(table)
+    notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
     for tag in notes.noted_tags():
-        # One whose place another has taken is there still if whoever did so died meanwhile.
+        # The note of a replaced tag remains if the process that replaced the tag died before
+        # removing the note.
         in_its_place = newest.get(tag.name, tag).made_s
         if tag.has_expired(now_s) or tag.made_s < in_its_place < now_s - _LONGEST_MOVE_S:
             _log.info("tag %r has expired or was moved table=%s", tag.name, table.ref)
             notes.forget_this_tag(tag)
-    if promises_of(client, table).keeping is None:
+    if promises_of(client, table, notes).keeping is None:
         if notes.is_kept():
             _log.warning(
-                "somebody else has compacted, or may have cleaned: versions before its newest base"
-                " cannot be read any more table=%s",
+                "another client has compacted, or may have cleaned: versions before its newest"
+                " base are no longer readable table=%s",
                 table.ref,
             )
         if readable_for(table.parameters) is not None or notes.tags():
@@ -162,18 +218,20 @@ def look_after(client: MetastorePort, table: TableInfo, now_s: float) -> None:
                 keep(client, table)
             except KeepingRefusedError as error:
                 _log.warning("%s", error)
+            notes.refresh()
         if notes.is_kept() and promises_of(client, client.get_table(table.ref)).keeping is None:
             _forget_keeping(client, table, notes)
-    note_dropped(client, table)
+            notes.refresh()
+    note_dropped(client, table, notes)
     notes.tidy_own_compactions()
     notes.tidy_resets()
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
-    """Promise nothing any more; what the promise bore witness of, and is gone, is noted first."""
+    """End all promises, but first note the losses that only the promises prove."""
     if notes.is_kept():
         roots = client.list_partitions(table)
-        snapshot = snapshot_of(client, table)
+        snapshot = snapshot_now(client, [table.ref])
         states = _states(table, roots, snapshot)
         _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.forget_keeping()
@@ -185,16 +243,16 @@ def _note_what_is_missed(
     roots: Sequence[tuple[PartitionInfo, AcidState]],
     snapshot: Snapshot,
 ) -> None:
-    """Note all that is known to have been removed without a version.
+    """Write notes of all files that are known to have been removed without a write ID.
 
     Args:
         client: the metastore.
         table: the table.
-        roots: all of them, and what is read there now.
-        snapshot: what is committed now.
+        roots: all roots with their current state.
+        snapshot: the current snapshot.
     """
     note_dropped(client, table)
-    note_lost(client, witnesses_of(table), roots, snapshot.write_ids(table.ref))
+    note_lost(client, loss_detector_of(table), roots, snapshot.write_ids(table.ref))
 
 
 def _states(
@@ -207,10 +265,10 @@ def _states(
 
 
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
-    """The IDs of all compactions that the metastore knows of, none of which is under way.
+    """Return the sorted IDs of all listed compactions of a table; all of them must have finished.
 
     Raises:
-        KeepingRefusedError: one is.
+        KeepingRefusedError: a compaction has not finished.
     """
     entries = client.show_compactions(table.ref)
     for entry in entries:

@@ -1,7 +1,7 @@
-"""Noting what was removed from a table without a version, so that later versions can be read.
+"""Notes of files removed without a write ID, so that later versions stay readable.
 
-Takes a metastore, a table, and what its roots look like; writes notes. What was missed is said by
-those who bear witness (`versions.witnesses`), so it is noted before any of them is forgotten.
+Takes a metastore, a table, and the state of its roots; writes notes. The evidence of a loss
+(`versions.loss_detector`) may be deleted later, so the loss is noted first.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.plan.keeping import Reset
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions.witnesses import Witnesses
+from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.versions.loss_detector import LossDetector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,34 +27,35 @@ _log = logging.getLogger(__name__)
 
 def note_lost(
     client: MetastorePort,
-    witnesses: Witnesses,
+    loss_detector: LossDetector,
     roots: Iterable[tuple[PartitionInfo, AcidState]],
     now: ValidWriteIdList,
 ) -> None:
-    """Note what roots are known to have had and was removed without a version.
+    """Write notes of files that roots once had and that were removed without a write ID.
 
-    What was written until now may have been removed with it, also if it was after `now` was taken.
+    The notes cover all versions up to the newest one, even versions after `now`, since their files
+    may have been removed, too.
 
     Args:
         client: the metastore.
-        witnesses: what is noted of the table.
-        roots: what is read of each now.
-        now: what is committed now.
+        loss_detector: the notes about the table.
+        roots: the roots with their current states.
+        now: the write IDs that are committed now.
 
     Raises:
-        StorageError: it cannot be noted.
+        StorageError: the notes cannot be written.
     """
-    found = {info.name: witnesses.newly_lost(info, state, now) for info, state in roots}
+    found = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
     found = {name: lost for name, lost in found.items() if lost}
     if not found:
         return
-    table = witnesses.table
-    newest = snapshot_of(client, table).write_ids(table.ref).high_watermark
+    table = loss_detector.table
+    newest = snapshot_now(client, [table.ref]).write_ids(table.ref).high_watermark
     resets = []
     for name, lost in found.items():
         highest = max(high for _, high in lost.values())
         _log.warning(
-            "what version %s wrote was removed without a version table=%s partition=%s",
+            "files of version %s were removed without a write ID table=%s partition=%s",
             highest,
             table.ref,
             name,
@@ -71,46 +72,43 @@ def note_lost(
     VersionNotes.of(table).note_resets(resets)
 
 
-def note_dropped(client: MetastorePort, table: TableInfo) -> None:
-    """Note which partitions were dropped that somebody bears witness of.
+def note_dropped(
+    client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
+) -> None:
+    """Write notes of dropped partitions that occur in a table's notes.
 
-    What is noted says all that their horizons said, so these go: tables drop a partition each day.
+    The new notes replace the horizons of these partitions. If the horizons were kept, they would
+    accumulate in a table from which a partition is dropped each day.
+
+    Args:
+        client: the metastore.
+        table: the table.
+        notes: the table's notes, if they are already listed.
 
     Raises:
         StorageError: notes cannot be read or written.
     """
     if not table.is_partitioned:
         return
-    witnesses = witnesses_of(table)
-    if not witnesses.commits and witnesses.keeping is None:
+    notes = VersionNotes.of(table) if notes is None else notes
+    loss_detector = loss_detector_of(table, notes)
+    if not loss_detector.commits and loss_detector.keeping is None:
         return
-    # Before the snapshot: a version that is written after it may still have had what is missed.
+    # List the partitions before the snapshot. Otherwise a partition that is dropped between the two
+    # steps may still exist in versions after the snapshot, which the note does not cover.
     existing = client.partition_names(table)
-    now = snapshot_of(client, table).write_ids(table.ref)
-    notes, found = VersionNotes.of(table), witnesses.newly_dropped(existing, now)
+    now = snapshot_now(client, [table.ref]).write_ids(table.ref)
+    found = loss_detector.newly_dropped(existing, now)
     notes.note_resets(found)
-    for horizon in witnesses.superfluous(existing, found):
+    for horizon in loss_detector.superfluous(existing, found):
         notes.forget_horizon(horizon)
 
 
-def witnesses_of(table: TableInfo) -> Witnesses:
-    """What is noted of a table's past.
+def loss_detector_of(table: TableInfo, notes: VersionNotes | None = None) -> LossDetector:
+    """Return a `LossDetector` with the notes about a table's past.
 
     Raises:
         StorageError: notes cannot be read.
     """
-    notes = VersionNotes.of(table)
-    commits, promises = notes.commits(), notes.promises()
-    return Witnesses(
-        table=table,
-        commits=commits,
-        keeping=promises.keeping,
-        horizons=promises.horizons,
-        resets=promises.resets,
-    )
-
-
-def snapshot_of(client: MetastorePort, table: TableInfo) -> Snapshot:
-    """What is committed now."""
-    txns = client.valid_txns()
-    return Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([table.ref], txns))
+    notes = VersionNotes.of(table) if notes is None else notes
+    return LossDetector.of(table, notes.commits(), notes.promises())

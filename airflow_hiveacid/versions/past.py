@@ -1,9 +1,10 @@
-"""A table as of a version: which writes that is, and whether its files are provably all there.
+"""A table as of a version: the version's writes, and whether its files are certainly complete.
 
-Takes a metastore, a table, what is committed now, and what the user asks for; gives a `Past`, which
-chooses the files of each root. Notes are read after the files were listed, and a reader's
-transaction is open all the while: a cleaner that writes a horizon waits for those that may not have
-read it. Must not know rows.
+Takes a metastore, a table, the current snapshot, and the requested version; returns a `Past`, which
+selects the files of each root. Notes are read after the files are listed, while the reader's
+transaction is open. After a cleaner has written the note of a horizon, it waits for readers that
+may not have read the note. `plan.history.as_of_time` decides which writes belong to a time. Does
+not read rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
     VersionUnknownError,
 )
+from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import (
@@ -32,13 +35,12 @@ from airflow_hiveacid.format.versions import (
     without_aborted,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
-from airflow_hiveacid.plan.history import Knowledge, as_of_time, time_text
-from airflow_hiveacid.plan.keeping import Promises, leaves_alone
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.plan.history import Knowledge, as_of_time
+from airflow_hiveacid.plan.keeping import leaves_alone
+from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.readable import Readable
-from airflow_hiveacid.versions.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -46,15 +48,16 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.keeping import Tag
 
 _MOST_WRITERS: Final = 5
-# Of no such entry has a cleaner of the server's removed anything. FAILED is none of them: 3.1's
-# cleaner says so when it died half-way.
+# States in which the server's cleaner has not removed any file. FAILED is not one of them, because
+# 3.1's cleaner sets it if an error occurs during cleaning.
 _NEVER_CLEANED: Final = frozenset(
     {
         CompactionState.INITIATED,
@@ -67,12 +70,13 @@ _NEVER_CLEANED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: promises are asked for once
+@dataclass(frozen=True, kw_only=True)  # no slots: promises are read once
 class Past:
-    """One table as of a version. `now` is what is committed by now, `then` what it sees of that.
+    """A table as of a version.
 
-    `witnesses` say what it had that may have been removed without a version. `promises` are known
-    already; None if they have to be asked for when files do not do.
+    `now` are all committed write IDs; `then` are the write IDs of the version. `loss_detector` has
+    the notes that reveal files removed without a write ID. `promises` is None until the promises
+    are read, which happens only if the existing files are not enough.
     """
 
     client: MetastorePort
@@ -81,18 +85,19 @@ class Past:
     now: ValidWriteIdList
     then: ValidWriteIdList
     txns: ValidTxnList
-    witnesses: Witnesses
+    loss_detector: LossDetector
     tag: Tag | None = None
     promises: Promises | None = field(default=None, repr=False)
 
     def states(
         self, partitions: Sequence[PartitionInfo], listings: Sequence[Listing]
     ) -> tuple[AcidState, ...]:
-        """What the version reads of each of these roots, which were listed just now.
+        """Return the version's state of each root; the listings must be current.
 
         Raises:
-            VersionGoneError: not all of it is provably there; with the oldest version that is.
-            HiveAcidError: as `resolve`, or a note cannot be read.
+            VersionGoneError: the files may be incomplete; the error contains the oldest
+                version with complete files.
+            HiveAcidError: as for `resolve`, or a note cannot be read.
         """
         found, gone = [], None
         for info, listing in zip(partitions, listings, strict=True):
@@ -106,10 +111,10 @@ class Past:
         return tuple(found)
 
     def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
-        """What the version reads of one root; see `states`.
+        """Return the version's state of one root; see `states`.
 
         Raises:
-            VersionGoneError: not all of it is provably there.
+            VersionGoneError: the files may be incomplete.
         """
         try:
             state = self._state_if(listing, None)
@@ -121,42 +126,44 @@ class Past:
                 raise
             state = self._state_if(listing, kept)
         if self.tag is None:
-            missed = self.witnesses.missed(info, state, self.then)
-            missed = missed or self.witnesses.unproven(state, self.then)
+            missed = self.loss_detector.missed(info, state, self.then)
+            missed = missed or self.loss_detector.unproven(state, self.then)
         else:
             root = self.tag.root(info.name)
             lost = not_held(state, frozenset() if root is None else root.names)
-            missed = None if lost is None else f"{listing.location}/{lost} is not there any more"
+            missed = None if lost is None else f"{listing.location}/{lost} is missing"
         if missed is not None:
             self._fail(missed, oldest=0)
         return state
 
     def vanished(self, existing: Collection[PartitionName]) -> tuple[PartitionName, ...]:
-        """Partitions that the version had, as far as we know, and that are not there any more."""
+        """Return partitions that the version is known to have had, but that no longer exist."""
         if self.tag is None:
-            known = self.witnesses.vanished(existing, self.then)
+            known = self.loss_detector.vanished(existing, self.then)
         else:
             known = frozenset(root.partition for root in self.tag.roots if root.names)
         return tuple(sorted(known - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
-        """See that all partitions are there that the version had, as far as we know.
+        """Check that all partitions that the version is known to have had still exist.
 
         Raises:
-            VersionGoneError: one is not; with the oldest version of the table that can be read.
+            VersionGoneError: a partition no longer exists; the error contains the table's oldest
+                readable version.
         """
         for name in self.vanished(existing):
             roots = self.client.list_partitions(self.table)
-            listings = each_in_threads(lambda info: list_table(info.location), roots)
+            listings = list_roots(roots)
             every = list(zip(roots, listings, strict=True))
             oldest = Readable(past=self, roots=every, is_whole=True).oldest()
             self._fail(f"partition {name} was dropped", oldest)
 
     def at(self, number: WriteId) -> Past:
-        """The same table as of another version, known by its number.
+        """Return the same table as of a different version number.
 
         Raises:
-            VersionNotSettledError, VersionUnknownError: there is none yet, or not for good.
+            VersionNotSettledError, VersionUnknownError: the version could still change, or does not
+                exist.
         """
         return replace(
             self,
@@ -168,7 +175,7 @@ class Past:
 
     @cached_property
     def promised(self) -> Promises:
-        """What is promised of the table, if nobody has broken it."""
+        """The promises about the table, except promises that another client has broken."""
         return promises_of(self.client, self.table) if self.promises is None else self.promises
 
     def _fail(self, why: str, oldest: int) -> NoReturn:
@@ -185,13 +192,13 @@ class Past:
         )
 
     def _tagged(self, info: PartitionInfo, listing: Listing, tag: Tag) -> AcidState:
-        """What the tag has noted, if every bit of it is still there."""
+        """Return the state with the files that the tag lists; all of them must still exist."""
         root = tag.root(info.name)
         names = frozenset() if root is None else root.names
         state = resolve(only_of(listing, names), self.then, self.txns, self.table.kind)
         lost = names - {d.text for d in state.live} - {f.path for f in state.originals}
         if lost:
-            self._fail(f"{listing.location}/{min(lost)} is not there any more", oldest=0)
+            self._fail(f"{listing.location}/{min(lost)} is missing", oldest=0)
         if root is not None and root.location.rstrip("/") != info.location.rstrip("/"):
             self._fail(f"partition {info.name} was at {root.location}", oldest=0)
         return state
@@ -205,19 +212,21 @@ def past_of(
     *,
     taken_s: Callable[[], float | None],
 ) -> Past:
-    """A table as of a version.
+    """Return a `Past` for a version of a table.
 
     Args:
-        client: asked who holds a version open, and what the compaction queue knows.
-        table: it.
-        version: which; not the present.
-        snapshot: what is committed now.
-        taken_s: answers a moment, by the metastore's clock, before it was taken.
+        client: the metastore. It returns the compaction queue and, if the version has open writes,
+            the locks.
+        table: the table.
+        version: the version; it must not be the current state.
+        snapshot: the current snapshot.
+        taken_s: a function that returns a time of the metastore's clock; the snapshot was taken
+            after this time.
 
     Raises:
-        NotTransactionalError: the table has no versions.
+        NotTransactionalError: the table is not transactional and has no versions.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
-            version is not known, or could still become another one.
+            version is unknown, or could still change.
         StorageError: notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:
@@ -227,7 +236,7 @@ def past_of(
     if version.number is not None:
         then = _settled(client, table, now, version.number)
     elif version.timestamp is not None:
-        known = Knowledge.of(found.witnesses.commits, born_s=table.born_s)
+        known = Knowledge.of(found.loss_detector.commits, born_s=table.born_s)
         then = _as_of(client, table, now, version.timestamp, known, taken_s=taken_s())
     else:
         tag = _tag_of(VersionNotes.of(table), table, version.tag or "", taken_s())
@@ -236,7 +245,7 @@ def past_of(
 
 
 def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Past:
-    """A table as of now, with what is noted of its past.
+    """Return a `Past` for the current state of a table, with the notes about its past.
 
     Raises:
         StorageError: notes cannot be read.
@@ -253,27 +262,51 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
         now=now,
         then=now,
         txns=snapshot.txns,
-        witnesses=Witnesses(
-            table=table,
-            commits=commits,
-            keeping=promises.keeping,
-            horizons=promises.horizons,
-            resets=promises.resets,
-        ),
+        loss_detector=LossDetector.of(table, commits, promises),
     )
 
 
-def promises_of(client: MetastorePort, table: TableInfo) -> Promises:
-    """What is promised of a table; what somebody has broken is left out."""
-    promises = VersionNotes.of(table).promises()
+def promises_of(
+    client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
+) -> Promises:
+    """Return the promises about a table, except promises that another client has broken.
+
+    Args:
+        client: the metastore, whose queue lists the compactions.
+        table: the table.
+        notes: the table's notes, if they are already listed. If a promise appears broken, the notes
+            are listed again, since our compactions are noted before the queue shows them as
+            finished.
+    """
+    if notes is not None:
+        found = _promises_of(client, table, notes)
+        if found.keeping is not None or not notes.is_kept():
+            return found
+        notes.refresh()
+    return _promises_of(client, table, VersionNotes.of(table) if notes is None else notes)
+
+
+def _promises_of(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> Promises:
+    promises = notes.promises()
     if promises.keeping is None:
         return promises
-    entries = [e for e in client.show_compactions(table.ref) if e.state not in _NEVER_CLEANED]
+    entries = [e for e in client.show_compactions(table.ref) if _may_be_cleaned(e)]
     ids = [entry.entry_id for entry in entries if entry.entry_id is not None]
     is_whole = len(ids) == len(entries) and not promises.is_broken(ids)
     if is_whole and leaves_alone(table.parameters, client.generation):
         return promises
     return Promises(own=promises.own, resets=promises.resets)
+
+
+def _may_be_cleaned(entry: CompactionEntry) -> bool:
+    """Return True if a server's cleaner may have removed files after a compaction.
+
+    A queue entry keeps its worker ID until it is marked as compacted. So if a failed entry has the
+    ID of our worker, its compaction was never published. Earlier releases left such entries.
+    """
+    if entry.state is CompactionState.FAILED and entry.has_our_worker:
+        return False
+    return entry.state not in _NEVER_CLEANED
 
 
 def _settled(
@@ -293,7 +326,7 @@ def _settled(
         ) from None
 
 
-def _as_of(  # noqa: PLR0913 - who is asked, of what, and what is known
+def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
     client: MetastorePort,
     table: TableInfo,
     now: ValidWriteIdList,
@@ -302,7 +335,7 @@ def _as_of(  # noqa: PLR0913 - who is asked, of what, and what is known
     *,
     taken_s: float | None,
 ) -> ValidWriteIdList:
-    """See `as_of_time`. The server's log, which may be long, is read if notes do not suffice."""
+    """Call `as_of_time`; read the server's event log only if the notes are not enough."""
     try:
         return as_of_time(now, at, known, taken_s=taken_s)
     except VersionDoubtfulError:
@@ -320,6 +353,6 @@ def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | Non
     if tag.expires_s is not None and (now_s is None or tag.has_expired(now_s)):
         raise VersionUnknownError(
             table=table.ref,
-            detail=f"has no tag {name!r} any more; it expired at {time_text(tag.expires_s)}",
+            detail=f"no longer has tag {name!r}; it expired at {time_text(tag.expires_s)}",
         )
     return tag

@@ -1,7 +1,9 @@
-"""Which versions of a table can be read: what a reader of each would be told, asked once.
+"""The readable versions of a table, determined by one check per range of equivalent versions.
 
-Takes a table as of some version, and its roots as they were listed. A root answers alike for all
-versions between two of the numbers that its files and notes name, so only one of them is asked.
+Takes a table as of some version, and its roots with their listings. Two versions can read different
+files of a root only if a write ID in a file name or in a note lies between them. All versions from
+one such write ID to the next read the same files, so only one of these versions is checked.
+`format.versions` has the rules for one root: `check_provable` and `oldest_readable`.
 """
 
 from __future__ import annotations
@@ -19,22 +21,22 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
-from airflow_hiveacid.versions.witnesses import Witnesses
+from airflow_hiveacid.versions.loss_detector import LossDetector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.names import BaseName
+    from airflow_hiveacid.format.records.keeping import Promises
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.plan.keeping import Promises
 
 Root = tuple["PartitionInfo", "Listing"]
 
 
-class Version(Protocol):
-    """A table as of a version, as far as it matters here; `versions.past.Past` is one."""
+class ReadableVersion(Protocol):
+    """The part of `versions.past.Past` (a table as of a version) that this module needs."""
 
     @property
     def table(self) -> TableInfo:
@@ -42,39 +44,39 @@ class Version(Protocol):
 
     @property
     def now(self) -> ValidWriteIdList:
-        """What is committed by now."""
+        """The write IDs of the table that are committed now."""
 
     @property
     def then(self) -> ValidWriteIdList:
-        """What the version sees of that."""
+        """The write IDs in `now` that the version includes."""
 
     @property
-    def witnesses(self) -> Witnesses:
-        """What it had that may have been removed."""
+    def loss_detector(self) -> LossDetector:
+        """The notes that reveal files removed without a write ID."""
 
     @property
     def promised(self) -> Promises:
-        """What is promised of the table."""
+        """The promises about the table."""
 
-    def at(self, number: WriteId) -> Version:
-        """The same table as of another version."""
+    def at(self, number: WriteId) -> ReadableVersion:
+        """Return the same table as of a different version number."""
 
     def state(self, info: PartitionInfo, listing: Listing) -> object:
-        """What the version reads of one root; raises where not all of it is there."""
+        """Return the version's state of a root; raise an error if files are missing."""
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: what was asked is remembered
+@dataclass(frozen=True, kw_only=True)  # no slots: results are cached
 class Readable:
-    """Which versions of these roots can be read; if they are all there are, of the table."""
+    """The readable versions of some roots, or of the whole table if `is_whole`."""
 
-    past: Version
+    past: ReadableVersion
     roots: Sequence[Root]
     is_whole: bool = False
     _of_roots: dict[tuple[int, int], bool] = field(default_factory=dict, init=False, repr=False)
     _of_all: dict[int, bool] = field(default_factory=dict, init=False, repr=False)
 
     def holds(self, number: WriteId) -> bool:
-        """Whether a reader of that version would be answered."""
+        """Return True if the version with this number is readable."""
         try:
             past = self.past.at(number)
         except (VersionNotSettledError, VersionUnknownError):
@@ -87,11 +89,11 @@ class Readable:
         return self._of_all[key]
 
     def oldest(self) -> int:
-        """The oldest version that can be read; 0 if none can."""
+        """Return the oldest readable version; 0 if there is none."""
         known = (n for n in {1, *self._all_borders} if n > 0)
         return next((n for n in sorted(known) if self.holds(WriteId(n))), 0)
 
-    def _holds(self, past: Version, at: int, number: WriteId) -> bool:
+    def _holds(self, past: ReadableVersion, at: int, number: WriteId) -> bool:
         key = at, bisect_right(self._borders[at], number)
         if key not in self._of_roots:
             try:
@@ -107,11 +109,11 @@ class Readable:
         return frozenset(info.name for info, _ in self.roots)
 
     @cached_property
-    def _missing(self) -> Witnesses:
-        """Who knows of partitions that are not there, if that can be told."""
+    def _missing(self) -> LossDetector:
+        """The notes about partitions that no longer exist; empty unless all roots are known."""
         if not (self.is_whole and self.past.table.is_partitioned):
-            return Witnesses(table=self.past.table)
-        return self.past.witnesses.without(self._existing)
+            return LossDetector(table=self.past.table)
+        return self.past.loss_detector.without(self._existing)
 
     @cached_property
     def _all_borders(self) -> list[int]:
@@ -120,18 +122,18 @@ class Readable:
 
     @cached_property
     def _borders(self) -> list[list[int]]:
-        """The numbers at which a root may begin to answer otherwise, ascending, of each root."""
+        """For each root, the ascending version numbers at which the result may change."""
         now, found = self.past.now, []
         is_partitioned = self.past.table.is_partitioned
-        unknown = None if is_partitioned else self.past.witnesses.first_unknown(now)
+        unknown = None if is_partitioned else self.past.loss_detector.first_unknown(now)
         for info, listing in self.roots:
-            borders = _noted(self.past.witnesses.of_root(info), now)
+            borders = _noted(self.past.loss_detector.of_root(info), now)
             if unknown is not None:
                 borders.add(unknown)
             names = _names(listing)
             for name in names:
                 borders |= _ends(name, now)
-            moved = self.past.witnesses.strangers(info, names)
+            moved = self.past.loss_detector.strangers(info, names)
             borders |= {until + 1 for _, until in moved if until < now.high_watermark}
             kept = self.past.promised.of(info.name)
             if kept is not None:
@@ -140,14 +142,14 @@ class Readable:
         return found
 
 
-def _noted(known: Witnesses, now: ValidWriteIdList) -> set[int]:
-    """The numbers that notes name."""
+def _noted(known: LossDetector, now: ValidWriteIdList) -> set[int]:
+    """Return the version numbers that these notes contain."""
     found: set[int] = {note.write_id for note in known.commits}
     found |= {horizon.write_id for horizon in known.horizons}
     for reset in known.resets:
         found |= {reset.lowest, reset.write_id + 1}
     for root in () if known.keeping is None else known.keeping.roots.values():
-        names = map(parse_directory_name, root.witnesses)
+        names = map(parse_directory_name, root.evidence)
         found |= {end for name in names if name is not None for end in _ends(name, now)}
     return found
 
@@ -159,7 +161,7 @@ def _names(listing: Listing) -> list[BaseName | DeltaName]:
 
 
 def _ends(name: BaseName | DeltaName, now: ValidWriteIdList) -> set[int]:
-    """The versions from which on something of a directory counts, and all of it."""
+    """Return the version numbers at which the visible part of a directory changes."""
     low = name.low if isinstance(name, DeltaName) else name.write_id
     first = low
     while first < name.high and not now.is_visible(first):
@@ -168,7 +170,7 @@ def _ends(name: BaseName | DeltaName, now: ValidWriteIdList) -> set[int]:
 
 
 def _last_visible(now: ValidWriteIdList, write_id: WriteId) -> WriteId:
-    """The highest committed write ID up to one; below it, a version leaves out something."""
+    """Return the highest committed write ID that is at most `write_id`; 0 if there is none."""
     while write_id > 0 and not now.is_visible(write_id):
         write_id = WriteId(write_id - 1)
     return write_id

@@ -1,6 +1,7 @@
-"""Versions with names: made, moved to another version or another end, and their files kept.
+"""Creates, moves and renews tags, which name versions and keep their files.
 
-Takes a metastore and a table; writes notes that cleaners of ours honour. See docs/adr/0052.
+Takes a metastore and a table; writes notes that this provider's cleaners obey. See
+docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError
+from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.versions import VersionSpec, without_aborted
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.plan.history import time_text
-from airflow_hiveacid.plan.keeping import Tag, TaggedRoot
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.losses import snapshot_of
 from airflow_hiveacid.versions.past import Past, past_of
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _NEXT_S: Final = 0.002
-"""Notes of tags are told apart to the millisecond."""
+"""The minimum difference between the times of two tag notes, which are in milliseconds."""
 
 
-def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by whom
+def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     client: MetastorePort,
     table: TableInfo,
     name: str,
@@ -43,34 +43,39 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
     may_retry: bool = True,
     moves: bool = False,
 ) -> Tag:
-    """Give a version a name, and keep its files until the tag expires or is removed.
+    """Name a version, and keep its files until the tag expires or is removed.
 
-    The same tag for the same version again only moves its end. Who made a tag of the present and
-    asks for it again, as a retry does, means what was the present then. A tag whose maker died
-    before he had looked twice is proved, and written, anew.
+    If the tag already names this version, only its expiry changes. If the same maker requests a tag
+    of the current state again, as in a retry, the tag keeps the version of the first request. If an
+    earlier request of the maker died before its second check, this request checks and writes the
+    tag again.
 
     Args:
-        client: the metastore; nobody else uses it meanwhile.
+        client: the metastore; no other thread may use this client meanwhile.
         table: the table.
-        name: of the tag.
-        version: which; the present is the newest version that is settled.
-        expires_s: seconds since 1970, by the metastore's clock; None is never.
-        made_by: for people; and a retry has it from its first try.
-        may_retry: whether it says so: people have no more than one name for all that they do.
-        moves: whether a tag that stands for another version is moved to this one.
+        name: the tag's name.
+        version: the version; the current state means the newest version that no open write can
+            change.
+        expires_s: the expiry in seconds since 1970, by the metastore's clock; None for no expiry.
+        made_by: a description of the maker for users; a retry has the same description as its first
+            try.
+        may_retry: True if an equal `made_by` means a retry; False for requests of a person, which
+            all have the same `made_by`.
+        moves: True if an existing tag of a different version may be moved to this version.
 
     Raises:
-        ConfigurationError: the name is none, or its end is over.
-        TagTakenError: it stands for another version, or somebody else is making it for one.
-        KeepingRefusedError: the table cannot be kept now.
-        VersionGoneError: not all of the version is there; an older tag stays as it is.
-        HiveAcidError: the version is not known (`past_of`).
+        ConfigurationError: the name is invalid, or the expiry has passed.
+        TagTakenError: the tag names a different version, or another client is creating it for a
+            different version.
+        KeepingRefusedError: the table's versions cannot be kept yet; retry.
+        VersionGoneError: files of the version are missing; an existing tag is unchanged.
+        HiveAcidError: the version is unknown (`past_of`).
     """
     VersionSpec.of(tag=name)
     keep(client, table)
     table = client.get_table(table.ref)
     notes = VersionNotes.of(table)
-    snapshot = snapshot_of(client, table)
+    snapshot = snapshot_now(client, [table.ref])
     past = _past(client, table, version, snapshot)
     now_s = server_now(client) or 0.0
     if expires_s is not None and expires_s <= now_s:
@@ -91,9 +96,11 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
     tag = _tag(past, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
     notes.note_tag(replace(tag, is_sure=False))
     try:
-        # Whoever cleans writes down first which versions end, then looks for tags: if he has not
-        # seen ours, we see what he has written. But only of what is replaced for us as for him.
-        snapshot = snapshot_of(client, table)
+        # A cleaner first writes a note of the versions that it makes unreadable, then reads the
+        # tags. If the cleaner read the tags before our tag was written, its note already exists,
+        # and we find the note. This check needs a new snapshot, in which every file is replaced
+        # that is replaced in the cleaner's snapshot.
+        snapshot = snapshot_now(client, [table.ref])
         now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
         later = replace(past, now=now, txns=snapshot.txns)
         _tag(later, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
@@ -108,22 +115,23 @@ def make_tag(  # noqa: PLR0913 - a name, what it is for, for how long and by who
 
 
 def time_from_now(client: MetastorePort, seconds: float) -> float:
-    """A moment by the metastore's clock, as seconds since 1970.
+    """Return the metastore's current time plus some seconds, in seconds since 1970.
 
     Raises:
-        ConfigurationError: the metastore does not tell the time.
+        ConfigurationError: the metastore does not report its time.
     """
     now_s = server_now(client)
     if now_s is None:
-        raise ConfigurationError("the metastore does not say what time it is")
+        raise ConfigurationError("the metastore does not report its time")
     return now_s + seconds
 
 
 def _take_place(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag) -> bool:
-    """Put a tag with another end in place of one; tells whether its files are kept for sure.
+    """Change a tag's expiry; return True if its files are certainly kept.
 
-    Whoever cleans takes the time first, then looks for tags. If the older one has not expired after
-    the other is written, whoever takes it for expired begins later, and sees the other.
+    A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was
+    written before the older tag expired. Then a cleaner that reads a time after the expiry reads
+    the tags even later, so it finds the new tag.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):
@@ -136,13 +144,13 @@ def _take_place(client: MetastorePort, notes: VersionNotes, older: Tag, moved: T
 def _check_alone(
     notes: VersionNotes, table: TableInfo, tag: Tag, older: Tag | None, now_s: float
 ) -> None:
-    """See that nobody else makes a tag of that name for another version, or has made it meanwhile.
+    """Check that no other client has created, or is creating, this tag for a different version.
 
-    Each looks after he has written his own, so that of two at least one sees the other, and none
-    is told of a tag that stands for something else.
+    Each client checks after it has written its own tag, so at least one of two clients finds the
+    other client's tag. So no client reports success for a tag that names a different version.
 
     Raises:
-        TagTakenError: somebody does.
+        TagTakenError: another client's tag has this name.
     """
     then, since_s = ValidWriteIdList.parse(tag.write_ids), -1.0 if older is None else older.made_s
     for other in notes.noted_tags():
@@ -161,13 +169,13 @@ def _taken(table: TableInfo, tag: Tag) -> TagTakenError:
 
 
 def _is_for(tag: Tag, then: ValidWriteIdList) -> bool:
-    """Whether a tag stands for a version; metastores forget in time what was aborted."""
+    """Return True if a tag names this version; aborted write IDs are not compared."""
     noted = ValidWriteIdList.parse(tag.write_ids)
     return (noted.high_watermark, set(noted.open)) == (then.high_watermark, set(then.open))
 
 
 def _after(older: Tag, now_s: float) -> float:
-    """When a tag is said to be made that takes the place of another."""
+    """Return the creation time of a tag that replaces an older tag."""
     return max(now_s, older.made_s + _NEXT_S)
 
 
@@ -180,11 +188,11 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
     expires_s: float | None,
     made_by: str,
 ) -> Tag:
-    """The tag of a version whose files are all there now."""
-    fresh = replace(past)  # what was promised is asked for anew
+    """Build a tag of a version, after checking that all its files exist."""
+    fresh = replace(past)  # drops the cached promises, so that they are read again
     if past.table.is_partitioned:
         fresh.check_vanished([info.name for info in roots])
-    listings = each_in_threads(lambda info: list_table(info.location), roots)
+    listings = list_roots(roots)
     states = fresh.states(roots, listings)
     return Tag(
         name=name,
@@ -209,7 +217,7 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
 def _past(
     client: MetastorePort, table: TableInfo, version: VersionSpec, snapshot: Snapshot
 ) -> Past:
-    """The version, or, for the present, the newest one that cannot change any more."""
+    """Return a `Past` for a version; the current state is the newest version that cannot change."""
     if version.is_now:
         newest = snapshot.write_ids(table.ref)
         lowest = newest.min_open_write_id
@@ -217,5 +225,5 @@ def _past(
         version = VersionSpec.of(version=high)
     taken_s = server_now(client)
     if version.timestamp is not None:
-        snapshot = snapshot_of(client, table)  # not older than the moment that was told
+        snapshot = snapshot_now(client, [table.ref])  # not older than `taken_s`
     return past_of(client, table, version, snapshot, taken_s=lambda: taken_s)

@@ -1,1 +1,1 @@
-"""Programs that show how tables are changed from a PySpark program of one's own."""
+"""Examples of users' PySpark programs that change tables."""

@@ -1,9 +1,9 @@
-"""An example of the README: take a day's orders into the customers' totals, and say so.
+"""Example of the documentation: add a day's orders to the customers' totals, and record it.
 
     merge_orders.py DAY
 
-Reads `demo.orders`, changes `demo.customers` and inserts into `demo.audit`, in one transaction:
-whoever looks sees all three as before, or all three as after.
+It reads `demo.orders`, changes `demo.customers` and inserts into `demo.audit`, in one transaction.
+A reader sees either all of its changes or none.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.spark import acid
+from airflow_hiveacid import acid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def merge_orders(spark: SparkSession, metastore: acid.Metastore) -> None:
-    """Merge one day."""
+def merge_orders(spark: SparkSession, task: acid.Task) -> None:
+    """Merge the orders of one day."""
     day = sys.argv[1]
-    with acid.transaction(spark, metastore) as txn:
-        orders = txn.read("demo.orders", where=f"day = DATE '{day}'")
+    of_day = {"day": {"type": "date", "value": day}}
+    with acid.transaction(spark, task) as txn:
+        orders = txn.read("demo.orders", where="day = :day", parameters=of_day)
         totals = orders.groupBy("customer").agg(F.sum("amount").alias("amount"))
         merged = txn.merge(
             "demo.customers",
@@ -38,7 +39,7 @@ def merge_orders(spark: SparkSession, metastore: acid.Metastore) -> None:
                 },
             ],
         )
-        # A transaction reads what it has written: these totals are the new ones.
+        # A transaction reads its own changes: these totals are the new ones.
         rich = txn.read("demo.customers", where="total >= 1000").count()
         txn.insert(
             "demo.audit",

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
-from airflow_support import METASTORE_URI, Connections, FakeSpark, Warehouse
-from pretended_kubernetes import KubernetesServer
-from pretended_yarn import ResourceManager
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, Warehouse
+from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.pretended_yarn import ResourceManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _HOME: Final = Path(tempfile.mkdtemp(prefix="hiveacid-airflow-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
@@ -100,7 +100,7 @@ def on_yarn(
     yarn: ResourceManager, connections: Connections, tmp_path: Path, spark: FakeSpark
 ) -> Connections:
     """A driver in the cluster of that resource manager."""
-    from cluster_tasks import APP, connect_yarn, keep_results  # noqa: PLC0415 - imports Airflow
+    from tests.support.cluster_tasks import APP, connect_yarn, keep_results  # noqa: PLC0415 - imports Airflow
 
     connect_yarn(connections, yarn, "cluster")
     keep_results(connections, tmp_path)
@@ -123,7 +123,7 @@ def on_kubernetes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Connections:
     """A driver in the cluster of that API server, and nobody's kubeconfig."""
-    from cluster_tasks import connect_kubernetes, keep_results  # noqa: PLC0415 - imports Airflow
+    from tests.support.cluster_tasks import connect_kubernetes, keep_results  # noqa: PLC0415 - imports Airflow
 
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     connect_kubernetes(connections, api, "cluster")
@@ -139,8 +139,8 @@ def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     """
     from airflow.providers.apache.spark.hooks import spark_submit as provider  # noqa: PLC0415 - as above
 
-    from airflow_hiveacid.operators.kubernetes import LABEL  # noqa: PLC0415 - as above
-    from cluster_tasks import SUCCEEDED, put_pod  # noqa: PLC0415 - as above
+    from airflow_hiveacid.operators.submission.kubernetes import LABEL  # noqa: PLC0415 - as above
+    from tests.support.cluster_tasks import SUCCEEDED, put_pod  # noqa: PLC0415 - as above
 
     status: dict[str, Any] = dict(SUCCEEDED)
     submit = provider.SparkSubmitHook.submit

@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.logins import (
 )
 
 if TYPE_CHECKING:
-    from airflow_support import Connections
+    from tests.support.airflow_support import Connections
 
 KERBEROS = {"authentication": "kerberos", "kerberos_service": "hive/_HOST@R"}
 HEADER = {"authentication": "header"}
@@ -66,7 +66,7 @@ def test_what_is_no_address_is_an_error_of_its_field(host: str) -> None:
     "host", ["u:hunter2@hms", "u:hunter2@[::1", "u:hunter2@a\u2100", "h?hunter2"]
 )
 def test_an_address_with_a_secret_is_not_shown(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="has a user, a query") as caught:
+    with pytest.raises(ConfigurationError, match="has an address with a user, a query") as caught:
         _parse(host)
     assert "hunter2" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
@@ -103,6 +103,7 @@ def test_every_field_of_the_form_arrives() -> None:
                 "lock_timeout_s": 60.0,
                 "result_dir": "hdfs://nn/results",
                 "conflict_policy": "Strict",
+                "allow_unsafe_expressions": "true",
             },
         )
     )
@@ -121,11 +122,11 @@ def test_every_field_of_the_form_arrives() -> None:
         ),
         lock_timeout_s=60.0,
         conflict_policy=ConflictPolicy.STRICT,
+        allow_unsafe_expressions=True,
         result_dir="hdfs://nn/results",
     )
 
 
-@pytest.mark.promise("O2")
 def test_a_connection_may_say_that_nothing_waits_for_a_lock() -> None:
     assert _parse(lock_timeout_s=0).lock_timeout_s == 0
 
@@ -146,6 +147,7 @@ def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
         ("call_timeout_s", {"call_timeout_s": 0}),
         ("lock_timeout_s", {"lock_timeout_s": -1}),
         ("conflict_policy", {"conflict_policy": "lax"}),
+        ("allow_unsafe_expressions", {"allow_unsafe_expressions": "perhaps"}),
         ("connect_timeout_s", {"connect_timeout_s": "nan"}),
         ("result_dir", {"result_dir": 7}),
         ("uris", {"uris": "http://hms:9083"}),

@@ -14,10 +14,12 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
-from airflow_support import run_task
+from airflow_hiveacid.plan.keeping import leaves_alone
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
-    from airflow_support import Warehouse
+    from tests.support.airflow_support import Warehouse
 
 COLUMNS = {"id": "bigint", "name": "string"}
 
@@ -52,6 +54,39 @@ def test_an_insert_only_table_of_parquet_is_made(warehouse: Warehouse) -> None:
     assert not run_task(_create(warehouse, **arguments))["is_new"]
     with pytest.raises(TableDiffersError, match="its kind is insert_only instead of full_acid"):
         run_task(_create(warehouse))
+
+
+def test_a_table_is_made_with_a_promise_how_long_its_past_stays_readable(
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_task(_create(warehouse, readable_for="{{ 7 }} days"))
+    ref = TableRef(warehouse.db, "made")
+    table = warehouse.client.get_table(ref)
+    assert table.parameters["hiveacid.readable.for"] == "7 days"
+    promise = VersionNotes.of(table).promises().keeping
+    assert promise is not None
+    assert leaves_alone(table.parameters, warehouse.client.generation)
+    run_task(_create(warehouse, readable_for="7 days"))
+    assert VersionNotes.of(table).promises().keeping == promise
+    run_task(_create(warehouse, readable_for="9 days"))
+    assert "hiveacid.readable.for=7 days, not 9 days" in capsys.readouterr().out
+    parameters = warehouse.client.get_table(ref).parameters
+    assert parameters["hiveacid.readable.for"] == "7 days"
+
+
+def test_a_table_that_is_there_and_promises_nothing_is_kept_from_now_on(
+    warehouse: Warehouse,
+) -> None:
+    run_task(_create(warehouse))
+    table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
+    assert "hiveacid.readable.for" not in table.parameters
+    assert VersionNotes.of(table).promises().keeping is None
+    run_task(_create(warehouse, readable_for="7 days"))
+    assert VersionNotes.of(table).promises().keeping is not None
+    with pytest.raises(
+        ConfigurationError, match=r"argument readable_for.*'a while' is not a duration"
+    ):
+        _create(warehouse, readable_for="a while")
 
 
 def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from sqlalchemy import Select
 
-    from airflow_support import Connections, FakeSpark, Warehouse
+    from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 
 _DAG = """
 from datetime import timedelta

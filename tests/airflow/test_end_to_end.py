@@ -25,14 +25,14 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_support import context_of, run_task
-from short_jvms import ENVIRONMENT
+from tests.support.airflow_support import context_of, napping, run_task
+from tests.support.short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_support import Connections, Warehouse
+    from tests.support.airflow_support import Connections, Warehouse
 
 _SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark" / "bin"
 _SMALL: Final[dict[str, Any]] = {
@@ -128,10 +128,14 @@ def test_a_typed_error_comes_all_the_way_from_the_driver(
     assert _rows(warehouse, table) == []
 
 
-def _napping(seconds: int) -> str:
-    """A query that takes so long, and then gives the source's rows."""
-    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
-    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM source) WHERE nap = 'null'"
+@pytest.fixture
+def napping_allowed(warehouse: Warehouse, connections: Connections) -> None:
+    """Texts may call Java: a query takes its time so."""
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": warehouse.uri, "allow_unsafe_expressions": True},
+    )
 
 
 def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
@@ -142,11 +146,29 @@ def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:
             time.sleep(0.2)
 
 
+def _alive_after(timeout_s: float, processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Wait for processes; return those still at work, not those that only wait to be reaped."""
+    give_up_s = time.monotonic() + timeout_s
+    while alive := [p for p in processes if _is_at_work(p)]:
+        if time.monotonic() > give_up_s:
+            break
+        time.sleep(0.1)
+    return alive
+
+
+def _is_at_work(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.usefixtures("napping_allowed")
 @pytest.mark.promise("A7")
 def test_the_retry_of_a_task_that_was_shot_applies_it_once(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
-    task = _insert(table, 1, query=_napping(600))
+    task = _insert(table, 1, query=napping(600))
     shot = os.fork()
     if shot == 0:
         try:
@@ -159,19 +181,19 @@ def test_the_retry_of_a_task_that_was_shot_applies_it_once(
     os.waitpid(shot, 0)
     assert {p.name() for p in orphans if p.is_running()} >= {"java", "python3"}
 
-    again = run_task(_insert(table, 1, query=_napping(1)), context_of("insert", try_number=2))
+    again = run_task(_insert(table, 1, query=napping(1)), context_of("insert", try_number=2))
     assert (again["status"], again["rows"]["inserted"]) == ("committed", 1)
     # The first driver lives on, hears that it may not commit, and leaves its work.
-    _, alive = psutil.wait_procs(orphans, timeout=400)  # it naps for longer; machines may be busy
-    assert alive == []
+    assert _alive_after(400, orphans) == []  # it naps for longer; machines may be busy
     assert _rows(warehouse, table) == [1]
 
 
+@pytest.mark.usefixtures("napping_allowed")
 @pytest.mark.promise("A6")
 def test_killing_the_task_in_the_middle_leaves_nothing(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
-    task = _insert(table, 1, query=_napping(120))
+    task = _insert(table, 1, query=napping(120))
     running: dict[psutil.Process, str] = {}
 
     def send() -> None:
@@ -190,8 +212,7 @@ def test_killing_the_task_in_the_middle_leaves_nothing(
         sender.join()
         signal.signal(signal.SIGTERM, before)
     assert {"java", "python3"} <= set(running.values())
-    _, alive = psutil.wait_procs(list(running), timeout=10)
-    assert alive == []
+    assert _alive_after(10, running) == []
     assert _rows(warehouse, table) == []
     open_txns = [t for t in warehouse.client.open_txns_info() if t.state is TxnState.OPEN]
     assert open_txns == []

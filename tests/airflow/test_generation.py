@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from airflow_hiveacid.operators.run_identity import generation_of, note_delivered
+from airflow_hiveacid.operators.submission.run_identity import generation_of, note_delivered
 
 
 class Store:

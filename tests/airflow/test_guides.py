@@ -15,13 +15,13 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.local.s3a import SPARK_S3A
-from kerberos_lab import FOLDERS, USER, KerberosLab, forms_of, keys_of
-from mini_yarn import MiniYarn, YarnLogin, outside
-from s3_lab import MotoS3
-from secret_search import files_below, files_with, run_looking
-from short_jvms import ENVIRONMENT, SHORT_LIVED
-from spark_cluster import standalone_cluster
+from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab, forms_of, keys_of
+from tests.support.mini_yarn import MiniYarn, YarnLogin, outside
+from tests.support.s3_lab import MotoS3
+from tests.support.secret_search import files_below, files_with, run_looking
+from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
+from tests.support.spark_cluster import standalone_cluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _SPARK: Final = REPOSITORY / ".venv-spark"
@@ -136,6 +136,7 @@ def test_the_guide_for_yarn_behind_kerberos_runs_as_written(
 
 
 @pytest.mark.server
+@pytest.mark.long
 def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
     work, events = tmp_path / "work", tmp_path / "events"
     for folder in (work, events):
@@ -167,7 +168,7 @@ def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
         subprocess.run(command, cwd=work, env=variables, check=False)
     assert "Reached a Hive 4 metastore" in said
     assert "demo.customers: write IDs" in said
-    assert "MetastoreLoginError: no login at metastore" in said
+    assert "MetastoreLoginError: cannot log in to metastore" in said
     assert files_with(events, [b"SparkListenerApplicationStart"])
     # XComs are in Airflow's database.
     assert files_with(work / "airflow", [b'"committed"'])

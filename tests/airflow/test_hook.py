@@ -22,13 +22,14 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import Listing
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from airflow_support import Connections, Warehouse
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from tests.support.airflow_support import Connections, Warehouse
 
 
 # ---- the Test button -----------------------------------------------------------------------------
@@ -44,9 +45,13 @@ def test_the_test_button_tells_what_was_reached(
     connections.add("c", "hive_acid_metastore", extra={"uris": uri})
     status, message = Connection.get("c").test_connection()
     assert status is True
-    assert message == (
+    told, _, warning = message.partition(" WARNING: ")
+    assert told == (
         f"Reached a {generation} metastore at {uri}; its transactions time out after 20 s."
     )
+    # Nothing of the 3.1 server here compacts by itself, and only that lets it forget.
+    assert ("has no compactor of its own" in warning) is (generation == "Hive 3")
+    assert bool(warning) is (generation == "Hive 3")
 
 
 def test_the_test_button_warns_of_a_metastore_that_forgets_nobody(
@@ -54,7 +59,7 @@ def test_the_test_button_warns_of_a_metastore_that_forgets_nobody(
 ) -> None:
     # What a server answers whose site leaves the defaults.
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.MetastoreClient.config_value",
+        "airflow_hiveacid.metastore.client.metastore_client.MetastoreClient.config_value",
         lambda _self, _name, default: default,
     )
     connections.add("c", "hive_acid_metastore", extra={"uris": hive_metastore.uri})
@@ -235,7 +240,7 @@ def test_a_partition_dropped_while_it_is_listed_is_left_out(
         return list_table(location)
 
     # One at a time, so that the first is looked at before the second is gone.
-    monkeypatch.setattr(health_module, "_LISTINGS_AT_ONCE", 1)
+    monkeypatch.setattr(threads, "AT_ONCE", 1)
     monkeypatch.setattr(health_module, "list_table", listing)
     healths = HiveAcidHook().table_health(str(three.ref))
     assert [h.partition for h in healths] == ["month=1", "month=3"]

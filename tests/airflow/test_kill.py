@@ -12,18 +12,18 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.metastore import fencing
-from airflow_hiveacid.metastore.fencing import Seal
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.transactions import fencing
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.metastore.txn_values import TxnState
-from airflow_hiveacid.operators import kill
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_support import run_task
+from airflow_hiveacid.operators.submission import kill
+from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_support import FakeSpark, Warehouse
+    from tests.support.airflow_support import FakeSpark, Warehouse
 
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
 _EARLIER, _LATER = AttemptId(0, "0" * 12), AttemptId(2, "2" * 12)
@@ -39,7 +39,9 @@ def _lock(
         LockRequest(
             txn_id=txn_id,
             components=components_for([], [access], MetastoreGeneration.V4),
-            agent_info=Seal(job_key=job_key, attempt=attempt, first_txn_id=txn_id).agent_info,
+            agent_info=FencingToken(
+                job_key=job_key, attempt=attempt, first_txn_id=txn_id
+            ).agent_info,
         )
     )
     return txn_id

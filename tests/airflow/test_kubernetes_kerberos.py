@@ -12,19 +12,25 @@ import pytest
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_support import StateStore, context_of, run_task
-from kerberos_lab import FOLDERS, KerberosLab, keys_of
-from kerberos_tasks import ENCRYPTED, connect_metastore, login_of_spark, made_table, take_part
-from kubernetes_cluster import SPACE, KubernetesCluster
-from kubernetes_tasks import connect as connect_kubernetes
-from kubernetes_tasks import insert, small, spark_home
-from yarn_tasks import SPARK, rows_of
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.kerberos_lab import FOLDERS, KerberosLab, keys_of
+from tests.support.kerberos_tasks import (
+    ENCRYPTED,
+    connect_metastore,
+    login_of_spark,
+    made_table,
+    take_part,
+)
+from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
+from tests.support.kubernetes_tasks import connect as connect_kubernetes
+from tests.support.kubernetes_tasks import insert, small, spark_home
+from tests.support.yarn_tasks import SPARK, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_support import Connections
+    from tests.support.airflow_support import Connections
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 

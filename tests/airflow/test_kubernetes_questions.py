@@ -12,15 +12,19 @@ import pytest
 import yaml
 
 from airflow_hiveacid.format.errors import (
+    ClusterRefusedError,
+    ClusterUnavailableError,
     ConfigurationError,
-    KubernetesRefusedError,
-    KubernetesUnavailableError,
 )
-from airflow_hiveacid.local.openssl import make_certificates
-from airflow_hiveacid.operators.kubernetes import EXECUTOR, ApiServer, Pod
-from airflow_hiveacid.operators.kubernetes_login import Login, login_of, server_of
-from cluster_tasks import POD, RUNNING, SPACE, SUCCEEDED, TAG, api_server, put_pod
-from pretended_kubernetes import KubernetesServer
+from airflow_hiveacid.local.logins.openssl import make_certificates
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, ApiServer, Pod
+from airflow_hiveacid.operators.submission.kubernetes_login import (
+    KubernetesLogin,
+    login_of,
+    server_of,
+)
+from tests.support.cluster_tasks import POD, RUNNING, SPACE, SUCCEEDED, TAG, api_server, put_pod
+from tests.support.pretended_kubernetes import KubernetesServer
 
 _CANARY: Final = "canary-of-a-token"
 
@@ -30,12 +34,12 @@ def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: 
     settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(file)}
     login = login_of(settings, {"KUBECONFIG": "/none", "HOME": str(tmp_path)}, is_cluster=True)
     server = ApiServer(address=api.address, namespace=SPACE, login=login)
-    with pytest.raises(KubernetesUnavailableError, match="No such file"):
+    with pytest.raises(ClusterUnavailableError, match="No such file"):
         server.report(POD)
     file.write_text(f"{_CANARY}-0")
     for token in (f"{_CANARY}-1", f"{_CANARY}-2"):
         api.token = token
-        with pytest.raises(KubernetesRefusedError, match="HTTP 401") as caught:
+        with pytest.raises(ClusterRefusedError, match="HTTP 401") as caught:
             server.find(TAG)
         assert _CANARY not in f"{caught.value!r} {login!r} {server!r}"
         file.write_text(f"{token}\n")
@@ -77,7 +81,7 @@ def test_a_kubeconfig_is_read_as_kubectl_does(api: KubernetesServer, tmp_path: P
     login = login_of({}, environment, is_cluster=True)
     assert [login.bearer(), login.bearer()] == [_CANARY] * 2
     assert Path(f"{plugin}.asked").read_text() == "me\n" * 3
-    with pytest.raises(ConfigurationError, match="no context 'other'"):
+    with pytest.raises(ConfigurationError, match="cannot read context 'other'"):
         login_of({"spark.kubernetes.context": "other"}, environment, is_cluster=True)
 
 
@@ -114,7 +118,7 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
     login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(KubernetesUnavailableError, match="sh, which kubeconfig names") as caught:
+    with pytest.raises(ClusterUnavailableError, match="sh, which kubeconfig names") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
 
@@ -126,9 +130,13 @@ def test_a_token_that_cannot_be_sent_is_not_shown(
 ) -> None:
     """What sends it would say it in its error."""
     (tmp_path / "token").write_text(text, encoding="utf-8")
-    login = Login(token_file=tmp_path / "token") if way == "file" else Login(token=text)
+    login = (
+        KubernetesLogin(token_file=tmp_path / "token")
+        if way == "file"
+        else KubernetesLogin(token=text)
+    )
     server = ApiServer(address=api.address, namespace=SPACE, login=login)
-    with pytest.raises(KubernetesUnavailableError, match="several lines") as caught:
+    with pytest.raises(ClusterUnavailableError, match="several lines") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value)
     assert server.last_words(POD) == ""
@@ -136,7 +144,9 @@ def test_a_token_that_cannot_be_sent_is_not_shown(
 
 
 def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: KubernetesServer) -> None:
-    server = ApiServer(address=api.address, namespace=SPACE, login=Login(token=f"{_CANARY}\n"))
+    server = ApiServer(
+        address=api.address, namespace=SPACE, login=KubernetesLogin(token=f"{_CANARY}\n")
+    )
     assert server.find(TAG) == ()
     assert api.requests[-1][2] == _CANARY
 
@@ -156,7 +166,7 @@ def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
     assert server.find(TAG) == ()
     api.token = said["status"]["token"] = "second"
     given.write_text(json.dumps(said))
-    with pytest.raises(KubernetesRefusedError):
+    with pytest.raises(ClusterRefusedError):
         server.find(TAG)
     for _ in range(2):
         assert server.find(TAG) == ()
@@ -179,16 +189,16 @@ def test_a_command_lies_beside_its_kubeconfig(
 
 @pytest.mark.parametrize("said", ['{"status": null}', '{"status": {"expirationTimestamp": "no"}}'])
 def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
-    login = Login(command={"command": "echo", "args": [said]})
+    login = KubernetesLogin(command={"command": "echo", "args": [said]})
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(KubernetesUnavailableError, match="echo, which kubeconfig names"):
+    with pytest.raises(ClusterUnavailableError, match="echo, which kubeconfig names"):
         server.report(POD)
 
 
 @pytest.mark.parametrize("user", [{"client-key-data": "a"}, {"exec": {"args": []}}])
 def test_a_kubeconfig_that_cannot_be_read_is_told(tmp_path: Path, user: dict[str, Any]) -> None:
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig({"u": user}, current="u")))
-    with pytest.raises(ConfigurationError, match="no context 'u' that can be read"):
+    with pytest.raises(ConfigurationError, match="cannot read context 'u' of the kubeconfig"):
         login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
 
 
@@ -208,9 +218,9 @@ def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> No
     api.page = page
     server = api_server(api)
     for ask in (server.report, server.end):
-        with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+        with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
             ask(POD)
-    with pytest.raises(KubernetesUnavailableError, match=f"HTTP {page[0]}"):
+    with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
         server.find(TAG)
 
 
@@ -218,16 +228,16 @@ def test_what_we_may_not_ask_is_no_silence(api: KubernetesServer) -> None:
     api.page = (403, "pods is forbidden")
     server = api_server(api)
     for ask in (server.report, server.end):
-        with pytest.raises(KubernetesRefusedError, match="get, list and delete pods"):
+        with pytest.raises(ClusterRefusedError, match="get, list and delete pods"):
             ask(POD)
 
 
 def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
-    login = Login(token=_CANARY)
+    login = KubernetesLogin(token=_CANARY)
     with KubernetesServer.started() as other:
         api.moved_to = other.address
         server = ApiServer(address=api.address, namespace=SPACE, login=login)
-        with pytest.raises(KubernetesUnavailableError, match="HTTP 307"):
+        with pytest.raises(ClusterUnavailableError, match="HTTP 307"):
             server.report(POD)
         assert api.requests[-1][2] == _CANARY
         assert other.requests == []
@@ -248,7 +258,7 @@ def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
                 if is_known:
                     assert server.report(POD) is None
                     continue
-                with pytest.raises(KubernetesUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+                with pytest.raises(ClusterUnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
                     server.report(POD)
                 assert api.requests == []
 

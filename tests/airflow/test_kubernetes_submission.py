@@ -8,17 +8,17 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.cluster_run import tag_of
-from airflow_hiveacid.operators.kubernetes import LABEL
-from airflow_hiveacid.operators.kubernetes_settings import own_settings
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import SPACE, connect_kubernetes, deletion, settings_of
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
+from airflow_hiveacid.operators.submission.kubernetes_settings import own_settings
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import SPACE, connect_kubernetes, deletion, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_support import Connections, FakeSpark
-    from pretended_kubernetes import KubernetesServer
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
 
 _CANARY: Final = "canary-of-a-token"
 

@@ -11,17 +11,21 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
+    ClusterUnavailableError,
     JobFailedError,
-    KubernetesUnavailableError,
 )
-from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.kubernetes import EXECUTOR, LABEL
-from airflow_hiveacid.operators.kubernetes_settings import driver_of
-from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
-from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import (
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, LABEL
+from airflow_hiveacid.operators.submission.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.resumption import (
+    ATTEMPT_KEY,
+    RESULT_URI_KEY,
+    SUBMISSION_KEY,
+)
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import (
     RUNNING,
     SPACE,
     SUCCEEDED,
@@ -34,8 +38,8 @@ from cluster_tasks import (
 )
 
 if TYPE_CHECKING:
-    from airflow_support import Connections, FakeSpark
-    from pretended_kubernetes import KubernetesServer
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
 
 
 def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> StateStore:
@@ -43,9 +47,15 @@ def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> S
     store = StateStore()
     spark.tell(answers=False)
     submits.clear()
-    with pytest.raises(ApplicationForgottenError, match="Kubernetes knows nothing"):
+    with pytest.raises(ApplicationForgottenError, match="Kubernetes no longer knows"):
         run_task(deletion(spark), context_of(task_state_store=store))
-    assert set(store) == {"spark_job_id", RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
+    assert set(store) == {
+        "spark_job_id",
+        RESULT_URI_KEY,
+        SUBMISSION_KEY,
+        ATTEMPT_KEY,
+        INSTALLATION_KEY,
+    }
     assert store["spark_job_id"] == driver_of(SPACE, tag_of(store[ATTEMPT_KEY]))
     (spark.directory / "calls.jsonl").unlink()
     put_pod(api, tag_of(store[ATTEMPT_KEY]), **RUNNING)
@@ -86,7 +96,7 @@ def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
     api.objects.delete("pods", SPACE, store["spark_job_id"].partition(":")[2])
     done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
     assert (done["status"], len(spark.calls)) == ("committed", 1)
-    assert set(store) == {DELIVERED_KEY}
+    assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
     assert api.objects.list("pods", SPACE) == []  # what has succeeded is not kept
 
 
@@ -122,7 +132,7 @@ def test_nothing_is_submitted_while_nobody_says_what_runs(
     store = _left(spark, api, submits)
     api.page = (503, "")
     monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
-    with pytest.raises(KubernetesUnavailableError):
+    with pytest.raises(ClusterUnavailableError):
         run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
 

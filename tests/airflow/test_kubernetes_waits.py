@@ -9,15 +9,16 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
+    ClusterKind,
+    ClusterRefusedError,
+    ClusterUnavailableError,
     JobFailedError,
-    KubernetesRefusedError,
-    KubernetesUnavailableError,
     LockNotAcquiredError,
 )
-from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.kubernetes import EXECUTOR, LABEL, ApiServer
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import (
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, LABEL, ApiServer
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import (
     PATIENCE_S,
     POD,
     RUNNING,
@@ -34,8 +35,8 @@ from cluster_tasks import (
 )
 
 if TYPE_CHECKING:
-    from airflow_support import FakeSpark
-    from pretended_kubernetes import KubernetesServer
+    from tests.support.airflow_support import FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
 
 
 def _waiting(reason: str, message: str) -> dict[str, Any]:
@@ -85,10 +86,12 @@ def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
     put_pod(api, **_NO_NODE)
 
     def refused(*_: object) -> None:
-        raise KubernetesRefusedError(asked=f"that it deletes pod {POD}", reason="HTTP 403")
+        raise ClusterRefusedError(
+            kind=ClusterKind.KUBERNETES, asked=f"that it deletes pod {POD}", reason="HTTP 403"
+        )
 
     monkeypatch.setattr(ApiServer, "end", refused)
-    with pytest.raises(KubernetesRefusedError, match="may commit"):
+    with pytest.raises(ClusterRefusedError, match="may commit"):
         run_on_kubernetes(api, Clock(), start_s=10, refusal_s=20).follow(POD)
 
 
@@ -168,7 +171,7 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     api: KubernetesServer,
 ) -> None:
     put_pod(api, phase="Unknown")
-    with pytest.raises(KubernetesUnavailableError, match=r"for 6[0-9] s.*its node"):
+    with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s.*its node"):
         run_on_kubernetes(api, Clock(), silence_s=60).follow(POD)
     assert api.deleted == []
     back = Clock(lambda _: api.objects.say(SPACE, f"{TAG}-driver", **SUCCEEDED))
@@ -180,7 +183,9 @@ def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
 ) -> None:
     put_pod(api, **RUNNING)
     monkeypatch.setattr(ApiServer, "end", lambda *_: None)
-    with pytest.raises(KubernetesUnavailableError, match="told to end it: it is Running"):
+    with pytest.raises(
+        ClusterUnavailableError, match="after the order to end it: its state is Running"
+    ):
         run_on_kubernetes(api, Clock(), silence_s=60).end_earlier(POD, TAG)
 
 
@@ -195,10 +200,10 @@ def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: Kubernete
 
     stands("2001-01-01T00:00:00Z")
     clock = Clock()
-    with pytest.raises(KubernetesUnavailableError, match=r"for 6[0-9] s.*its node"):
+    with pytest.raises(ClusterUnavailableError, match=r"for 6[0-9] s.*its node"):
         run_on_kubernetes(api, clock, silence_s=60).follow(POD)
     assert clock.time < 80
-    with pytest.raises(KubernetesUnavailableError, match="its node"):
+    with pytest.raises(ClusterUnavailableError, match="its node"):
         run_on_kubernetes(api, Clock(), silence_s=60).status(POD)
     assert api.deleted == []
     stands("2999-01-01T00:00:00Z")  # it still has its grace

@@ -18,12 +18,12 @@ from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger
-from airflow_support import context_of
+from tests.support.airflow_support import context_of
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_support import Warehouse
+    from tests.support.airflow_support import Warehouse
 
 
 def seen(table: TableInfo, since: int | str, **more: Any) -> Any:  # noqa: ANN401 - passed on

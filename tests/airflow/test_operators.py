@@ -10,18 +10,21 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
-from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    ConversionTarget,
+    ConvertSpec,
+    RestoreSpec,
+)
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    Job,
-    JobSpec,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -30,7 +33,7 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
 from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -42,13 +45,14 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidUpdateOperator,
 )
 from airflow_hiveacid.operators.load import HiveAcidLoadOperator
-from airflow_support import context_of, run_task
+from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 MERGE: dict[str, Any] = {
     "table": "demo.Flights",
@@ -117,6 +121,21 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         HiveAcidTruncateOperator,
         {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
         TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
+    ),
+    (
+        HiveAcidRestoreOperator,
+        {"table": "db.{{ ti.task_id }}", "version": "{{ 6 * 7 }}", "plan_only": "{{ 2 > 1 }}"},
+        RestoreSpec(target="db.task", version="version 42", plan_only=True),
+    ),
+    (
+        HiveAcidRestoreOperator,
+        {"table": "db.t", "timestamp": "{{ ds }}T02:00:00Z"},
+        RestoreSpec(target="db.t", version="timestamp 2013-01-02T02:00:00+00:00"),
+    ),
+    (
+        HiveAcidRestoreOperator,
+        {"table": "db.t", "tag": "closing-{{ ds }}"},
+        RestoreSpec(target="db.t", version="tag closing-2013-01-02"),
     ),
     (
         HiveAcidConvertOperator,
@@ -212,7 +231,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     (
         HiveAcidCleanOperator,
         {"table": "db.t", "retention_s": "3600", "plan_only": True},
-        CleanSpec(target="db.t", retention_s=3600.0, dry_run=True),
+        CleanSpec(target="db.t", retention_s=3600.0, plan_only=True),
     ),
 ]
 
@@ -423,7 +442,7 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (
         HiveAcidMergeOperator,
         {**MERGE, "clauses": [{"when": "not_matched_by_source", "action": "update"}]},
-        "needs its assignments named",
+        "needs explicit assignments",
     ),
     *(
         (HiveAcidInsertOperator, {"table": "db.t", "source": source}, message)
@@ -467,6 +486,18 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
     (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),
+    (
+        HiveAcidRestoreOperator,
+        {"table": "db.t", "version": "1.5"},
+        "version must be a whole number",
+    ),
+    (HiveAcidRestoreOperator, {"table": "db.t", "version": -1}, "version must be the number of"),
+    (
+        HiveAcidRestoreOperator,
+        {"table": "db.t", "timestamp": "noon"},
+        "timestamp 'noon' is not a time",
+    ),
+    (HiveAcidRestoreOperator, {"table": "db.t", "tag": " a"}, "tag ' a' is not a name"),
 ]
 
 
@@ -519,6 +550,17 @@ def test_what_every_operator_takes_is_checked_while_the_dag_is_read(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task', argument .*{message}"):
         HiveAcidDeleteOperator(task_id="task", table="db.t", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "none"), ({"version": 1, "tag": "a"}, "version and tag")],
+)
+def test_a_restore_goes_back_to_exactly_one_version(given: dict[str, Any], found: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"exactly one of version, timestamp and tag, found {found}"
+    ):
+        HiveAcidRestoreOperator(task_id="task", table="db.t", **given)
 
 
 def test_a_source_may_be_the_result_of_another_task() -> None:

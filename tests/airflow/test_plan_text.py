@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.metastore_run import what_came_of
 from airflow_hiveacid.operators.plan_text import (
@@ -13,11 +13,14 @@ from airflow_hiveacid.operators.plan_text import (
     cleaning_lines,
     compaction_lines,
     conversion_lines,
+    restore_lines,
+    result_line,
 )
-from airflow_support import run_task
+from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 PLANNED: dict[str, Any] = {
     "compactions": [
@@ -42,6 +45,21 @@ CLEANED: dict[str, Any] = {
         }
     ]
 }
+RESTORED: dict[str, Any] = {
+    "restore": [
+        {"partition": "month=1", "how": "base", "come": 10, "go": 2, "stay": 0},
+        {"partition": "", "how": "nothing", "come": 0, "go": 0, "stay": 7},
+    ]
+}
+
+
+def test_a_restore_is_a_table_of_partitions() -> None:
+    assert restore_lines(RESTORED) == (
+        "partition  how      rows that come  go  stay",
+        "month=1    base     10              2   0",
+        "(table)    nothing  0               0   7",
+    )
+    assert restore_lines({}) == restore_lines({"restore": []}) == ()
 
 
 def test_a_compaction_plan_is_a_table_of_partitions() -> None:
@@ -85,6 +103,8 @@ def test_operators_show_their_own_plans() -> None:
     clean = HiveAcidCleanOperator(task_id="clean", table="db.t", plan_only=True)
     assert compact.describe(_result("compact", PLANNED)) == compaction_lines(PLANNED)
     assert clean.describe(_result("clean", CLEANED)) == cleaning_lines(CLEANED)
+    restore = HiveAcidRestoreOperator(task_id="restore", table="db.t", version=1, plan_only=True)
+    assert restore.describe(_result("restore", RESTORED)) == restore_lines(RESTORED)
 
 
 def _result(kind: str, details: dict[str, Any]) -> JobResult:
@@ -137,3 +157,36 @@ def test_a_definition_is_one_line() -> None:
     assert said() == "add_partitions db.t: committed"
     assert said(partitions=("p=1", "p=2")) == "add_partitions db.t: committed, partitions p=1, p=2"
     assert said(kind="show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"
+
+
+def test_a_result_is_one_line_for_people() -> None:
+    done = JobResult(
+        kind="merge",
+        job_key="k",
+        status=JobStatus.COMMITTED,
+        table="demo.customers",
+        write_ids={"demo.customers": 1},
+        rows=RowCounts(inserted=1234, updated=1),
+        files=1,
+        size_bytes=1536,
+        seconds=8.06,
+    )
+    assert result_line(done) == (
+        "merge of demo.customers: committed; 1,234 rows inserted, 1 updated, 0 deleted;"
+        " 1 file, 1.5 KiB; write ID 1; 8.1 s"
+    )
+
+
+def test_the_line_of_a_result_names_each_table_that_was_written() -> None:
+    done = JobResult(
+        kind="transaction",
+        job_key="k",
+        status=JobStatus.ALREADY_DONE,
+        table="demo.a",
+        write_ids={"demo.a": 7, "demo.b": 2},
+        seconds=1.0,
+    )
+    assert result_line(done) == (
+        "transaction of demo.a: already done; 0 rows inserted, 0 updated, 0 deleted; 0 files;"
+        " write ID 7 of demo.a, write ID 2 of demo.b; 1.0 s"
+    )

@@ -15,10 +15,10 @@ from airflow.sdk.execution_time.context import TaskStateStoreAccessor
 from airflow.sdk.state import TaskScope
 
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 _SPARK: Final = Path(__file__).resolve().parents[2] / ".venv-spark" / "bin"
 

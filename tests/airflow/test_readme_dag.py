@@ -17,15 +17,16 @@ import pytest
 
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.storage.acid.read.scan import scan
+from tests.support.documents import README, python_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CUSTOMERS = TableRef("demo", "customers")
@@ -80,15 +81,11 @@ def rows(client: MetastoreClient, table: TableInfo) -> list[dict[str, object]]:
     return sorted((row for batch in found for row in batch.to_pylist()), key=lambda row: row["id"])
 
 
-def readme() -> str:
-    return (REPOSITORY / "README.md").read_text()
-
-
 @pytest.fixture
 def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
     dags = tmp_path / "dags"
     dags.mkdir()
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", readme(), re.DOTALL)):
+    for number, block in enumerate(python_blocks()):
         if "DAG(" in block:
             (dags / f"example_{number}.py").write_text(block)
     return {
@@ -104,7 +101,8 @@ def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
 
 def connection_commands(metastore: LocalMetastore) -> list[list[str]]:
     """The README's `airflow connections add` lines, with the metastore of this test."""
-    lines = re.findall(r"^ *(airflow connections add .*)$", readme(), re.MULTILINE)
+    text = README.read_text().replace("\\\n", " ")
+    lines = re.findall(r"^ *(airflow connections add .*)$", text, re.MULTILINE)
     commands = [shlex.split(line) for line in lines]
     here = {"hms.example.com": "127.0.0.1", "9083": str(metastore.port), "local[2]": "local[1]"}
     return [[here.get(word, word) for word in command] for command in commands]

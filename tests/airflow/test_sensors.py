@@ -22,19 +22,19 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.hooks.health import Look
-from airflow_hiveacid.plan.thresholds import Exceeded, Finding, TableHealth, Threshold
+from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaRatioSensor,
 )
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
-from airflow_support import StateStore, context_of, run_task
+from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.sensors.hive_acid import HiveAcidThresholdSensor
-    from airflow_support import Connections, Warehouse
+    from tests.support.airflow_support import Connections, Warehouse
 
 _SENSORS = (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor, HiveAcidCompactionNeededSensor)
 
@@ -191,10 +191,10 @@ def test_no_more_is_answered_than_airflow_maps_over(
         sensor = _polling()
         if is_mapped:
             EmptyOperator.partial(task_id="mapped").expand(doc=sensor.output)
-    answers.append(tuple(Finding(health=health, reached=()) for health in healths))
+    answers.append(tuple(DueDirectory(health=health, reached=()) for health in healths))
     poked = sensor.poke(context_of())  # type: ignore[arg-type]
     answer = poked.xcom_value
-    event = {"due": [Finding(health=health, reached=()).record() for health in healths]}
+    event = {"due": [DueDirectory(health=health, reached=()).record() for health in healths]}
     assert sensor.execute_complete(context_of(), event) == answer  # type: ignore[arg-type]
     expected = [12, 11] if is_mapped else [12, 10, 11]
     assert [found["delta_count"] for found in answer] == expected
@@ -234,7 +234,7 @@ def test_a_table_dropped_while_the_trigger_waits_fails_the_task_at_once() -> Non
 
 # ---- polls that fail -----------------------------------------------------------------------------
 
-_DUE = Finding(
+_DUE = DueDirectory(
     health=TableHealth(table="db.t", location="/t", deltas=2),
     reached=(Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=2),),
 )

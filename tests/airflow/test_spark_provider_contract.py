@@ -15,7 +15,7 @@ from airflow.sdk import ResumableJobMixin
 from airflow_hiveacid.operators import spark_app
 
 if TYPE_CHECKING:
-    from airflow_support import Connections
+    from tests.support.airflow_support import Connections
 
 
 @pytest.fixture

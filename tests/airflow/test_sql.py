@@ -8,7 +8,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset, RetryAction
 
 from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
-from airflow_hiveacid.jobs.specs import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
@@ -16,15 +16,15 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidMergeOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_support import StateStore, context_of, run_task
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
+from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 KEY = "dag/scheduled__2013-01-02/task/-1"
 
@@ -221,7 +221,7 @@ def test_a_dag_with_a_wrong_statement_is_an_import_error(tmp_path: Path) -> None
         "from airflow.sdk import DAG\n"
         "from airflow_hiveacid.operators.sql import HiveAcidSqlOperator\n"
         "with DAG('wrong', schedule=None):\n"
-        "    HiveAcidSqlOperator(task_id='old', sql='UPDATE db.t SET a = greatest(a, b)')\n"
+        "    HiveAcidSqlOperator(task_id='old', sql='UPDATE db.t SET a = stddev(a)')\n"
     )
     (error,) = DagBag(dag_folder=str(tmp_path)).import_errors.values()
-    assert "task 'old', argument sql: statement 1, line 1, column 21: greatest()" in error
+    assert "task 'old', argument sql: statement 1, line 1, column 21: stddev()" in error

@@ -19,18 +19,18 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
+from airflow_hiveacid.jobs.metastore_statements import DropTable
+from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from airflow_hiveacid.plan.metastore_statements import DropTable
-from airflow_support import StateStore, context_of, run_task
-from contract.bench import access, start
+from tests.contract.bench import access, start
+from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_support import FakeSpark, Warehouse
+    from tests.support.airflow_support import FakeSpark, Warehouse
 
 CREATE = "CREATE TABLE t (id bigint, name string) PARTITIONED BY (day int)"
 ASSET = Asset(name="t", uri="hive://hms:10000/db/t")
@@ -181,7 +181,7 @@ def test_a_cleared_task_defines_again_unless_told_otherwise(
 def test_a_transaction_takes_no_definitions(warehouse: Warehouse) -> None:
     with pytest.raises(
         ConfigurationError,
-        match="column 16: definitions and questions are no part of a transaction",
+        match="column 16: a definition or metastore query cannot be part of a transaction",
     ):
         HiveAcidTransactionOperator(
             task_id="task",

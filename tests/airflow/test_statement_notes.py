@@ -9,12 +9,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import RerunRefusedError, StatementChangedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import DeleteSpec, OnRerun
-from airflow_hiveacid.metastore.definition_work import Before
+from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.metastore.definitions.work import Before
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
-from airflow_hiveacid.plan.metastore_statements import DropTable
-from airflow_support import StateStore
+from tests.support.airflow_support import StateStore
 
 DROP = DropTable(target="d.t")
 BEFORE = Before(table_id="7.1")

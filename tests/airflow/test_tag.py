@@ -13,11 +13,11 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_support import StateStore, context_of, run_task
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
-    from airflow_support import Warehouse
+    from tests.support.airflow_support import Warehouse
 
 
 def _task(table: str, **arguments: Any) -> HiveAcidTagOperator:  # noqa: ANN401
@@ -80,17 +80,17 @@ def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: 
     ("arguments", "message"),
     [
         ({"table": "t"}, "argument table: .*not a valid table name"),
-        ({"name": ""}, "argument name: .*is no name"),
+        ({"name": ""}, "argument name: .*is not a name"),
         ({"action": "keep"}, "argument action"),
         ({"version": "x"}, "argument version"),
         ({"version": None}, "argument version"),
         ({"timestamp": "2026-11-19T02:00:00"}, "argument timestamp"),
         ({"timestamp": None}, "argument timestamp"),
-        ({"keep_for": "90"}, "argument keep_for: .*says no time"),
+        ({"keep_for": "90"}, "argument keep_for: .*is not a duration"),
         ({"expires": "soon"}, "argument expires"),
         ({"version": 1, "timestamp": "2026-11-19T02:00:00Z"}, "version and timestamp exclude"),
         ({"expires": "2026-11-19T02:00:00Z", "keep_for": "1 day"}, "expires and keep_for exclude"),
-        ({"action": "drop", "version": 1}, "by its name alone, not by version"),
+        ({"action": "drop", "version": 1}, "by its name only, without version"),
     ],
 )
 def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:

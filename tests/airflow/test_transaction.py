@@ -11,25 +11,24 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
     StatementOrderError,
 )
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    JobSpec,
     MergeSpec,
     MultiInsertSpec,
-    ProgramSpec,
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators import kill
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from airflow_support import context_of, run_task
+from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 STATEMENTS: list[Any] = [
     {
@@ -117,7 +116,7 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
         ([], "a transaction has 1 to"),
         ([7], r"statements\[0\] must be SQL text or a mapping"),
         ([{"delete": {"table": "d.t"}, "update": {}}], r"statements\[0\] must be SQL text"),
-        ([{"drop": {"table": "d.t"}}], r"statements\[0\]: 'drop' is no statement; it may"),
+        ([{"drop": {"table": "d.t"}}], r"statements\[0\]: unknown statement 'drop'; use one of"),
         ([{"delete": "d.t"}], r"statements\[0\]\['delete'\] must be a mapping"),
         (
             [{"delete": {"table": "t"}}],
@@ -201,9 +200,11 @@ def test_a_kill_looks_at_the_locks_of_every_table(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", lambda _: Client())
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.fencing.abort_job",
+        "airflow_hiveacid.metastore.client.metastore_client.connect", lambda _: Client()
+    )
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.transactions.fencing.abort_job",
         lambda _client, _key, _attempt, refs: asked.extend(map(str, refs)) or (),
     )
     kill.abort_attempt(spec)

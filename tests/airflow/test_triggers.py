@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,14 +16,16 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TableNotFoundError,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
-from keytabs import keytab_of
+from airflow_hiveacid.triggers.looks import looking
+from tests.support.keytabs import keytab_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_support import Connections, Warehouse
+    from tests.support.airflow_support import Connections, Warehouse
 
 _ARGUMENTS: dict[str, Any] = {
     "table": "db.t",
@@ -38,11 +42,20 @@ _HEALTHY = TableHealth(table="db.t", location="/t", base_bytes=1000)
 _DUE = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=500)
 
 
+_MEASURE = "airflow_hiveacid.hooks.health._measure"
+
+
 async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
-    async for event in trigger.run():
-        payload: dict[str, Any] = event.payload
-        return payload
+    async with asyncio.timeout(60):  # a trigger that waits for what never comes waits indefinitely
+        async for event in trigger.run():
+            payload: dict[str, Any] = event.payload
+            return payload
     raise AssertionError
+
+
+def _measured(*healths: TableHealth) -> tuple[object, tuple[TableHealth, ...]]:
+    """What measuring returns: a table whose owner left compaction on, and its health."""
+    return SimpleNamespace(parameters={}), healths
 
 
 def test_a_trigger_survives_being_written_down_and_made_again() -> None:
@@ -88,12 +101,12 @@ def test_measuring_does_not_hold_up_the_event_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def slow(*_: object) -> tuple[TableHealth, ...]:
+    def slow(*_: object) -> object:
         threads.append(threading.current_thread())
         time.sleep(0.5)
-        return (_DUE,)
+        return _measured(_DUE)
 
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", slow)
+    monkeypatch.setattr(_MEASURE, slow)
     trigger = CompactionNeededTrigger(table="db.t", delta_ratio=0.1)
 
     async def story() -> int:
@@ -112,8 +125,8 @@ def test_it_measures_again_after_the_interval(
     connections: Connections,  # noqa: ARG001 - sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = iter([(_HEALTHY,), (_HEALTHY,), (_DUE,)])
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", lambda *_: next(answers))
+    answers = iter([_measured(_HEALTHY), _measured(_HEALTHY), _measured(_DUE)])
+    monkeypatch.setattr(_MEASURE, lambda *_: next(answers))
     trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.2)
     started = time.monotonic()
     asyncio.run(_first(trigger))
@@ -141,7 +154,7 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
             raise answer
         return answer
 
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.measure", measure)
+    monkeypatch.setattr(_MEASURE, measure)
     return planned
 
 
@@ -152,14 +165,14 @@ def _quick(**arguments: Any) -> CompactionNeededTrigger:  # noqa: ANN401
 
 
 def test_one_failed_poll_does_not_end_the_wait(answers: list[object]) -> None:
-    answers += [_DOWN, (_HEALTHY,), _DOWN, (_DUE,)]
+    answers += [_DOWN, _measured(_HEALTHY), _DOWN, _measured(_DUE)]
     assert findings(asyncio.run(_first(_quick())))[0]["delta_count"] == 9
 
 
 def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
     answers: list[object],
 ) -> None:
-    answers += [_DOWN, _DOWN, (_DUE,)]
+    answers += [_DOWN, _DOWN, _measured(_DUE)]
     event = asyncio.run(_first(_quick()))
     with pytest.raises(MetastoreUnavailableError, match=r"thrift://hms:9083"):
         findings(event)
@@ -232,3 +245,59 @@ def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
     with pytest.raises(MetastoreUnavailableError, match="KDC did not answer within"):
         findings(event)
     assert turns > 10
+
+
+def test_thirty_silent_metastores_delay_no_other_look(
+    connections: Connections, warehouse: Warehouse
+) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    with contextlib.ExitStack() as servers:
+        for number in range(30):
+            silent = servers.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = silent.getsockname()[1]
+            connections.add(f"silent_{number}", "hive_acid_metastore", host="127.0.0.1", port=port)
+
+        async def story() -> dict[str, Any]:
+            silent = [
+                asyncio.ensure_future(_first(_quick(hive_acid_conn_id=f"silent_{number}")))
+                for number in range(30)
+            ]
+            await asyncio.sleep(0.5)  # they have begun
+            healthy = _first(CompactionNeededTrigger(table=str(table.ref), delta_count=1))
+            # The default time-out of a call is 120 s.
+            found = await asyncio.wait_for(healthy, timeout=60)
+            other = await asyncio.wait_for(asyncio.to_thread(lambda: "done"), timeout=60)
+            assert (other, [waiting.done() for waiting in silent]) == ("done", [False] * 30)
+            servers.close()  # resets what is connected, so that every look ends
+            await asyncio.gather(*silent)
+            return found
+
+        assert findings(asyncio.run(story()))[0]["delta_count"] == 1
+
+
+def test_a_look_without_end_is_an_outage_in_time() -> None:
+    ended = threading.Event()
+    endpoint = MetastoreEndpoint(uris=("thrift://slow:9083",))
+
+    async def story() -> None:
+        await looking(endpoint, ended.wait, longest_s=0.2)
+
+    with pytest.raises(MetastoreUnavailableError, match=r"slow:9083.*within 0\.2 s"):
+        asyncio.run(story())
+    ended.set()
+
+
+def test_few_looks_at_one_metastore_run_at_once() -> None:
+    names: set[str] = set()
+    endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))
+
+    async def story() -> None:
+        def look() -> None:
+            names.add(threading.current_thread().name)
+            time.sleep(0.01)
+
+        await asyncio.gather(*(looking(endpoint, look) for _ in range(40)))
+
+    asyncio.run(story())
+    assert len(names) == 4

@@ -13,26 +13,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.cli.spark_environment import pack
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.spark_environment import pack
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_support import StateStore, Warehouse, context_of, killed_when, run_task
-from contract.stores.mini_hdfs import MiniHdfs
-from mini_yarn import NARROW_QUEUE, MiniYarn
-from s3_lab import KEYS, MotoS3, machine
-from short_jvms import ENVIRONMENT
-from yarn_tasks import (
+from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.support.airflow_support import (
+    StateStore,
+    Warehouse,
+    context_of,
+    killed_when,
+    napping,
+    run_task,
+)
+from tests.support.mini_yarn import NARROW_QUEUE, MiniYarn
+from tests.support.s3_lab import KEYS, MotoS3, machine
+from tests.support.short_jvms import ENVIRONMENT
+from tests.support.yarn_tasks import (
     SPARK,
     environment_in,
     insert,
     kill_containers,
     lost_when,
-    napping,
     rows_of,
     small,
     wait_for_lock,
@@ -44,8 +50,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from airflow_support import Connections
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from tests.support.airflow_support import Connections
 
 pytestmark = pytest.mark.server
 
@@ -79,7 +85,11 @@ def warehouse(
     connections.add(
         "hive_acid_default",
         "hive_acid_metastore",
-        extra={"uris": hive_metastore.uri, "result_dir": f"{hdfs.uri}/results"},
+        extra={
+            "uris": hive_metastore.uri,
+            "result_dir": f"{hdfs.uri}/results",
+            "allow_unsafe_expressions": True,  # a query that takes its time calls Java
+        },
     )
     for mode in ("client", "cluster"):
         connections.add(f"yarn_{mode}", "spark", host="yarn", extra={"deploy-mode": mode})
@@ -100,6 +110,7 @@ def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
+@pytest.mark.long_cases("client")
 def test_rows_are_inserted_by_a_driver_on_yarn(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo, mode: str
 ) -> None:

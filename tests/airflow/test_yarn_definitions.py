@@ -15,19 +15,19 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.definition_work import Outcome
-from airflow_hiveacid.operators.cluster_run import Bounds, tag_of
-from airflow_hiveacid.operators.resumption import ATTEMPT_KEY
+from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import APP, killed_once
-from pretended_yarn import FAILED, RUNNING, SUCCEEDED
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
+from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import APP, killed_once
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_support import Connections, FakeSpark
-    from pretended_yarn import ResourceManager as Pretended
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_yarn import ResourceManager as Pretended
 
 _QUESTION, _DEFINITION = "SHOW LOCKS", "DROP TABLE demo.old"
 
@@ -37,10 +37,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     """What happens while the metastore does a statement."""
     happens: list[Callable[[], None]] = []
 
-    def run(*_: object, **__: object) -> Outcome:
+    def run(*_: object, **__: object) -> DefinitionOutcome:
         for one in happens:
             one()
-        return Outcome(has_changed=True)
+        return DefinitionOutcome(has_changed=True)
 
     monkeypatch.setattr(HiveAcidHook, "run", run)
     return happens

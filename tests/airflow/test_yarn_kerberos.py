@@ -1,4 +1,4 @@
-"""Operators where nobody gets in without a login: YARN, its pages, HDFS and the metastore.
+"""Operators where every server requires a login: YARN, its pages, HDFS and the metastore.
 
 Spark has principal and keytab, or a ticket cache; the metastore is reached by keytab, or by the
 token that Spark has fetched for the driver's container. For `make clusters`.
@@ -23,22 +23,28 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidMergeOperator,
 )
-from airflow_hiveacid.operators.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from airflow_hiveacid.operators.yarn import ResourceManager
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_support import StateStore, context_of, killed_when, run_task
-from kerberos_lab import FOLDERS, USER, KerberosLab
-from kerberos_tasks import ENCRYPTED, connect_metastore, login_of_spark, made_table, take_part
-from mini_yarn import MiniYarn, YarnLogin, outside
-from yarn_tasks import insert, napping, rows_of, small, wait_for_lock
+from tests.support.airflow_support import StateStore, context_of, killed_when, napping, run_task
+from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab
+from tests.support.kerberos_tasks import (
+    ENCRYPTED,
+    connect_metastore,
+    login_of_spark,
+    made_table,
+    take_part,
+)
+from tests.support.mini_yarn import MiniYarn, YarnLogin, outside
+from tests.support.yarn_tasks import insert, rows_of, small, wait_for_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_support import Connections
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from tests.support.airflow_support import Connections
 
 _TOKEN_S = 90
 pytestmark = [pytest.mark.server, pytest.mark.clusters]

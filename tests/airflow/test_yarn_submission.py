@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.apache.spark.operators import spark_submit
 
-from airflow_hiveacid.operators.cluster_run import own_settings, tag_of
-from airflow_hiveacid.operators.spark_target import SparkTarget
-from airflow_hiveacid.operators.yarn import addresses_in, addresses_of
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import APP, deletion, settings_of
+from airflow_hiveacid.operators.submission.cluster_run import own_settings, tag_of
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.yarn import addresses_in, addresses_of
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import APP, deletion, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_support import Connections, FakeSpark
-    from pretended_yarn import ResourceManager as Pretended
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 @pytest.mark.usefixtures("on_yarn")

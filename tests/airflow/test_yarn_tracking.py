@@ -13,21 +13,25 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     JobFailedError,
 )
-from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.resumption import ATTEMPT_KEY, RESULT_URI_KEY, SUBMISSION_KEY
-from airflow_hiveacid.operators.run_identity import DELIVERED_KEY
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.yarn import ResourceManager
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
-from pretended_yarn import FAILED, RUNNING, SUCCEEDED
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.resumption import (
+    ATTEMPT_KEY,
+    RESULT_URI_KEY,
+    SUBMISSION_KEY,
+)
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_support import FakeSpark
-    from pretended_yarn import ResourceManager as Pretended
+    from tests.support.airflow_support import FakeSpark
+    from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
@@ -37,7 +41,13 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
         run_task(deletion(spark), context_of(task_state_store=store))
-    assert set(store) == {"spark_job_id", RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
+    assert set(store) == {
+        "spark_job_id",
+        RESULT_URI_KEY,
+        SUBMISSION_KEY,
+        ATTEMPT_KEY,
+        INSTALLATION_KEY,
+    }
     if not noted:
         store.delete("spark_job_id")
     (spark.directory / "calls.jsonl").unlink()
@@ -56,7 +66,7 @@ def test_what_yarn_has_forgotten_is_submitted_anew_so_that_the_ledger_is_asked(
     done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
-    assert set(store) == {DELIVERED_KEY}
+    assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
 
 
 @pytest.mark.usefixtures("on_yarn")
@@ -248,7 +258,9 @@ def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
 ) -> None:
     clock = Clock()
     yarn.app, yarn.ends = dict(RUNNING), False
-    with pytest.raises(ClusterUnavailableError, match=r"told to end it: it is RUNNING"):
+    with pytest.raises(
+        ClusterUnavailableError, match=r"after the order to end it: its state is RUNNING"
+    ):
         run_on_yarn(yarn, clock, silence_s=60).end_earlier(APP, "tag")
     assert 60 < clock.time <= 81
     assert yarn.killed == [APP]

@@ -13,17 +13,17 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.yarn import ResourceManager
-from airflow_support import StateStore, context_of, run_task
-from cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
-from pretended_yarn import ACCEPTED, RUNNING
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.airflow_support import StateStore, context_of, run_task
+from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
+from tests.support.pretended_yarn import ACCEPTED, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_support import FakeSpark
-    from pretended_yarn import ResourceManager as Pretended
+    from tests.support.airflow_support import FakeSpark
+    from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
 def test_an_application_is_followed_to_its_end(yarn: Pretended) -> None:
@@ -154,7 +154,7 @@ def test_a_spark_submit_that_hangs_is_ended(
 ) -> None:
     yarn.app = None
     spark.tell(hangs=True)
-    with pytest.raises(ApplicationNotStartedError, match="spark-submit has waited"):
+    with pytest.raises(ApplicationNotStartedError, match="spark-submit waited"):
         run_task(
             deletion(spark, start_timeout_s="{{ 0.5 }}"), context_of(task_state_store=StateStore())
         )

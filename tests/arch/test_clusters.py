@@ -1,4 +1,4 @@
-"""docs/clusters.md and the README's table say what docs/clusters.json does, and nothing else."""
+"""docs/clusters.md and support.md's table say what docs/clusters.json does, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusters import cells as files
-from clusters.cells import FAILED, NOT_RUN, RAN, Cell, drop_others, keep, overview, page_of, read
-from clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
+from tests.proofs.clusters import cells as files
+from tests.proofs.clusters.cells import (
+    FAILED,
+    NOT_RUN,
+    RAN,
+    Cell,
+    drop_others,
+    keep,
+    overview,
+    page_of,
+    read,
+)
+from tests.proofs.clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +32,10 @@ def _cell(name: str, area: str = "a", *, outcome: str = RAN, place: Place | None
     return Cell(area=area, combination=name, version="1", outcome=outcome, place=place)
 
 
-def test_the_readmes_table_and_the_page_say_what_has_run() -> None:
+def test_the_table_and_the_page_say_what_has_run() -> None:
     found = read()
-    readme = files.README.read_text()
-    assert put_between(readme, overview(found)) == readme
+    support = files.SUPPORT.read_text()
+    assert put_between(support, overview(found)) == support
     assert page_of(found) == files.PAGE.read_text()
 
 
@@ -62,22 +72,22 @@ def test_what_was_skipped_has_run_nowhere() -> None:
 
 
 def test_cells_survive_their_files_and_older_ones_go_with_a_whole_run(tmp_path: Path) -> None:
-    json_file, page, readme = tmp_path / "c.json", tmp_path / "c.md", tmp_path / "README.md"
-    readme.write_text(
+    json_file, page, support = tmp_path / "c.json", tmp_path / "c.md", tmp_path / "support.md"
+    support.write_text(
         "head\n<!-- clusters: written by `make clusters` -->\n<!-- end of clusters -->\n"
     )
     old, other = _cell("an old name"), _cell("of another area", "b")
     new = _cell("a new name", place=_HERE)
-    keep([old, other], json_file, page, readme)
-    keep([new], json_file, page, readme)
+    keep([old, other], json_file, page, support)
+    keep([new], json_file, page, support)
     assert read(json_file) == [new, old, other]
     assert "place" not in json.loads(json_file.read_text())[1]
-    drop_others([new], json_file, page, readme)
+    drop_others([new], json_file, page, support)
     assert read(json_file) == [new, other]
     assert page.read_text() == page_of([new, other])
-    assert "| local | none |" in readme.read_text()
-    keep([replace(new, outcome=FAILED)], json_file, page, readme)
-    assert "| local | none: failed |" in readme.read_text()
-    readme.write_text("no marks")
-    with pytest.raises(ValueError, match="no marks"):
-        keep([new], json_file, page, readme)
+    assert "| local | none |" in support.read_text()
+    keep([replace(new, outcome=FAILED)], json_file, page, support)
+    assert "| local | none: failed |" in support.read_text()
+    support.write_text("no marks")
+    with pytest.raises(ValueError, match="marks of the table are missing"):
+        keep([new], json_file, page, support)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.provider_info import get_provider_info
+from tests.arch.faces import FACES
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "airflow_hiveacid"
@@ -92,16 +94,59 @@ def test_what_airflow_reads_at_every_start_loads_no_library() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_loads_no_library_and_lists_its_names(face: str) -> None:
+    done = load([face], ())
+    assert done.returncode == 0, done.stderr
+    script = f"""
+import sys, {face}
+names = dir({face})
+print(sorted(name for name in sys.modules if name.startswith("{PACKAGE.name}.")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    errors = ["airflow_hiveacid.format", "airflow_hiveacid.format.errors"]
+    errors += [f"{errors[-1]}.{one.stem}" for one in (PACKAGE / "format/errors").glob("[a-z]*.py")]
+    more = [*errors, "airflow_hiveacid.format.winner"] if face.endswith(".errors") else []
+    lazy = [] if more else ["airflow_hiveacid.lazy_names"]
+    assert done.stdout.strip() == str(sorted([face, *more, *lazy]))
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    script = (
+        "import sys; old = {*sys.modules}; import airflow_hiveacid; print({*sys.modules} - old)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert set(ast.literal_eval(done.stdout)) == {"airflow_hiveacid", "__future__"}
+
+
+def test_a_metastore_is_described_without_pyspark() -> None:
+    script = REFUSAL + "\nfrom airflow_hiveacid.acid import KerberosLogin, Metastore, Transport"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([[], []]),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.airflow
 @pytest.mark.parametrize("room", ["hooks", "operators", "sensors", "triggers"])
 def test_what_a_dag_file_imports_loads_neither_arrow_nor_pyspark(room: str) -> None:
     # The scheduler parses DAG files every few seconds; what lists files is loaded when a task runs.
     script = """
-import importlib, sys
-for name in ("pyarrow", "pyorc", "pyspark", "pandas", "numpy", "duckdb"):
+import sys
+refused = "pyarrow", "pyorc", "pyspark", "pandas", "numpy", "duckdb", "thrift", "hmsclient"
+for name in refused:
     sys.modules[name] = None  # importing it raises ModuleNotFoundError
 for module in sys.argv[1:]:
-    importlib.import_module(module)
+    exec(f"from {module} import *")  # each name of a face
 """
     modules = [name for entry in get_provider_info()[room] for name in entry["python-modules"]]
     assert modules

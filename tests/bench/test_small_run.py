@@ -6,17 +6,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from bench.cliffs.ground import QUESTIONS
-from bench.figures import pairs
-from bench.lab import REPOSITORY
-from bench.queries import QUERIES, STAMPED
-from bench.records import OURS, read_records
+from tests.proofs.bench.cliffs.ground import QUESTIONS
+from tests.proofs.bench.figures import pairs
+from tests.proofs.bench.lab import REPOSITORY
+from tests.proofs.bench.queries import QUERIES, STAMPED
+from tests.proofs.bench.records import OURS, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bench.figures import Pair
+    from tests.proofs.bench.figures import Pair
 
 STATES = ("base", "changed", "merged", "compacted")
 STAMPED_STATES = ("plain", "stamped", "plain-changed", "stamped-changed")
@@ -25,7 +25,15 @@ WITHOUT_YARDSTICK = ("cliff.planning.", "cliff.merge.")
 
 
 def run_small(records: Path, *options: str) -> tuple[Pair, ...]:
-    command = [sys.executable, "-m", "bench", "--small", "--records", str(records), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.proofs.bench",
+        "--small",
+        "--records",
+        str(records),
+        *options,
+    ]
     subprocess.run([*command, "--driver-memory", "1g"], check=True, cwd=REPOSITORY, timeout=1800)
     return pairs(read_records(records))
 

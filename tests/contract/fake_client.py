@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
-from contract.fake_metastore import FakeMetastore, Txn, Written
+from tests.contract.fake_metastore import FakeMetastore, Txn, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -567,13 +567,12 @@ class FakeClient:
         self._finish(claim, "mark_refused", CompactionState.REFUSED)
 
     def _finish(self, claim: ClaimedCompaction, method: str, state: CompactionState) -> None:
-        self._needs_v4(method)
-        if not self.server.queue[claim.entry_id].state.is_pending:
-            raise MetastoreCallError(method=method, reason="no such entry in the queue")
         self._change(claim, method, state=state, error_message=claim.error_message)
 
     def _change(self, claim: ClaimedCompaction, method: str, **changes: object) -> None:
         self._needs_v4(method)
+        if not self.server.queue[claim.entry_id].state.is_pending:
+            raise MetastoreCallError(method=method, reason="no such entry in the queue")
         self._put(replace(self.server.queue[claim.entry_id], **changes))  # type: ignore[arg-type]
 
     def _put(self, entry: CompactionEntry) -> None:

@@ -218,7 +218,17 @@ class FakeMetastore:
         for ref, given in self.write_ids.items():
             if txn_id in given:
                 self.logged.setdefault(ref, {})[given[txn_id]] = int(self.now_s())
+        self._note_commit(txn)
         self.end(txn, TxnState.COMMITTED)
+
+    def _note_commit(self, txn: Txn) -> None:
+        """4.x: the entry of a compaction, in whatever state, learns which transaction is next."""
+        for entry_id, entry in self.queue.items():
+            if entry.txn_id == txn.txn_id and entry.state.is_pending:
+                next_txn_id = TxnId(len(self.txns) + 1)
+                self.queue[entry_id] = replace(
+                    entry, next_txn_id=next_txn_id, committed_s=self.now_s()
+                )
 
     def _remembers(self, txn: Txn) -> bool:
         # 3.1 keeps no line of a committed transaction that wrote nothing.

@@ -8,8 +8,8 @@ from ctypes import POINTER, byref, c_int, c_uint32, c_void_p
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.metastore.doors import krb5
-from contract.sasl_server import COMPLETE, OK, Refusal
+from airflow_hiveacid.metastore.auth import krb5
+from tests.contract.sasl_server import COMPLETE, OK, Refusal
 
 if TYPE_CHECKING:
     from pathlib import Path

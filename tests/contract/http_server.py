@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from contract.stub_server import Struct
+    from tests.contract.stub_server import Struct
 
 
 class HttpStub:

@@ -20,13 +20,13 @@ from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TTransportBase
 
-from contract.stub_server import StubServer
+from tests.contract.stub_server import StubServer
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
-    from contract.stub_server import Struct
+    from tests.contract.stub_server import Struct
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5
 _NONCE: Final = b"an=odd,nonce"

@@ -21,24 +21,24 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.doors.tokens import parse_credentials
+from airflow_hiveacid.metastore.auth.tokens import parse_credentials
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.session import open_session
 from airflow_hiveacid.storage.stores.listing import list_table
-from spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 if TYPE_CHECKING:
-    from spark_lab import Row
+    from tests.support.spark_lab import Row
 
 CLAUSES = [
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
@@ -186,7 +186,7 @@ def _directories(lab: Lab, table: str) -> list[str]:
     return sorted(list_table(lab.info(table).location).directories)
 
 
-STORIES = {"small": small, "life": life, "outlive": outlive, "held": held, "own": own}
+JOB_FUNCTIONS = {"small": small, "life": life, "outlive": outlive, "held": held, "own": own}
 
 
 def main(story: str, uri: str, keytab: str, folder: str) -> None:
@@ -203,7 +203,7 @@ def main(story: str, uri: str, keytab: str, folder: str) -> None:
         driver = Driver(Lab(spark=spark, endpoint=endpoint, client=client, db=db), Path(folder))
         driver.keep_secrets()
         driver.note("table", f"{db}.t")
-        STORIES[story](driver)
+        JOB_FUNCTIONS[story](driver)
         driver.keep_secrets()
         driver.note("done", "yes")
     spark.stop()

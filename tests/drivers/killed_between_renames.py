@@ -14,9 +14,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.spark.session import open_session
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import staging
 from spark_apps.update import update

@@ -20,9 +20,9 @@ from pyspark import TaskContext
 
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
-from airflow_hiveacid.spark.session import open_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

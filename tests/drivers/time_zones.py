@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from airflow_hiveacid.spark.catalyst import jvm_of
-from airflow_hiveacid.spark.session import open_session
-from airflow_hiveacid.spark.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.session import open_session
+from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 
 
 def main() -> None:

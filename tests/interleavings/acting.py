@@ -17,32 +17,28 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.jobs.specs import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-    DeleteSpec,
-    JobSpec,
-)
-from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.work import Change as Statement
+from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
-from interleavings import stand_ins
-from interleavings.rows import (
+from tests.interleavings import stand_ins
+from tests.interleavings.rows import (
     BUCKET,
     Change,
     Commit,
     serial_states,
 )
-from interleavings.world import Actor
+from tests.interleavings.world import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +46,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.metastore.port import MetastorePort
-from interleavings.looking_back import LookingBack
-from interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
+from tests.interleavings.looking_back import LookingBack
+from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 
 
 class Acting(LookingBack):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interleavings.stand_ins import installed
+from tests.interleavings.stand_ins import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,12 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TransactionalKind,
 )
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from interleavings.rows import (
+from airflow_hiveacid.versions.tags import make_tag
+from tests.interleavings import readers
+from tests.interleavings.rows import (
     BUCKET,
     DOOMED,
     MATCHED,
@@ -31,12 +34,18 @@ from interleavings.rows import (
     delete_file,
     insert_file,
 )
-from interleavings.world import Schedule, World
+from tests.interleavings.world import Schedule, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-from interleavings.scene import FOREIGN, LOCATION, REF, ROOT, Job, Scene
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from tests.interleavings.rows import Row
+
+from tests.interleavings.scene import FOREIGN, LOCATION, REF, ROOT, TAG, Job, Scene
+
+Lingering = tuple["ValidWriteIdList", "ValidTxnList", tuple[Any, ...]]
+"""The snapshot of a reader that stays, and the rows that it sees."""
 
 
 class Ground:
@@ -55,6 +64,8 @@ class Ground:
             p: PartitionName(("p",), (p,)) if p else PartitionName() for p in scene.partitions
         }
         self.looked: tuple[Any, ...] = ()
+        self.lingering: dict[TxnId, Lingering] = {}
+        self.next_txn: dict[TxnId, TxnId] = {}
         self.is_clean = False
         self.is_killed = False
         self.strangers: set[str] = set()
@@ -70,6 +81,9 @@ class Ground:
             self._lay_out(p)
         for path in FOREIGN:
             self.world.disk.put(path, b"not ours")
+        if self.scene.has_tag:
+            client = self.world.client()
+            make_tag(client, client.get_table(REF), TAG, VersionSpec())
         keys = [MATCHED] if self.scene.has_deletes else [DOOMED, MATCHED]
         self.before = frozenset((p, k, "old") for p in self.scene.partitions for k in keys)
 
@@ -143,6 +157,16 @@ class Ground:
                 self.world.server.partitions[REF].setdefault(self.partition_names[p], {})
             content = insert_file([(p, key, "old")], write_id)
             self._lay(p, f"delta_{write_id:07d}_{write_id:07d}_0000", content)
+
+    def hive4_rows(self, write_ids: ValidWriteIdList, txns: ValidTxnList) -> tuple[Any, ...]:
+        """What a reader of 4.0.1 with this snapshot reads now."""
+        rows: list[Row] = []
+        for p in self.scene.partitions:
+            found = readers.look(self.world.disk, self.place(p))
+            choice = readers.hive4_choice(found, write_ids, txns)
+            place = self.place(p)
+            rows += [r for r, _ in readers.rows_of(self.world.disk, place, p, choice, write_ids)]
+        return tuple(sorted(rows))
 
     def commits_at(self, sequence: int) -> tuple[Commit, ...]:
         return tuple(c for _, c, _ in self.commits if c.at < sequence)

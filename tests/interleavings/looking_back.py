@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.changes import ChangeRange
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -21,14 +21,14 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.versions.between import between
 from airflow_hiveacid.versions.past import past_of
-from interleavings import stand_ins
-from interleavings.ground import Ground
-from interleavings.rows import serial_states
-from interleavings.scene import REF
+from airflow_hiveacid.versions.write_range import between
+from tests.interleavings import stand_ins
+from tests.interleavings.ground import Ground
+from tests.interleavings.rows import serial_states
+from tests.interleavings.scene import REF, TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from interleavings.rows import Commit, Row
+    from tests.interleavings.rows import Commit, Row
 
     Rows = tuple[Row, ...]
     Look = Callable[[MetastorePort, TableInfo, Snapshot], Rows]
 
 # The third is how Hive refuses, too: a base that came since stands for what the reader sees of it.
 _REFUSED = (ChangesGoneError, VersionGoneError, NotEnoughHistoryError, VersionUnknownError)
+
+REFUSED: Final = "refused"
 
 
 class LookingBack(Ground):
@@ -82,17 +84,37 @@ class LookingBack(Ground):
         del number
 
         def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
-            spec = VersionSpec(number=self.beginning)
-            past = past_of(client, table, spec, snapshot, taken_s=lambda: None)
-            infos = client.list_partitions(table)
-            states = past.states(infos, [list_table(info.location) for info in infos])
-            found = stand_ins.read_rows(zip(infos, states, strict=True), past.then)
-            return tuple(sorted(row for row, _ in found))
+            return self._read(client, table, snapshot, VersionSpec(number=self.beginning))
 
         rows, _ = self._look(look)
         if rows is not None and rows != tuple(sorted(self.before)):
             self.world.fail(f"the past was {sorted(self.before)}, and is read as {rows}")
         return rows
+
+    def tagged(self, number: int) -> object:
+        """Read the table by the tag that its beginning has: that is never refused."""
+        actor = self.world.speaker
+        assert actor is not None
+        del number
+
+        def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
+            return self._read(client, table, snapshot, VersionSpec(tag=TAG))
+
+        rows, _ = self._look(look)
+        if actor.step == REFUSED:
+            self.world.fail(f"what tag {TAG} stands for is refused")
+        if rows is not None and rows != tuple(sorted(self.before)):
+            self.world.fail(f"tag {TAG} stands for {sorted(self.before)}, and is read as {rows}")
+        return rows
+
+    def _read(
+        self, client: MetastorePort, table: TableInfo, snapshot: Snapshot, spec: VersionSpec
+    ) -> Rows:
+        past = past_of(client, table, spec, snapshot, taken_s=lambda: None)
+        infos = client.list_partitions(table)
+        states = past.states(infos, [list_table(info.location) for info in infos])
+        found = stand_ins.read_rows(zip(infos, states, strict=True), past.then)
+        return tuple(sorted(row for row, _ in found))
 
     def _look(self, look: Look) -> tuple[Rows | None, tuple[Commit, ...]]:
         """What is found within a transaction, and what was committed then; None if refused."""
@@ -108,7 +130,7 @@ class LookingBack(Ground):
             try:
                 rows = look(client, table, txn.snapshot)
             except _REFUSED:
-                pass
+                actor.step = REFUSED
             except (HiveAcidError, OSError) as caught:
                 if "injected" in str(caught) or "no answer" in str(caught):
                     raise

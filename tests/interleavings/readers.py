@@ -1,6 +1,7 @@
 """How Hive and Trino read what lies on the disk, under a snapshot: written anew, for the checks.
 
-Hive's rules are the product's own `resolve`, on a bare listing; Trino's are those of its AcidTables
+Hive's rules are the product's own `resolve`, on a bare listing, and, for readers that stay, those
+of 4.0.1; Trino's are those of its AcidTables
 and its BackgroundHiveSplitLoader, and stand here: it does not look at the transactions of
 compactions, reads every file that its write ID list allows, and asks no row for its write ID.
 """
@@ -11,15 +12,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
-from interleavings.disk import File
-from interleavings.rows import BUCKET, events
+from tests.interleavings.disk import File
+from tests.interleavings.rows import BUCKET, events
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from interleavings.disk import Disk
-    from interleavings.rows import Identity, Row
+    from tests.interleavings.disk import Disk
+    from tests.interleavings.rows import Identity, Row
 
 Found = tuple[tuple[str, bool, bool], ...]
 """Directory names with whether they are marked as compacted and hold a data file, sorted."""
@@ -62,6 +64,70 @@ def hive_choice(
     state = resolve(listing, write_ids, txns)
     base = (state.base.text,) if state.base else ()
     return (*base, *(d.text for d in state.deltas)), tuple(d.text for d in state.delete_deltas)
+
+
+@lru_cache(maxsize=200_000)
+def hive4_choice(
+    found: Found, write_ids: ValidWriteIdList, txns: ValidTxnList
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same for 4.0.1's own readers (AcidUtils), which differ from the product's in two ways.
+
+    They take a compacted base also if its write ID is the lowest that is open; of two minor results
+    of one range they read both.
+
+    Raises:
+        NoHistoryError: the oldest base is a compacted one, and none may be read.
+    """
+    bases: list[tuple[BaseName, str, bool]] = []
+    work: list[tuple[tuple[int, int, int, str], DeltaName]] = []
+    for text, marked, _ in found:
+        name = _name(text)
+        if name is None or (
+            name.visibility_txn_id is not None and not txns.is_visible(name.visibility_txn_id)
+        ):
+            continue
+        if isinstance(name, BaseName):
+            is_compacted = name.visibility_txn_id is not None or marked
+            if is_compacted or not write_ids.is_aborted(name.write_id):
+                bases.append((name, text, is_compacted))
+        elif write_ids.visible_within(name.low, name.high):
+            statement = -1 if name.statement_id is None else int(name.statement_id)
+            work.append(((name.low, -name.high, statement, text), name))
+    valid = [base for base in bases if _is_base_of_hive_4(base[0], write_ids, compacted=base[2])]
+    best = max(valid, key=lambda base: (base[0].write_id, base[2]), default=None)
+    if best is None and bases and min(bases, key=lambda base: base[0].write_id)[2]:
+        raise NoHistoryError(min(bases, key=lambda base: base[0].write_id)[1])
+    start = 0 if best is None else int(best[0].write_id)
+    inserts, deletes = _of_hive_4(sorted(work, key=lambda one: one[0]), start, write_ids)
+    return ((best[1], *inserts) if best else inserts), deletes
+
+
+def _is_base_of_hive_4(name: BaseName, write_ids: ValidWriteIdList, *, compacted: bool) -> bool:
+    if not compacted:
+        return write_ids.is_visible(name.write_id)
+    lowest = write_ids.min_open_write_id
+    return name.write_id == lowest or write_ids.is_valid_base(name.write_id)
+
+
+def _of_hive_4(
+    work: list[tuple[tuple[int, int, int, str], DeltaName]],
+    current: int,
+    write_ids: ValidWriteIdList,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    inserts: list[str] = []
+    deletes: list[str] = []
+    last_statement, previous = -1, None
+    for (low, minus_high, statement, text), name in work:
+        key = (low, -minus_high, statement)
+        if -minus_high > current:
+            if not write_ids.visible_within(WriteId(current + 1), WriteId(-minus_high)):
+                continue
+            current, last_statement = -minus_high, statement
+        elif not ((-minus_high == current and last_statement >= 0) or previous == key):
+            continue
+        previous = key
+        (deletes if name.is_delete else inserts).append(text)
+    return tuple(inserts), tuple(deletes)
 
 
 @lru_cache(maxsize=200_000)

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.attempts import AttemptId
-    from interleavings.rows import (
+    from tests.interleavings.rows import (
         Change,
     )
 
@@ -34,6 +34,7 @@ OPERATIONS: Final = {
     "delete": {DataOperation.DELETE},
     "merge": {DataOperation.UPDATE, DataOperation.INSERT},
 }
+TAG: Final = "beginning"
 JOBS: Final = tuple(OPERATIONS)
 
 
@@ -45,7 +46,7 @@ class Scene:
     the second try of the x before it, `x/1` a second copy of the same try, `x/1/1` the task cleared
     after it, and `kill` a late order to kill the first try of the first job. The disk is HDFS as
     libhdfs shows it; `is_native`, as hdfs-native does; or a local one. With `is_strict` jobs go by
-    the policy of that name.
+    the policy of that name. With `has_tag` the table is kept, and its beginning has a name.
     """
 
     generation: MetastoreGeneration
@@ -58,6 +59,7 @@ class Scene:
     is_hdfs: bool = True
     is_native: bool = False
     is_strict: bool = False
+    has_tag: bool = False
 
     def __str__(self) -> str:
         named = (
@@ -67,6 +69,7 @@ class Scene:
             "has_deletes",
             "has_strangers",
             "is_strict",
+            "has_tag",
         )
         flags = [f"v{self.generation.value}", *(n for n in named if getattr(self, n))]
         if self.is_native:
@@ -91,6 +94,7 @@ class Scene:
             is_hdfs="local" not in words,
             is_native="native" in words,
             is_strict="is_strict" in words,
+            has_tag="has_tag" in words,
         )
 
     @property

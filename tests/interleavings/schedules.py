@@ -10,14 +10,14 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from interleavings.play import Play
-from interleavings.world import Fixed
+from tests.interleavings.play import Play
+from tests.interleavings.world import Fixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interleavings.scene import Scene
-    from interleavings.world import Border, World
+    from tests.interleavings.scene import Scene
+    from tests.interleavings.world import Border, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class InterleavingError(AssertionError):
     def __init__(self, scene: Scene, plan: Plan, play: Play) -> None:
         story = "\n".join(play.world.log[-400:])
         super().__init__(
-            f"{play.world.violation}\n{story}\nagain: PYTHONPATH=.:tests"
-            f' .venv-spark/bin/python -m interleavings "{scene}" "{plan}"'
+            f"{play.world.violation}\n{story}\nagain:"
+            f' .venv-spark/bin/python -m tests.interleavings "{scene}" "{plan}"'
         )
 
 
@@ -158,7 +158,7 @@ def at_random(scene: Scene, seed: int) -> Plan:
     Raises:
         InterleavingError: it is not right.
     """
-    chance = random.Random(seed)  # noqa: S311 -- a test, which has to be the same each time
+    chance = random.Random(seed)
     schedule = _Random(chance, chance.choice((0.02, 0.05, 0.1, 0.3)), chance.randrange(4))
     play = Play(scene, schedule)
     first = chance.randrange(len(scene.cast))

@@ -12,6 +12,7 @@ import functools
 import json
 import types
 import uuid
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,25 +22,34 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.metastore import compaction_work, heartbeat, transaction
-from airflow_hiveacid.spark.events import Events, partition_text
-from airflow_hiveacid.spark.maintenance import clean, compact
+from airflow_hiveacid.metastore.transactions import compaction_work, heartbeat, transaction
+from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.writing import job, overtaking, publish, second_try, work
+from airflow_hiveacid.spark.reading.events import Events, partition_text
+from airflow_hiveacid.spark.writing import job, second_try, work
 from airflow_hiveacid.spark.writing.publish import StagedFile
-from airflow_hiveacid.storage.stores import locations, version_notes
+from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from interleavings.rows import BUCKET, Edit, delete_file, edit, events, insert_file, merged_file
-from interleavings.world import Beats, World
+from airflow_hiveacid.storage.stores.notes import version_notes
+from tests.interleavings.rows import (
+    BUCKET,
+    Edit,
+    delete_file,
+    edit,
+    events,
+    insert_file,
+    merged_file,
+)
+from tests.interleavings.world import Beats, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from functools import partial
 
     from airflow_hiveacid.format.acid_state import AcidDirectory
-    from airflow_hiveacid.format.changes import ChangeSegment
+    from airflow_hiveacid.format.change_range import ChangeSegment
     from airflow_hiveacid.format.names import BaseName
     from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from airflow_hiveacid.storage.stores.staging import Staging
-    from interleavings.rows import Change, Event, Identity, Row
+    from tests.interleavings.rows import Change, Event, Identity, Row
 
 _world: World | None = None
 
@@ -341,7 +351,7 @@ def _is_base(output: BaseName | DeltaName) -> bool:
 
 
 class Pool:
-    """Stands for a thread pool: everything is done, one after another; then the first error."""
+    """Stands for a thread pool: everything is done, one after another, then results and errors."""
 
     def __init__(self, most: int) -> None:
         del most
@@ -352,16 +362,16 @@ class Pool:
     def __exit__(self, *reason: object) -> None:
         pass
 
-    def map(self, function: Callable[[Any], Any], *pieces: Iterable[Any]) -> list[Any]:
-        results, errors = [], []
+    def map(self, function: Callable[[Any], Any], *pieces: Iterable[Any]) -> Iterator[Any]:
+        done: list[Future[Any]] = []
         for piece in zip(*pieces, strict=True):
+            future: Future[Any] = Future()
             try:
-                results.append(function(*piece))
+                future.set_result(function(*piece))
             except Exception as error:  # noqa: BLE001 -- as a pool does, for every one of them
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return results
+                future.set_exception(error)
+            done.append(future)
+        return (future.result() for future in done)
 
 
 class _BeatThread:
@@ -443,8 +453,7 @@ def installed() -> Iterator[None]:
         patch.setattr(functools.cached_property, "__get__", _kept)
         for module in (transaction, compaction_work):
             patch.setattr(module, "SystemClock", lambda: world().clock)
-        for module in (publish, overtaking, clean):
-            patch.setattr(module, "ThreadPoolExecutor", Pool)
+        patch.setattr(threads, "ThreadPoolExecutor", Pool)
         for module in (job, compact):
             patch.setattr(module, "job_group", _job_group)
         for module in (work, compact):

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format import changes, versions
-from airflow_hiveacid.metastore import fencing, succession, transaction
-from airflow_hiveacid.spark.maintenance import clean, replacement
+from airflow_hiveacid.format import change_range as changes
+from airflow_hiveacid.format import versions
+from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
+from airflow_hiveacid.spark.maintenance import clean, compact, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write
-from airflow_hiveacid.storage.stores import filesystem, job_ledger
+from airflow_hiveacid.storage.stores import filesystem
+from airflow_hiveacid.storage.stores.notes import job_ledger
 from airflow_hiveacid.versions import past
-from interleavings.scene import Scene
-from interleavings.schedules import InterleavingError, Plan, at_random, perform
+from tests.interleavings.hives import NULL_PASSES
+from tests.interleavings.scene import Scene
+from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,6 +91,39 @@ def _text_of(module: ModuleType, where: str) -> str:
     return textwrap.dedent(inspect.getsource(function))
 
 
+_METHODS: Final = {
+    name: inspect.getsource(method)
+    for name, method in vars(compact.Compactor).items()
+    if inspect.isfunction(method) and method.__code__.co_filename == compact.__file__
+}
+_PUBLISHES: Final = next(
+    f"Compactor.{name}" for name, text in _METHODS.items() if "txn.lock_reads()" in text
+)
+_COMPARES: Final = next(
+    f"Compactor.{name}" for name, text in _METHODS.items() if "live_names(plan.state)" in text
+)
+_DOES_NOT_COMPARE: Final = Edit(
+    module=compact,
+    where=_COMPARES,
+    old="    txns = self.client.valid_txns()\n",
+    new="    return None\n",
+)
+_MARKED_TOO_SOON: Final = (
+    Fault(
+        name="an entry is marked before its compaction is committed",
+        scene="v4 : minor hivecleaner read",
+        plans=tuple(f"2 {at}:s0 {at + n}:s1" for at in range(11, 22) for n in range(60, 78)),
+        edits=(
+            Edit(
+                module=compact,
+                where=_PUBLISHES,
+                old="notes.note_highest_write_id(claim.entry_id, plan.high)",
+                new="notes.note_highest_write_id(claim.entry_id, plan.high)\n"
+                "        self.client.mark_compacted(claim)",
+            ),
+        ),
+    ),
+)
 FAULTS: Final = (
     Fault(
         name="an insert does not look for a newer base",
@@ -183,8 +219,8 @@ FAULTS: Final = (
             Edit(
                 module=clean,
                 where="Cleaner.clean",
-                old="\n    txns = self.client.valid_txns()\n    # Of a clock",
-                new="\n    # Of a clock",
+                old="\n    txns = self.client.valid_txns()\n    readers = ",
+                new="\n    readers = ",
             ),
         ),
     ),
@@ -198,7 +234,7 @@ FAULTS: Final = (
                 old="return self.attempt.try_number,",
                 new="return 0,",
             )
-            for who in ("Seal", "Rival")
+            for who in ("FencingToken", "Rival")
         ),
     ),
     Fault(
@@ -206,8 +242,8 @@ FAULTS: Final = (
         scene="v4 : update insert kill",
         edits=(
             Edit(
-                module=succession,
-                where="Succession.leave",
+                module=handover,
+                where="Handover.leave",
                 old="self._left[txn_id] = undo",
                 new="undo.close()",
             ),
@@ -251,7 +287,7 @@ FAULTS: Final = (
             Edit(
                 module=past,
                 where="Past.state",
-                old="missed = missed or self.witnesses.unproven(state, self.then)",
+                old="missed = missed or self.loss_detector.unproven(state, self.then)",
                 new="pass",
             ),
         ),
@@ -259,7 +295,7 @@ FAULTS: Final = (
     Fault(
         name="an entry that cannot be read is passed over",
         scene="v4 : insert insert/2",
-        plans=tuple(f"0 {at}:s1 {at + n}:a" for at in range(38, 47) for n in range(9, 16)),
+        plans=tuple(f"0 {at}:s1 {at + n}:a" for at in range(34, 46) for n in (10, 11, 12)),
         edits=(
             Edit(
                 module=job_ledger,
@@ -267,12 +303,18 @@ FAULTS: Final = (
                 old="except FileNotFoundError:",
                 new="except Exception:",
             ),
+            Edit(
+                module=job_ledger,
+                where="Ledger._entries",
+                old="            return None\n        self._keep(found, file.name",
+                new="            continue\n        self._keep(found, file.name",
+            ),
         ),
     ),
     Fault(
         name="a local directory goes file by file",
         scene="v4 local is_partitioned : minor clean",
-        plans=tuple(f"0 {at}:z1 {at + n}:s0" for at in range(46, 54) for n in range(16, 24)),
+        plans=tuple(f"0 {at}:z1 {at + n}:s0" for at in range(50, 72) for n in range(18, 26)),
         edits=(
             Edit(
                 module=filesystem,
@@ -282,6 +324,81 @@ FAULTS: Final = (
             ),
         ),
     ),
+    Fault(
+        name="a base has a plain name beside older readers",
+        scene="v4 native : insert update major linger",
+        edits=(
+            Edit(
+                module=compact,
+                where="Compactor._has_older_readers",
+                old="return bool(self.client.open_but_compactions() - {own})",
+                new="return False",
+            ),
+        ),
+    ),
+    Fault(
+        name="a compaction does not look again",
+        scene="v3 : insert wipe major",
+        edits=(
+            Edit(
+                module=compact,
+                where="Compactor._is_pointless",
+                old="    newest = work.txn.newest(self.table.ref)\n",
+                new="    return False\n",
+            ),
+            _DOES_NOT_COMPARE,
+        ),
+    ),
+    Fault(
+        name="a compaction publishes without its lock",
+        scene="v3 : insert wipe major",
+        edits=(
+            Edit(
+                module=compact,
+                where=_PUBLISHES,
+                old="    txn.lock_reads()\n",
+                new="",
+            ),
+        ),
+    ),
+    Fault(
+        name="a compaction locks its table as long as it works",
+        scene="v4 : insert minor overwrite",
+        edits=(
+            Edit(
+                module=compaction_work,
+                where="compacting",
+                old="        presence=presence_of_compactions(table.ref),\n",
+                new="",
+            ),
+        ),
+    ),
+    Fault(
+        name="a snapshot is taken before the claim",
+        scene="v4 only_hive_4 : insert hivemajor minor linger",
+        edits=(
+            Edit(
+                module=compaction_work,
+                where="CompactionWork.begin",
+                old="self.snapshot = self.txn.newest(self._ref).for_compactor()",
+                new="self.snapshot = self.txn.snapshot.for_compactor()",
+            ),
+            _DOES_NOT_COMPARE,
+        ),
+    ),
+    Fault(
+        name="a cleaner does not look for tags",
+        scene="v4 has_tag : insert major clean tagged",
+        edits=(
+            Edit(
+                module=clean,
+                where="_held",
+                old="if root is not None and not tag.has_expired(now_s):",
+                new="if False:",
+            ),
+        ),
+    ),
+    *(_MARKED_TOO_SOON if NULL_PASSES else ()),
 )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from interleavings import world
-from interleavings.scene import Scene
-from interleavings.schedules import every
+from tests.interleavings import world
+from tests.interleavings.scene import Scene
+from tests.interleavings.schedules import every
 
 if TYPE_CHECKING:
     import pytest
@@ -26,3 +27,15 @@ def test_an_actor_that_waits_for_no_border_ends_the_play(monkeypatch: pytest.Mon
     here.run()
     never.set()
     assert "nobody goes on" in (here.violation or "")
+
+
+def test_a_thread_that_is_not_an_actors_own_ends_the_play() -> None:
+    here = world.World(MetastoreGeneration.V3, world.Fixed())
+
+    def meet_a_border_elsewhere() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(here.before_call, "get_table").result()
+
+    here.actors.append(world.Actor(0, "strays", meet_a_border_elsewhere))
+    here.run()
+    assert "a thread pool without a stand-in" in (here.violation or "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
     BaseName,
@@ -15,8 +15,8 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
 )
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
-from interleavings import readers
-from interleavings.rows import (
+from tests.interleavings import readers
+from tests.interleavings.rows import (
     Change,
     Commit,
     serial_states,
@@ -24,11 +24,14 @@ from interleavings.rows import (
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from contract.fake_metastore import Txn
-    from interleavings.readers import Found
-    from interleavings.world import Actor
-from interleavings.ground import Ground, is_own
-from interleavings.scene import REF
+    from tests.contract.fake_metastore import Lock, Txn
+    from tests.interleavings.readers import Found
+    from tests.interleavings.world import Actor
+from tests.interleavings.ground import Ground, is_own
+from tests.interleavings.scene import REF
+
+_AT_WORK = ("opened", "locked", "fenced", "snapshot")
+"""Steps of a compaction that has not staged its result yet."""
 
 Everywhere = tuple[tuple[str, "Found"], ...]
 """What lies in each partition."""
@@ -44,6 +47,7 @@ class Watching(Ground):
             return
         self._check_not_killed(owner)
         if txn.txn_type is TxnType.COMPACTION:
+            self.next_txn[txn.txn_id] = TxnId(len(self.world.server.txns) + 1)
             if owner is not None:
                 self._compacted(owner)
             return
@@ -113,6 +117,15 @@ class Watching(Ground):
             if txn.state is not TxnState.OPEN and ended_at < actor.worked:
                 self.world.fail(f"{actor} publishes {paths} although {txn.txn_id} was over")
 
+    def waiting(self, lock: Lock) -> None:
+        """Nobody waits for a compaction of ours that is still at work."""
+        held = self.world.server.locks.get(lock.blocked_by or LockId(0))
+        if held is None or all(c.table != REF for c in held.request.components):
+            return
+        owner = self.world.owners[held.request.txn_id]
+        if owner is not None and owner.name in ("minor", "major") and owner.step in _AT_WORK:
+            self.world.fail(f"{self.world.speaker} waits for {owner}, which is at work")
+
     def observe(self) -> None:
         """What readers that begin now see, has to be what some serial order gives."""
         server = self.world.server
@@ -129,6 +142,7 @@ class Watching(Ground):
         if looked == self.looked:
             return
         self.looked = looked
+        self._look_with_those_who_stay()
         allowed = serial_states(self.before, commits)
         hive = self._rows("hive", found, write_ids, txns)
         if hive is not None and hive not in allowed:
@@ -140,6 +154,21 @@ class Watching(Ground):
         trino = self._rows("trino", found, write_ids, txns)
         if trino is not None and trino not in allowed:
             self.world.fail(f"Trino reads {trino}, not one of {sorted(allowed)}: {_told(found)}")
+
+    def _look_with_those_who_stay(self) -> None:
+        """Whoever stays with its snapshot reads what it read at first."""
+        for txn_id, (write_ids, txns, wanted) in self.lingering.items():
+            if self.world.server.txns[txn_id].state is not TxnState.OPEN:
+                continue
+            try:
+                rows = self.hive4_rows(write_ids, txns)
+            except readers.NoHistoryError as error:
+                self.world.fail(f"reader {txn_id} of Hive 4 has not enough history: {error}")
+                return
+            if rows != wanted:
+                self.world.fail(
+                    f"reader {txn_id} of Hive 4 read {wanted}, and now {rows}: {write_ids.text()}"
+                )
 
     def _rows(
         self, who: str, found: Everywhere, write_ids: ValidWriteIdList, txns: ValidTxnList
@@ -157,7 +186,7 @@ class Watching(Ground):
                     isinstance(n, BaseName) and not write_ids.is_visible(n.write_id)
                     for n in self.names_on_disk(p)
                 ):
-                    return None  # an overwrite is under way, or died: see docs/adr/0009
+                    return None  # an overwrite is under way, or died: see docs/engines.md
                 self.world.fail(f"Trino cannot read: {_told(found)}")
                 return None
             except HiveAcidError as error:

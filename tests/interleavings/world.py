@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableError
 from airflow_hiveacid.metastore.txn_values import TxnState
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from interleavings.disk import Disk, Effect
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.interleavings.disk import Disk, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.heartbeat import Heartbeat
     from airflow_hiveacid.metastore.locks import LockRequest
+    from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
     from airflow_hiveacid.metastore.txn_values import TxnType
-    from contract.fake_metastore import Lock, Txn
+    from tests.contract.fake_metastore import Lock, Txn
 
 TIMEOUT_S: Final = 3.0
 _BEGAN_S: Final = time.time()
@@ -82,6 +82,7 @@ class Actor:
     is_dead: bool = False
     is_cancelled: bool = False
     is_troubled: bool = False
+    stays: bool = False
     loses_answer: bool = False
     worked: int = 0
     ended: int = 0
@@ -116,8 +117,8 @@ class _Worker:
         self.turn = _closed_lock()
         self.world: World | None = None
         self.actor: Actor | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True, name="actor")
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, daemon=True, name="actor")
+        self.thread.start()
 
     def _run(self) -> None:
         while True:
@@ -209,7 +210,9 @@ class Server(FakeMetastore):
 
     def enqueue(self, request: LockRequest, user: str) -> Lock:
         self.has_locked.add(request.txn_id)
-        return super().enqueue(request, user)
+        lock = super().enqueue(request, user)
+        self._world.on_waiting(lock)
+        return lock
 
     def end(self, txn: Txn, state: TxnState) -> None:
         was_open = txn.state is TxnState.OPEN
@@ -267,6 +270,7 @@ class World:
         self.on_ended: Callable[[Txn], None] = lambda _: None
         self.on_removal: Callable[[str], None] = lambda _: None
         self.on_publishing: Callable[[str], None] = lambda _: None
+        self.on_waiting: Callable[[Lock], None] = lambda _: None
         self.beats: list[Beats] = []
         self._controller = _closed_lock()
         self._next: _Worker | None = None
@@ -366,6 +370,9 @@ class World:
     ) -> None:
         actor = self.current
         assert actor is not None
+        assert actor.worker is not None
+        if threading.current_thread() is not actor.worker.thread:
+            self.fail("a thread pool without a stand-in meets borders")
         if actor.is_dead:
             raise Killed
         if self.is_dirty:
@@ -445,7 +452,8 @@ class World:
             beats.due_s = max(beats.due_s, self.clock.now_s)
         for actor in self.actors:
             txn = self.server.txns.get(actor.foreign_txn or 0)  # type: ignore[call-overload]
-            if txn is not None and self._beats(actor, silent):
+            stays = actor.stays and not actor.is_dead and actor is not silent
+            if txn is not None and (stays or self._beats(actor, silent)):
                 txn.heard_s = self.clock.now_s
         with self.unseen():
             self.server.reap()

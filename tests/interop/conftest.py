@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
-from judges.bare import BareReader
-from judges.engine import HiveJudge
-from judges.engine3 import Hive3Engine
+from tests.judges.bare import BareReader
+from tests.judges.engine import HiveJudge
+from tests.judges.engine3 import Hive3Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _NEW_YORK: Final = "America/New_York"
 

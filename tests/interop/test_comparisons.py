@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,
     MergeAction,
@@ -24,8 +24,8 @@ from airflow_hiveacid.jobs.specs import (
 )
 
 if TYPE_CHECKING:
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 COLUMNS: Final = {
     "id": "int",

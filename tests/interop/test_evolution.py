@@ -14,21 +14,21 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import CompactionChoice
-from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden_evolution import columns, evolved, selected
-from unit.storage.test_golden import alike
+from tests.judges.golden_evolution import columns, evolved, selected
+from tests.unit.storage.test_golden import alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from judges.bare import BareReader
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 
 def inserted(ids: Sequence[int], p: int, *, is_new: bool) -> str:
@@ -135,6 +135,7 @@ class Ground:
 @pytest.mark.parametrize(
     ("in_turns", "cascade"), [(False, False), (True, True)], ids=["ours", "in turns, CASCADE"]
 )
+@pytest.mark.long_cases("ours")
 def test_every_reader_finds_the_same_rows_in_a_table_whose_columns_change(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, *, in_turns: bool, cascade: bool
 ) -> None:

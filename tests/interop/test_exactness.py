@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-)
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 
 if TYPE_CHECKING:
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {
     "id": "int",

@@ -14,7 +14,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -23,9 +23,8 @@ from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from spark_lab import native_files
-from unit.storage.compacting import compact
-from writer_cases import (
+from tests.support.spark_lab import native_files
+from tests.support.writer_cases import (
     DATES,
     FAR_MICROSECONDS,
     LISTS_AND_STRUCTS,
@@ -38,6 +37,7 @@ from writer_cases import (
     nanoseconds,
     side_by_side,
 )
+from tests.unit.storage.compacting import compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-    from spark_lab import Lab
     from tests.interop.conftest import AgreedRows
+    from tests.support.spark_lab import Lab
 
 FS: Final = LocalFileSystem()
 JAVA, CPP = 0, 1

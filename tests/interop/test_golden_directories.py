@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from judges.bare import identity_key
-from judges.golden import GoldenCase, GoldenSnapshot, cases
-from judges.golden_histories import HISTORIES
-from judges.line_process import JudgeError
+from tests.judges.bare import identity_key
+from tests.judges.golden import GoldenCase, GoldenSnapshot, cases
+from tests.judges.golden_histories import HISTORIES
+from tests.judges.line_process import JudgeError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from judges.bare import BareReader
+    from tests.judges.bare import BareReader
 
 _CASES = cases()
 _SNAPSHOTS = [(case, snapshot) for case in _CASES for snapshot in case.snapshots]

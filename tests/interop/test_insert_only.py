@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from judges.engine import HiveJudge
-    from judges.engine3 import Hive3Engine
-    from spark_lab import Lab
+    from tests.judges.engine import HiveJudge
+    from tests.judges.engine3 import Hive3Engine
+    from tests.support.spark_lab import Lab
 
 FORMATS: Final = {
     "orc": FileFormat.ORC,
@@ -157,6 +158,7 @@ def shared(lab: Lab, hive: HiveJudge, format_: str) -> tuple[str, Callable[[], i
 
 
 @pytest.mark.parametrize("format_", ["orc", "parquet"])
+@pytest.mark.long_cases("parquet")
 def test_each_puts_together_what_both_wrote(lab4: Lab, hive_judge: HiveJudge, format_: str) -> None:
     name, agreed = shared(lab4, hive_judge, format_)
     hive_judge.execute(f"insert into {name} partition (p) values (3,'c','x'),(4,null,'y/ 1')")

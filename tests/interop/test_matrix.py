@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix.course import Ground, lead
-from matrix.explanations import is_explained
-from matrix.kinds import KINDS
-from matrix.names import ALTERNATING, HIVE_4, OURS
-from matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
-from matrix.writers import HiveWriter, OurWriter
+from tests.proofs.matrix.course import Ground, lead
+from tests.proofs.matrix.explanations import is_explained
+from tests.proofs.matrix.kinds import KINDS
+from tests.proofs.matrix.names import ALTERNATING, HIVE_4, OURS
+from tests.proofs.matrix.readers import ArrowReader, BareHiveReader, HiveReader, NativeReader
+from tests.proofs.matrix.writers import HiveWriter, OurWriter
 
 if TYPE_CHECKING:
-    from judges.bare import BareReader
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 SAMPLE = [
     "full ACID, partitions, 2 buckets by the first hash",
@@ -27,6 +27,7 @@ SAMPLE = [
 
 @pytest.mark.promise("D12", "W18")
 @pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.long_cases("full ACID, partitions by date*")
 def test_hive_and_we_write_a_table_in_turns_and_all_read_it_alike(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, name: str
 ) -> None:

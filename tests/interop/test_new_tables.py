@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "plain": ({}, ""),

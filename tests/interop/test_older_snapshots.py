@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 if TYPE_CHECKING:
-    from judges.bare import BareReader
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.support.spark_lab import Lab
 
 SCHEMA = "struct<id:bigint,v:bigint>"
 

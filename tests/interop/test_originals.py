@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
-from judges.bare import identity_key
-from judges.line_process import JudgeError
-from unit.storage.orc_tables import write_plain
+from tests.judges.bare import identity_key
+from tests.judges.line_process import JudgeError
+from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from judges.bare import BareReader
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "int", "name": "string"}
 SCHEMA = "struct<id:int,name:string>"
@@ -133,6 +133,7 @@ def change(common: Common, both: BareReader, *, major: Callable[[], object]) -> 
 
 @pytest.mark.promise("W10")
 @pytest.mark.parametrize("who", ["ours", "Hive"])
+@pytest.mark.long_cases("Hive")
 def test_loaded_files_are_the_same_rows_to_all_whoever_loads_them(
     common: Common, bare_reader_4: BareReader, tmp_path: Path, who: str
 ) -> None:
@@ -228,17 +229,14 @@ FLAT = {
         "insert into {t} select id, concat('n', id) from {s} where id > 7",
     ),
 }
-MORE = ("copies", "buckets")
 TRINO = "trino"
 FOUND = {"copies": "*_copy_2", "buckets": "000002_0", TRINO: f"000000_{'20240101' * 5}"}
 
 
 @pytest.mark.promise("D7")
 @pytest.mark.promise("D8")
-@pytest.mark.parametrize(
-    "shape",
-    [*(pytest.param(s, marks=pytest.mark.long if s in MORE else ()) for s in FLAT), TRINO],
-)
+@pytest.mark.parametrize("shape", [*FLAT, TRINO])
+@pytest.mark.long_cases("copies", "buckets")
 def test_a_converted_table_is_changed_and_compacted_by_both(
     common: Common, bare_reader_4: BareReader, shape: str
 ) -> None:
@@ -287,6 +285,7 @@ def test_hive_does_not_convert_a_table_with_files_of_other_names(
 
 
 @pytest.mark.parametrize("format_", ["orc", "parquet", "textfile"])
+@pytest.mark.long_cases("textfile", "parquet")
 def test_hive_reads_a_table_that_becomes_insert_only_and_flat_again(
     lab4: Lab, hive_judge: HiveJudge, format_: str
 ) -> None:

@@ -8,8 +8,8 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import JobResult
-    from spark_lab import Lab
     from tests.interop.conftest import AgreedRows
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string", "at": "timestamp", "price": "decimal(9,2)"}
 SCHEMA = f"struct<{','.join(f'{name}:{type_}' for name, type_ in COLUMNS.items())}>"

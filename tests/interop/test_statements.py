@@ -10,15 +10,15 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text import statements_of
-from judges.line_process import JudgeError
-from query_cases import CASES, TABLES
+from airflow_hiveacid.sql.text.text import statements_of
+from tests.judges.line_process import JudgeError
+from tests.support.query_cases import CASES, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 ACID: Final = "STORED AS ORC TBLPROPERTIES ('transactional'='true')"
 

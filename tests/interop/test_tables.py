@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-)
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
-    from judges.bare import BareReader
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -27,7 +23,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "bucketed by version 1": {"buckets": ("id,name", 2), "bucketing_version": 1},
     "partitioned and bucketed": {"partition": {"p": "int"}, "buckets": ("id", 2)},
 }
-MORE = ("partitioned", "bucketed")
 # The default on a 4.x metastore is ZSTD, which the ORC in Hive 3.1 does not know.
 READABLE_BY_3 = {"orc.compress": "ZLIB"}
 UPSERT = (
@@ -69,11 +64,8 @@ def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:
 @pytest.mark.promise("D12")
 @pytest.mark.promise("F1")
 @pytest.mark.promise("D9")
-@pytest.mark.parametrize(
-    "shape",
-    [pytest.param(s, marks=pytest.mark.long if s in MORE else ()) for s in SHAPES],
-    ids=str,
-)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.long_cases("partitioned", "bucketed", "bucketed by version 1")
 def test_hive_and_its_readers_agree_with_us_after_every_step(
     lab4: Lab,
     shape: str,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
     SourceSpec,
@@ -18,12 +18,12 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.listing import list_table
-from transaction_lives import COLUMNS, NAMES, Life, identities, run
+from tests.support.transaction_lives import COLUMNS, NAMES, Life, identities, run
 
 if TYPE_CHECKING:
-    from judges.bare import BareReader
-    from judges.engine import HiveJudge
-    from spark_lab import Lab
+    from tests.judges.bare import BareReader
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
 
 SEEDS: Final = (pytest.param(1, marks=pytest.mark.long), 2)
 

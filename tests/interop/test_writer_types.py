@@ -21,14 +21,14 @@ from airflow_hiveacid.storage.acid.write.writer import (
 )
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX
 from airflow_hiveacid.storage.orc.tail import read_tail
-from writer_cases import CASES, NESTED, WriterCase, nanoseconds
+from tests.support.writer_cases import CASES, NESTED, WriterCase, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from judges.bare import BareReader
     from tests.interop.conftest import AgreedRows
+    from tests.judges.bare import BareReader
 
 FS: Final = LocalFileSystem()
 BUCKET: Final = encode(BucketId(0))

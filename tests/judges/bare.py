@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from judges.installation import Judge, installation
-from judges.line_process import LineProcess, Row
-from judges.site import CONF
+from tests.judges.installation import Judge, installation
+from tests.judges.line_process import LineProcess, Row
+from tests.judges.site import CONF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

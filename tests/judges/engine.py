@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from judges.bare import identity_key
-from judges.installation import Judge, installation
-from judges.line_process import JudgeError, LineProcess, Row
-from judges.site import CONF, QUERY_BASED_COMPACTION, hive_site
+from tests.judges.bare import identity_key
+from tests.judges.installation import Judge, installation
+from tests.judges.line_process import JudgeError, LineProcess, Row
+from tests.judges.site import CONF, QUERY_BASED_COMPACTION, hive_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

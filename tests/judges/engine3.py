@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from judges.engine import Engine, table_names
-from judges.installation import Judge, installation
-from judges.line_process import JudgeError, LineProcess
-from judges.site import CONF, hive_site
+from tests.judges.engine import Engine, table_names
+from tests.judges.installation import Judge, installation
+from tests.judges.line_process import JudgeError, LineProcess
+from tests.judges.site import CONF, hive_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

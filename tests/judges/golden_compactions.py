@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from judges.golden_history import (
+from tests.judges.golden_history import (
     AB,
     ALL_TYPES,
     ANCIENT,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from judges.golden_history import History, transactional_table
+from tests.judges.golden_history import History, transactional_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from judges.golden_history import (
+from tests.judges.golden_history import (
     AB,
     ONLY_4,
     History,

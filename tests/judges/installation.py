@@ -6,7 +6,7 @@ class paths and the compiled classes stay in the cache folder that the local met
 made from. A second call costs nothing; several processes may call at once.
 
 Example:
-    python -m judges.installation           # what `make setup` runs, with tests/ on PYTHONPATH
+    python -m tests.judges.installation
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.distribution import cache_dir
+from airflow_hiveacid.local.metastore.distribution import cache_dir
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from judges.engine import SqlEngine
-from judges.installation import InstallationError, Judge, installation
-from judges.line_process import LineProcess
+from tests.judges.engine import SqlEngine
+from tests.judges.installation import InstallationError, Judge, installation
+from tests.judges.line_process import LineProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

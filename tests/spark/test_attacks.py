@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -17,7 +19,7 @@ from airflow_hiveacid.jobs.specs import (
 )
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 OURS = ("__place", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
 ALL = ("id", "h", *OURS, "t")
@@ -209,3 +211,29 @@ def test_columns_may_be_called_whatever_hive_lets_them_be_called(lab4: Lab, kind
     clauses = [MergeClause(when=MergeWhen.MATCHED, action=UPDATE)]
     lab4.merge("t", [(9, 4, 4, "q")], ["__partition_0", "a`b", "f g", "p"], ["a`b", "p"], clauses)
     assert lab4.rows("t") == [(9, 4, 3, 4, "x", "q")]
+
+
+def test_a_forged_entry_of_the_ledger_does_not_make_a_job_needless(lab4: Lab) -> None:
+    lab4.table("t", {"id": "int"})
+    lab4.insert("t", [(1,)], ["id"], job_key="dag/run/first/-1")
+    hidden = Path(lab4.info("t").location.removeprefix("file:")) / "_hiveacid"
+    (done,) = hidden.glob("*.done.json")
+    body = json.loads(done.read_text())
+    forged = {**body, "job_key": "dag/run/task/-1", "txn_id": 999_999, "write_id": 999_999}
+    digest = hashlib.sha256(f"{body['table_id']} dag/run/task/-1".encode()).hexdigest()[:32]
+    name = f"_{digest}.0.{body['attempt']}.999999.done.json"
+    (hidden / name).write_text(json.dumps(forged))
+    with pytest.raises(errors.EarlierRunUnknownError, match="has given out transactions only"):
+        lab4.insert("t", [(2,)], ["id"], job_key="dag/run/task/-1")
+    assert lab4.rows("t") == [(1,)]
+    (hidden / name).unlink()
+    lab4.insert("t", [(2,)], ["id"], job_key="dag/run/task/-1")
+    assert sorted(lab4.rows("t")) == [(1,), (2,)]
+
+
+def test_a_partition_value_that_nothing_can_hold_is_refused_and_nothing_is_left(lab4: Lab) -> None:
+    lab4.table("t", {"id": "int"}, partition={"p": "string"})
+    for value in ("x" * 5000, "a\0b"):
+        with pytest.raises(errors.InvalidNameError, match="value of partition column p"):
+            lab4.insert("t", [(1, value)], ["id", "p"])
+    assert lab4.rows("t") == []

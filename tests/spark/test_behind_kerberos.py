@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerberos_lab import USER, KerberosLab
+from tests.support.kerberos_lab import USER, KerberosLab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def scan(lab: KerberosLab, table: str, **environment: str) -> subprocess.Complet
     )
 
 
-def test_a_table_lives_where_nobody_gets_in_without_a_login(lab: KerberosLab) -> None:
+def test_a_table_works_where_every_server_requires_a_login(lab: KerberosLab) -> None:
     ended = lab.run("small", *lab.by_keytab)
     assert ended.code == 0, ended.said[-3000:]
     assert ended.notes["directories"] == ["_hiveacid", "p=a", "p=a/base_0000002"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import CompactionChoice
-from tpcds.__main__ import generate
-from tpcds.course import Course
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from tests.proofs.tpcds.__main__ import generate
+from tests.proofs.tpcds.course import Course
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 QUERIES = (36, 53, 98)
 TABLES = ("date_dim", "item", "store", "store_sales")

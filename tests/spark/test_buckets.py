@@ -9,11 +9,12 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.storage.hashing.bucketing import MURMUR, OLD, bucket_ids
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 TYPES = {"name": "string", "id": "bigint", "v": "int"}
 BY = ("id", "name")
@@ -44,6 +45,7 @@ def astray(lab: Lab, buckets: int, version: int) -> list[str]:
 
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize(("version", "buckets"), [(OLD, 5), (MURMUR, 5), (MURMUR, 32)])
+@pytest.mark.long_cases("2-5", "1-5")
 def test_every_file_holds_the_rows_of_its_bucket_alone(
     lab4: Lab, version: int, buckets: int
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeAction,
@@ -17,12 +17,12 @@ from airflow_hiveacid.jobs.specs import (
     UpdateSpec,
 )
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.statements.change import change_events, plan_change
+from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 UPSERT = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.op = 'D'"),
@@ -52,6 +52,7 @@ def shape(request: pytest.FixtureRequest) -> dict[str, object]:
 @pytest.mark.promise("W5")
 @pytest.mark.promise("W6")
 @pytest.mark.promise("D10")
+@pytest.mark.long_cases("4.0.1-plain", "4.0.1-bucketed", "3.1.3-partitioned*", "3.1.3-bucketed")
 def test_a_table_goes_through_insert_update_delete_and_merge(lab: Lab, shape: dict) -> None:
     columns = {"id": "bigint", "name": "string"}
     extra = shape.get("partition", {})

@@ -14,16 +14,17 @@ import pytest
 
 from airflow_hiveacid.jobs.packager import build_archive
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
-from fault_cases import AFTER, BEFORE, COLUMNS, change
-from short_jvms import ENVIRONMENT
-from spark_cluster import standalone_cluster
-from spark_submit import SPARK_HOME, submit
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
+from tests.support.short_jvms import ENVIRONMENT
+from tests.support.spark_cluster import standalone_cluster
+from tests.support.spark_submit import SPARK_HOME, submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
 

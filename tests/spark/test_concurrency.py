@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice
-from spark_lab import Lab, make_lab
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from tests.support.spark_lab import Lab, make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 WRITERS = 8
 
@@ -107,14 +111,16 @@ def test_two_compactors_of_one_table_do_not_both_work(lab_pg: Lab) -> None:
     lab_pg.table("t", {"id": "bigint", "v": "int"})
     for i in range(3):
         lab_pg.insert("t", [(i, 0)], ["id", "v"])
-    second: list[JobResult] = []
+    second: list[str] = []
 
     def compete(step: str) -> None:
         if step == "staged":
-            second.append(lab_pg.compact("t", CompactionChoice.MAJOR))
+            with pytest.raises(CompactionNotDoneError, match="another compactor") as caught:
+                lab_pg.compact("t", CompactionChoice.MAJOR)
+            second.append(caught.value.kind)
 
     first = lab_pg.compact("t", CompactionChoice.MAJOR, on_step=compete)
     assert first.status is JobStatus.COMMITTED
-    assert [r.status for r in second] == [JobStatus.NOTHING_TO_DO]
+    assert second == ["major"]
     lab_pg.clean("t")
     assert lab_pg.rows("t") == [(i, 0) for i in range(3)]

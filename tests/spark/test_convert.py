@@ -8,14 +8,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquiredError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.spark.maintenance import conversion_rows
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.tables import read_snapshot
-from airflow_hiveacid.spark.row_hash import row_digest
-from unit.storage.orc_tables import write_plain
+from airflow_hiveacid.spark.writing.row_hash import row_digest
+from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.jobs.results import JobResult
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "int", "name": "string"}
 FULL, ONLY, FLAT = ConversionTarget
@@ -88,6 +87,7 @@ def test_a_flat_table_becomes_full_acid_where_its_files_are(lab: Lab) -> None:
     assert all(name.startswith("base_") for name in visible(root))
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_flat_table_becomes_insert_only_and_flat_again(lab: Lab) -> None:
     root = flat_table(lab)
     filled(root, part_0=(1, 2), part_1=(3,))
@@ -137,9 +137,9 @@ def test_what_cannot_be_converted_stays_what_it_is(
 ) -> None:
     root = flat_table(lab4)
     filled(root, part_0=(1, 2))
-    with pytest.raises(ConversionRefusedError, match="no name of Hive's"):
+    with pytest.raises(ConversionRefusedError, match="not have a name of Hive's"):
         convert(lab4, FULL, plan_only=True)
-    with pytest.raises(ConversionRefusedError, match="no name of Hive's"):
+    with pytest.raises(ConversionRefusedError, match="not have a name of Hive's"):
         convert(lab4, FULL)
     flat_table(lab4, "text", format_=FileFormat.PARQUET)
     with pytest.raises(ConversionRefusedError, match="ORC only"):
@@ -219,6 +219,7 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
     assert visible(root) == ["000000_0"]
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_full_acid_table_becomes_flat_and_comes_back_as_it_was(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 2))
     lab.insert("t", [(1, "n1", 1), (2, "n2", 1), (3, "n3", 2)], [*COLUMNS, "p"])

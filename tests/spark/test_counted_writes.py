@@ -21,19 +21,19 @@ from pyarrow.fs import LocalFileSystem
 from pyspark import TaskContext
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.catalyst import rebalanced
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import rebalanced
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.spark.writing.counted_write import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
-from spark_lab import with_settings
+from tests.support.spark_lab import with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PLANNED = "spark.sql.optimizer.plannedWrite.enabled"
@@ -157,7 +157,7 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
     with caplog.at_level(logging.WARNING, "hiveacid"):
         result = lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
     assert len(loss.lost) == 1
-    assert "of 2000 rows that Spark has written its files hold 1000" in caplog.text
+    assert "Spark has written 2000 rows, but its files hold 1000" in caplog.text
     assert lab4.rows("t") == [(i,) for i in range(2_000)]
     assert result.rows.inserted == 2_000
     files = [file for file in lab4.root("t").rglob("bucket_*") if not file.name.startswith(".")]
@@ -166,7 +166,7 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
 
 
 @pytest.mark.parametrize(
-    ("told", "words"), [(None, "does not say how many"), (1_999, "of 1999 rows")]
+    ("told", "words"), [(None, "does not report how many"), (1_999, "has written 1999 rows, but")]
 )
 def test_a_count_that_is_not_that_of_the_files_is_believed_by_nobody(
     lab4: Lab,

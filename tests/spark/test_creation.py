@@ -15,15 +15,15 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
+from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
-from spark_submit import submit
+from tests.support.spark_submit import submit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_hiveacid.jobs.specs import Job
-    from spark_lab import Lab
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.support.spark_lab import Lab
 
 LOST = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
 KEY = "dag/run/task/-1"
@@ -42,6 +42,7 @@ def job(lab: Lab, text: str) -> Job:
 
 
 @pytest.mark.promise("W3")
+@pytest.mark.long_cases("3.1.3")
 def test_a_table_is_made_of_what_a_query_gives(lab: Lab) -> None:
     lab.script(SOURCE)
     (result,) = lab.script(
@@ -137,6 +138,7 @@ def test_nobody_sees_a_table_before_it_is_full(lab: Lab) -> None:
 
 @pytest.mark.promise("W3")
 @pytest.mark.parametrize("step", ["staged", "committed", "filled"])
+@pytest.mark.long_cases("staged", "committed")
 def test_a_driver_killed_at_a_step_leaves_no_table_and_its_retry_makes_it(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:

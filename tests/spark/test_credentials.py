@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.metastore.doors.tokens import named_tokens, print_credentials
+from airflow_hiveacid.metastore.auth.tokens import named_tokens, print_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path

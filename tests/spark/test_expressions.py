@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeAction,
@@ -21,17 +21,17 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.catalyst import Moment, is_repeatable, resolve
-from airflow_hiveacid.spark.checked import resolved
-from airflow_hiveacid.spark.events import partition_key, partition_text
-from airflow_hiveacid.spark.reading.key_ranges import key_ranges
+from airflow_hiveacid.spark.engine.catalyst import Moment, is_repeatable, resolve
+from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.reading.events import partition_key, partition_text
+from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
-from airflow_hiveacid.spark.statements.change import plan_change
-from airflow_hiveacid.spark.statements.clauses import Names
+from airflow_hiveacid.spark.statements.clauses import HelperNames
 from airflow_hiveacid.spark.statements.expressions import stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
+from airflow_hiveacid.spark.statements.update_delete import plan_change
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,9 +160,9 @@ def test_what_is_no_value_of_one_row_is_refused_before_anything_is_begun(
 @pytest.mark.parametrize(
     ("keys", "condition", "message"),
     [
-        (("k",), "rand() < 0.5", "same of a pair every time"),
-        (("k",), "t.n = (SELECT max(id) FROM range(3))", "cannot ask another query"),
-        (("k",), "t.n", "true or false, this is int"),
+        (("k",), "rand() < 0.5", "same result for a pair every time"),
+        (("k",), "t.n = (SELECT max(id) FROM range(3))", "cannot contain a subquery"),
+        (("k",), "t.n", "a condition must be boolean, this is int"),
         (("d",), None, "ON d"),
     ],
 )
@@ -248,7 +248,7 @@ def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"})
     spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(clause,))
     program = plan_merge(spark, table, spec, source)
-    names = Names.beside(table.column_names, source.columns)
+    names = HelperNames.beside(table.column_names, source.columns)
     kept = source.withColumn(names.source_row, F.monotonically_increasing_id())
     target = Target(
         spark=spark,

@@ -8,20 +8,16 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
-    CompactSpec,
-    InsertSpec,
-    SourceSpec,
-)
-from airflow_hiveacid.metastore.fencing import abort_job
-from fault_cases import AFTER, BEFORE, COLUMNS, change
-from spark_submit import submit
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
+from tests.support.spark_submit import submit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 
 STEPS = (
@@ -41,6 +37,7 @@ STEPS = (
 @pytest.mark.promise("T14")
 @pytest.mark.promise("O5")
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.long_cases("opened", "locked", "fenced", "snapshot", "body_done")
 def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_it_once(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:
@@ -79,6 +76,7 @@ def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.promise("W19")
+@pytest.mark.long_cases("3.1.3")
 def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Path) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "a")], ["id", "name"])
@@ -103,6 +101,7 @@ def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Pa
 
 
 @pytest.mark.parametrize("step", ["staged", "published", "marked"])
+@pytest.mark.long_cases("staged", "marked")
 def test_a_killed_compactor_changes_no_row_and_stops_no_other(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:

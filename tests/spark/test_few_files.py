@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.statements import insert
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
-from spark_lab import with_settings
+from tests.support.spark_lab import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

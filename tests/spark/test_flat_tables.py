@@ -12,14 +12,14 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "int", "name": "string"}
 
@@ -52,6 +52,7 @@ def target(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_queries_join_flat_tables_of_all_formats_with_acid_ones(target: Lab) -> None:
     lab, seen = target, []
     for name, format_ in (("o", FileFormat.ORC), ("q", FileFormat.PARQUET), ("x", FileFormat.TEXT)):
@@ -111,7 +112,9 @@ def test_what_cannot_be_read_is_refused_by_name_and_reason(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS)
     flat(lab, "a", FileFormat.AVRO, parameters={"avro.schema.url": "hdfs:///a.avsc"})
-    with pytest.raises(UnsupportedTableError, match=r"\.a: has its columns by avro\.schema\.url"):
+    with pytest.raises(
+        UnsupportedTableError, match=r"\.a: takes its columns from avro\.schema\.url"
+    ):
         run(lab, "INSERT INTO t SELECT * FROM a")
     flat(lab, "h", parameters={"storage_handler": "org.example.Handler"})
     with pytest.raises(UnsupportedTableError, match=r"\.h: .*org\.example\.Handler"):

@@ -15,7 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,
     MergeAction,
@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 FS = LocalFileSystem()
 JAVA, CPP = 0, 1
@@ -136,7 +136,7 @@ def test_what_cannot_be_stored_is_refused_in_the_same_words(lab4: Lab, tmp_path:
     for name, value, words in (
         ("v", "abcd", r"column 'v' is varchar.*4 characters"),
         ("c", "äöü", r"column 'c' is char.*3 characters"),
-        ("t", dt.datetime.fromisoformat("1969-12-31 23:59:59.500"), "the one second"),
+        ("t", dt.datetime.fromisoformat("1969-12-31 23:59:59.500"), "the last second before 1970"),
     ):
         rows = pa.Table.from_pylist([good, {**good, name: value}])
         with pytest.raises(TypeMismatchError) as raised:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -24,7 +24,7 @@ from airflow_hiveacid.spark.writing import small_changes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 STEPS = 12
 UPSERT = (
@@ -43,7 +43,7 @@ class History:
 
     def __init__(self, lab: Lab, seed: int, *, partitioned: bool, buckets: int) -> None:
         self.lab = lab
-        self.random = random.Random(seed)  # noqa: S311 - not for secrets
+        self.random = random.Random(seed)
         self.rows: dict[int, tuple[int, int]] = {}
         self.next_id = 0
         columns = {"id": "bigint", "v": "int"}
@@ -119,6 +119,7 @@ class History:
     [(False, 0), pytest.param(True, 0, marks=pytest.mark.long), (False, 2)],
     ids=["plain", "parts", "buckets"],
 )
+@pytest.mark.long_cases("4.0.1-plain", "3.1.3-buckets")
 def test_a_random_history_ends_in_the_models_rows(
     lab: Lab,
     partitioned: bool,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -16,14 +16,14 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.reading.key_ranges import KeyRange, key_ranges
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange, key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 UPSERT = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),

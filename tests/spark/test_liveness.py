@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import TransactionAbortedError
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
-from fault_cases import COLUMNS
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from tests.support.fault_cases import COLUMNS
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 # 50 ms a row: many minutes, if nobody stops it.
 SLOW = (
@@ -38,7 +38,12 @@ def test_a_heartbeat_that_hears_that_all_is_lost_stops_the_work_at_once(lab4: La
 
     source = SourceSpec(values=((1, "a"),), columns=("id", "name"), query=SLOW)
     with pytest.raises(TransactionAbortedError):
-        lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source), on_step=on_step, heartbeat_s=0.5)
+        lab4.run(
+            InsertSpec(target=f"{lab4.db}.t", source=source),
+            on_step=on_step,
+            heartbeat_s=0.5,
+            allow_unsafe_expressions=True,
+        )
     assert "staged" not in steps
     assert lab4.spark.sparkContext.statusTracker().getActiveJobsIds() == []
     assert lab4.rows("t") == []

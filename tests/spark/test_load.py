@@ -14,11 +14,11 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.loading import LoadSpec
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeWhen,
@@ -27,12 +27,12 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
 from airflow_hiveacid.spark.statements import load as load_module
-from unit.storage.orc_tables import insert, write_acid, write_plain
+from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "int", "name": "string"}
 B0, B1, B2 = 536870912, 536936448, 537001984

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -28,8 +28,8 @@ from airflow_hiveacid.spark.reading.tables import read_snapshot
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import Job
-    from spark_lab import Lab
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.support.spark_lab import Lab
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
@@ -169,7 +169,8 @@ def test_a_static_partition_that_is_no_value_of_its_column_is_refused(lab4: Lab)
         mode=InsertMode.OVERWRITE,
         partition={"p": "one"},
     )
-    with pytest.raises(ConfigurationError, match=f"{name}.*'p': 'one'.*types"):
+    message = f"{name}: column 'p' is int, but the value is 'one'"
+    with pytest.raises(TypeMismatchError, match=message):
         lab4.run(job)
     assert lab4.rows("t") == ROWS
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.statements import merge as merge_module
 from airflow_hiveacid.spark.writing import small_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 Row = dict[str, Any]
 Truth = bool | None
@@ -179,6 +179,7 @@ MAYBE = ("s.v <> 's0' AND t.p < 2", lambda t, s: s["v"] and s["v"] != "s0" and t
     [("update", None), ("delete", MAYBE), ("both", SAME_P), ("none", MAYBE)],
     ids=["gone are updated", "gone are deleted", "gone are either", "gone stay"],
 )
+@pytest.mark.long_cases("*-plain")
 def test_a_merge_leaves_what_its_model_leaves(
     lab4: Lab,
     rules: str,

@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import CompactionChoice, MergeAction, MergeClause, MergeWhen
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.store_settings import give_store_settings
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from contract.stores.mini_hdfs import MiniHdfs
-from spark_lab import Lab
+from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.support.spark_lab import Lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.directories import FileEntry
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from spark_lab import Row
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from tests.support.spark_lab import Row
 
 pytestmark = pytest.mark.server
 

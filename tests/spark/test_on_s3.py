@@ -11,14 +11,14 @@ import pytest
 from botocore.exceptions import ConnectionClosedError
 
 from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
     HiveAcidError,
     StoreUnavailableError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -26,15 +26,15 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     TransactionSpec,
 )
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.locations import open_location
-from contract.stores.s3_fronts import lists_late
-from s3_lab import MotoS3
-from s3_session import knowing
-from spark_lab import make_lab, with_settings
+from tests.contract.stores.s3_fronts import lists_late
+from tests.support.s3_lab import MotoS3
+from tests.support.s3_session import knowing
+from tests.support.spark_lab import make_lab, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 pytestmark = pytest.mark.server
 
@@ -68,7 +68,7 @@ def metastore(
     config = LocalMetastoreConfig(
         version=request.param,
         data_dir=tmp_path_factory.mktemp("metastore"),
-        door=s3.door,
+        access=s3.access,
         extra_settings=s3.warehouse,
         txn_timeout_s=60.0,
         ends_with_parent=True,
@@ -145,13 +145,28 @@ def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
         target=f"{lab.db}.t", source=SourceSpec(values=((8, "x", ODD),), columns=names)
     )
     two = InsertSpec(target=f"{lab.db}.t", source=own, columns=names)
-    with pytest.raises(UnsupportedTableError, match="commit between the two"):
+    with pytest.raises(UnsupportedTableError, match="run the two in separate transactions"):
         lab.run(TransactionSpec(statements=(one, two)))
     lab.table("flat", columns, kind=TransactionalKind.NONE)
     with pytest.raises(HiveAcidError, match="no renames"):
         lab.run(ConvertSpec(target=f"{lab.db}.flat", to=ConversionTarget.INSERT_ONLY))
     lab.truncate("t")
     check(lab, [])
+    assert left_over(lab, s3) == []
+
+
+@on_4
+@pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+def test_a_table_on_s3_goes_back_to_a_version(
+    lab: Lab, s3: MotoS3, kind: TransactionalKind
+) -> None:
+    names = ["id", "v", "p"]
+    lab.table("t", {"id": "int", "v": "string"}, partition={"p": "string"}, kind=kind)
+    lab.insert("t", [(1, "a", ODD), (2, "b", "q")], names)
+    lab.insert("t", [(3, "c", ODD), (4, "d", "new")], names)
+    result = lab.restore("t", 1)
+    assert lab.rows("t") == [(1, "a", ODD), (2, "b", "q")]
+    assert len(result.partitions) == 2
     assert left_over(lab, s3) == []
 
 
@@ -235,13 +250,11 @@ def test_on_3_1_a_result_of_one_file_is_made_and_no_other(lab: Lab, s3: MotoS3) 
         lab.insert(name, [(i, f"v{i}") for i in range(4)], names)
         lab.delete(name, "id = 0")
     rows: list[Row] = [(i, f"v{i}") for i in range(1, 4)]
-    done, why, _ = compacted(lab, CompactionChoice.MAJOR, "b")
-    assert not done
-    assert "Hive 3.1 cannot hide them" in why
+    with pytest.raises(CompactionNotDoneError, match=r"Hive 3\.1 cannot hide them"):
+        compacted(lab, CompactionChoice.MAJOR, "b")
     other = lab.client.open_txn()
-    done, why, _ = compacted(lab, CompactionChoice.MAJOR)
-    assert not done
-    assert f"transaction {other} is open" in why
+    with pytest.raises(CompactionNotDoneError, match=f"transaction {other} is open"):
+        compacted(lab, CompactionChoice.MAJOR)
     lab.client.abort_txn(other)
     assert compacted(lab, CompactionChoice.MAJOR)[::2] == (True, ["base_0000002"])
     lab.clean("t")

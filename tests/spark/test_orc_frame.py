@@ -23,19 +23,20 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.reading import arrow_scan
-from airflow_hiveacid.spark.reading.key_ranges import KeyRange
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.reading.files import arrow_scan
+from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
-from judges.golden import GoldenCase, cases
-from spark_lab import native_files
+from tests.judges.golden import GoldenCase, cases
+from tests.support.spark_lab import native_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 # A file with a union is read by nobody in Spark.
 GOLDEN = [case for case in cases() if not any("union" in kind for _, kind in case.columns)]
@@ -382,7 +383,7 @@ def test_identities_far_apart_are_joined_on_their_three_parts(
 ) -> None:
     (case,) = [c for c in GOLDEN if c.id == "4.0.1/updated_again"]
     target = golden_target(spark, case, tmp_path)
-    monkeypatch.setattr("airflow_hiveacid.spark.reading.orc_frame._LONGS", 1)
+    monkeypatch.setattr("airflow_hiveacid.spark.reading.files.orc_frame._LONGS", 1)
     apart = dataclasses.replace(target)
     assert "__rowId_key" in apart.rows()._jdf.queryExecution().toString()
     assert texts(apart.rows()) == texts(target.rows())

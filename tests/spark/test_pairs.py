@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing, Meeting, Outcome
-from conflicts.cells import Order, expected, meet
-from spark_lab import Lab, make_lab
+from airflow_hiveacid.format.policies import ConflictOutcome, ConflictPolicy, Doing, Meeting
+from tests.proofs.conflicts.cells import Order, expected, meet
+from tests.support.spark_lab import Lab, make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 STRICT, HIVE = ConflictPolicy.STRICT, ConflictPolicy.HIVE
 
@@ -52,7 +52,7 @@ def test_two_jobs_that_meet_end_as_their_table_says(
 def test_so_do_two_on_a_3_metastore(lab3: Lab) -> None:
     meeting = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
     seen = meet(lab3, "t", STRICT, Order.LATE, meeting)
-    assert (seen.outcome, seen.trouble) == (Outcome.FAILS, ""), seen.told
+    assert (seen.outcome, seen.trouble) == (ConflictOutcome.FAILS, ""), seen.told
 
 
 def test_inserts_and_a_minor_compaction_do_not_conflict_under_the_strict_policy_either(

@@ -14,20 +14,20 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import JobSpec, ProgramSpec
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark import acid
-from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.examples import merge_orders
-from spark_submit import submit
+from tests.support.spark_submit import submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 CLAUSES = [
     {"when": "matched", "action": "update"},
@@ -50,8 +50,8 @@ def run(
 ) -> JobResult:
     """Run a program in this process, whose transaction is this body."""
 
-    def program(spark: object, metastore: acid.Metastore) -> None:
-        with acid.transaction(spark, metastore) as txn:  # type: ignore[arg-type]
+    def program(spark: object, task: acid.Task) -> None:
+        with acid.transaction(spark, task) as txn:  # type: ignore[arg-type]
             body(txn)
 
     return story(lab, spec, program, job_key=job_key, on_step=on_step)
@@ -70,7 +70,7 @@ def story(
     )
     with connect(lab.endpoint) as client, typed_failures():
         context = JobContext(spark=lab.spark, spec=job, client=client, on_step=on_step)
-        return acid.story(context, program)
+        return acid.run_program(context, program)
 
 
 @pytest.fixture
@@ -79,6 +79,28 @@ def shop(lab4: Lab) -> Lab:
     lab4.table("log", {"id": "bigint", "what": "string"})
     lab4.insert("t", [(1, 1, 1), (2, 2, 2)], ["id", "v", "p"])
     return lab4
+
+
+def test_a_programs_values_are_literals(shop: Lab) -> None:
+    t, log = f"{shop.db}.t", f"{shop.db}.log"
+    hostile = "kept' OR '1'='1"
+    seen: list[object] = []
+
+    def body(txn: acid.Transaction) -> None:
+        txn.insert(
+            log, shop.spark.createDataFrame([(1, hostile), (2, "kept")], "id int, what string")
+        )
+        found = txn.read(log, where="what = :what", parameters={"what": hostile})
+        seen.extend(row.id for row in found.collect())
+        txn.update(t, {"v": "v + :more"}, where="id IN (:ids)", parameters={"more": 5, "ids": [2]})
+        txn.delete(log, where="what = :what", parameters={"what": hostile})
+        with pytest.raises(ConfigurationError, match=r"'b'\] is not used in any text"):
+            txn.read(log, where="id = :a", parameters={"a": 1, "b": 2})
+
+    run(shop, spec_of(shop, changes=("t", "log")), body)
+    assert seen == [1]
+    assert shop.rows("t") == [(1, 1, 1), (2, 7, 2)]
+    assert shop.rows("log") == [(2, "kept")]
 
 
 @pytest.mark.promise("T24")
@@ -204,9 +226,9 @@ def test_a_program_has_one_transaction(shop: Lab) -> None:
     with pytest.raises(ConfigurationError, match="ended without a transaction"):
         story(shop, spec, lambda *_: None)
 
-    def twice(spark: object, metastore: acid.Metastore) -> None:
+    def twice(spark: object, task: acid.Task) -> None:
         for _ in range(2):
-            with acid.transaction(spark, metastore):  # type: ignore[arg-type]
+            with acid.transaction(spark, task):  # type: ignore[arg-type]
                 pass
 
     with pytest.raises(ConfigurationError, match="a program has one transaction"):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     MergeAction,
     MergeClause,
@@ -16,11 +16,11 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target
-from airflow_hiveacid.spark.statements.change import plan_change
 from airflow_hiveacid.spark.statements.merge import plan_merge
+from airflow_hiveacid.spark.statements.update_delete import plan_change
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

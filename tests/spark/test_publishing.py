@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import JobSpec, UpdateSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import UpdateSpec
 from airflow_hiveacid.storage.acid.read.scan import scan
-from short_jvms import ENVIRONMENT
+from tests.support.short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DRIVER = _ROOT / "tests" / "drivers" / "killed_between_renames.py"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.jobs.specs import CompactionChoice, InsertSpec, SourceSpec
-from airflow_hiveacid.spark.reading import orc_frame
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark.reading.files import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.spark.reading.target import Target
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 ROWS = 30_000
 COLUMNS = {"id": "bigint", "v": "int", "deep": "array<struct<k:string,m:map<string,int>>>"}
@@ -114,6 +115,7 @@ def test_delete_events_travel_to_the_rows_and_no_row_travels(
     assert len(rows.collect()) == ROWS - ROWS // 50
     assert {node for node in nodes(rows) if "Exchange" in node} == {"BroadcastExchange"}
     assert sent(rows) == ROWS // 50
+    assert orc_frame._BROADCAST_DELETES == 4_000_000
     # One more than are sent: to Spark both are tables of any size.
     monkeypatch.setattr(orc_frame, "_BROADCAST_DELETES", ROWS // 50 - 1)
     key = "spark.sql.autoBroadcastJoinThreshold"

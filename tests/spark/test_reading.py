@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 

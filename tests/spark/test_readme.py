@@ -1,17 +1,17 @@
-"""What the README says of reading in PySpark, as it stands there."""
+"""The example of reading in PySpark, as its page shows it."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tests.support.documents import DOCS, python_blocks
 
 if TYPE_CHECKING:
     import pytest
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
-README: Final = Path(__file__).parents[2] / "README.md"
+PAGE: Final = DOCS / "how-to" / "read-in-pyspark.md"
 
 
 def test_tables_are_read_as_the_readme_reads_them(
@@ -28,12 +28,8 @@ def test_tables_are_read_as_the_readme_reads_them(
     lab4.insert("orders", rows, columns)
     lab4.table("customers", {"id": "bigint", "name": "string"})
     lab4.insert("customers", [(7, "Ada"), (8, "Grace")], ["id", "name"])
-    (block,) = (
-        one
-        for one in re.findall("```python\n(.*?)```", README.read_text(), re.DOTALL)
-        if "read_snapshot" in one
-    )
+    (block,) = (one for one in python_blocks(PAGE) if "read_snapshot" in one)
     uri = str(lab4.endpoint.uris[0])
     code = block.replace("thrift://hms.example.com:9083", uri).replace('"demo.', f'"{lab4.db}.')
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - that is the point
-    assert "| Ada|    2|" in capsys.readouterr().out
+    exec(compile(code, PAGE.name, "exec"), {})  # noqa: S102 - that is the point
+    assert "| Ada|    3|" in capsys.readouterr().out

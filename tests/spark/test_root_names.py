@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
-from spark_lab import native_files
+from tests.support.spark_lab import native_files
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 ROOT_NAMES = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction")
 UPSERT = (
@@ -43,6 +43,7 @@ def passed_over(lab: Lab) -> int:
 
 
 @pytest.mark.parametrize("name", ROOT_NAMES)
+@pytest.mark.long_cases("operation", "originalTransaction", "currentTransaction")
 def test_rows_of_all_null_or_negative_root_names_are_read_and_changed(lab4: Lab, name: str) -> None:
     lab4.table("t", {"id": "bigint", name: "bigint", "v": "int"})
     columns = ["id", name, "v"]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.specs import CompactionChoice
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.versions.keeping import keep
-from spark_lab import make_lab
+from tests.support.spark_lab import make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 _PATIENCE_S = 90.0
 _SETTINGS = {
@@ -77,7 +80,7 @@ def wait_until(lab: Lab, name: str, is_true: Callable[[CompactionEntry], bool]) 
 
 def wait_until_cleaned(lab: Lab, name: str) -> None:
     wait_until(lab, name, lambda entry: entry.state is DONE)
-    # A reader was open when it was made (docs/adr/0063), or not.
+    # A reader was open when it was made (docs/decisions/compaction.md), or not.
     (base,) = lab.directories(name)
     assert re.sub(r"_v\d+\Z", "", base) == "base_0000002"
     assert lab.rows(name) == [(0,), (2,)]
@@ -119,6 +122,48 @@ def test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us(
         assert sorted(tuple(row) for row in second.collect()) == OLD
     for name in ("first", "second") if by_table else ("first", "second", "free"):
         wait_until_cleaned(lab, name)
+
+
+def wait_for_a_round(lab: Lab, name: str) -> None:
+    """Let the Cleaner go by: it takes up what is marked and not committed, whoever is open."""
+    ref = lab.info(name).ref
+    lab.client.request_compaction(ref, None, CompactionType.MAJOR, pool=lab.db)
+    claim = lab.client.find_next_compaction("bait", worker_version="1", pool=lab.db)
+    assert claim is not None
+    txn_id = lab.client.open_txn(TxnType.COMPACTION)
+    lab.client.update_compactor_state(replace(claim, highest_write_id=WriteId(1)), txn_id)
+    lab.client.mark_compacted(claim)
+    wait_until(lab, name, lambda entry: entry.state is not CompactionState.READY_FOR_CLEANING)
+    lab.client.abort_txn(txn_id)
+
+
+@pytest.mark.parametrize("cleaning", ["by the lowest open transaction"], indirect=True)
+def test_the_servers_cleaner_never_finds_an_entry_of_ours_that_is_not_committed(
+    lab_cleaning: Lab,
+) -> None:
+    """A result with a plain name is read at once, and its inputs by those who began before."""
+    lab = lab_cleaning
+    for name in ("bait", "t"):
+        lab.table(name, {"id": "bigint"})
+    lab.insert("bait", OLD, ["id"])
+    for row in OLD:
+        lab.insert("t", [row], ["id"])
+    inputs = set(lab.directories("t"))
+    rounds = []
+
+    def hold(step: str) -> None:
+        if step == "marked":
+            wait_for_a_round(lab, "bait")
+            rounds.append(entry_of(lab, "t").state)
+
+    with reading(lab, "t") as frame:
+        lab.compact("t", CompactionChoice.MINOR, on_step=hold)
+        assert rounds == [CompactionState.READY_FOR_CLEANING]
+        assert set(lab.directories("t")) == {*inputs, "delta_0000001_0000003"}
+        assert sorted(tuple(row) for row in frame.collect()) == OLD
+    wait_until(lab, "t", lambda entry: entry.state is DONE)
+    assert lab.directories("t") == ["delta_0000001_0000003"]
+    assert lab.rows("t") == OLD
 
 
 @pytest.mark.promise("V7")

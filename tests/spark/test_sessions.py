@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.session import _check_tasks_run_once, open_session
-from short_jvms import ENVIRONMENT
-from spark_lab import make_lab
+from tests.support.short_jvms import ENVIRONMENT
+from tests.support.spark_lab import make_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from spark_lab import Lab
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {
     "id": "bigint",
@@ -155,6 +155,12 @@ def tables(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)).removeprefix("spark."))
+@pytest.mark.long_cases(
+    "sql.sources.useV1SourceList",
+    "sql.orc.impl",
+    "sql.orc.filterPushdown",
+    "orc.force.positional.evolution",
+)
 def test_reads_and_statements_are_right_in_a_session_set_up_for_something_else(
     tables: Lab, settings: Mapping[str, str]
 ) -> None:
@@ -237,7 +243,8 @@ def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
     found = json.loads(done.stdout.splitlines()[-1])
     # Spark puts options of its own before them.
     assert found.pop("executors").endswith(f" {executors}")
-    # Of a task that runs twice, either copy of what is kept would be met (docs/adr/0065).
+    # Of a task that runs twice, either copy of what is kept would be met
+    # (docs/decisions/writing.md).
     assert found.pop("speculation") == "false"
     assert found == {"driver": driver, "name": "mine", "is_utc": driver == "UTC"}
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -18,8 +18,8 @@ from airflow_hiveacid.jobs.specs import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.checked import resolved
-from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 INSERT = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
 UPDATE = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)

@@ -9,17 +9,19 @@ import pytest
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     ConstraintViolationError,
+    SourceUnreadableError,
+    TypeMismatchError,
     UnknownColumnError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import Constraints
-from airflow_hiveacid.jobs.specs import MergeAction, MergeClause, MergeWhen
-from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 
 def run(lab: Lab, text: str) -> list[JobResult]:
@@ -288,6 +290,70 @@ def test_columns_that_get_no_value_get_their_default(
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "value"),
+    [
+        ("INSERT INTO orders VALUES (1, 1.5, 200)", "'customer' is bigint", "'1.5'"),
+        ("INSERT INTO orders VALUES (1, 2, 3), ('a\"b\\n', 1, 4)", "'spent' is decimal", "'a\"b"),
+        ("INSERT INTO orders VALUES (1.5, cast(1 AS bigint), 'x')", "'id' is bigint", "'x'"),
+        ("INSERT INTO customers VALUES (1, 'n', 1, 'X', 1.5)", "'day' is int", "'1.5'"),
+        ("INSERT INTO customers PARTITION (country = 'X', day = 1.5) VALUES (1, 'n', 1)",
+         "'day' is int", "'1.5'"),
+        ("INSERT INTO customers PARTITION (country = 'X', day = 'x') SELECT 1, 'n', 1",
+         "'day' is int", "'x'"),
+        ("UPDATE orders SET customer = '1.5' WHERE id = 100", "'customer' is bigint", "'1.5'"),
+        (("MERGE INTO orders o USING (SELECT 100 AS id) n ON o.id = n.id"
+         " WHEN MATCHED THEN UPDATE SET customer = 'x'"), "'customer' is bigint", "'x'"),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_value_of_its_column_is_named_and_changes_nothing(
+    shop: Lab, text: str, column: str, value: str
+) -> None:
+    before = {name: (shop.rows(name), shop.directories(name)) for name in ("customers", "orders")}
+    with pytest.raises(TypeMismatchError, match="which does not fit; cast it") as refused:
+        run(shop, text)
+    message = str(refused.value)
+    assert f"column {column}" in message
+    assert f"the value is {value}" in message
+    assert {name: (shop.rows(name), shop.directories(name)) for name in before} == before
+
+
+def test_a_text_that_is_a_value_of_its_column_is_one(shop: Lab) -> None:
+    shop.table("kinds", {"i": "int", "d": "date", "ts": "timestamp", "b": "boolean", "f": "double"})
+    run(
+        shop,
+        """
+        INSERT INTO kinds VALUES ('7', '2026-01-31', '2026-01-31 02:03:04.5', 'true', '1e3'),
+            (8, date '2026-02-01', NULL, FALSE, 1.5), (NULL, NULL, NULL, NULL, NULL)
+        """,
+    )
+    found = [tuple(str(value) for value in row) for row in shop.rows("kinds")]
+    assert found == [
+        ("None",) * 5,
+        ("7", "2026-01-31", "2026-01-31 02:03:04.500000", "True", "1000.0"),
+        ("8", "2026-02-01", "None", "False", "1.5"),
+    ]
+
+
+def test_a_column_that_is_called_as_a_function_of_sparks_is_the_column(shop: Lab) -> None:
+    shop.table("logins", {"user": "string", "n": "int"})
+    run(
+        shop,
+        """
+        INSERT INTO logins VALUES ('ada', 1), ('bo', 2);
+        INSERT INTO logins SELECT `user`, n + 10 FROM logins WHERE `user` = 'ada' ORDER BY `user`;
+        UPDATE logins SET `user` = concat(`user`, '!') WHERE `user` = 'bo';
+        DELETE FROM logins l WHERE l.user = 'ada' AND n = 1;
+        """,
+    )
+    assert shop.rows("logins") == [("ada", 11), ("bo!", 2)]
+    with pytest.raises(UnknownColumnError, match="user"):
+        run(shop, "DELETE FROM orders WHERE `user` <> 'x'")
+    with pytest.raises(SourceUnreadableError, match="user"):
+        run(shop, "INSERT INTO logins SELECT `user`, 1 FROM orders")
+    assert len(shop.rows("orders")) == 3
+
+
 def test_rows_that_a_table_does_not_allow_change_nothing(
     shop: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +403,7 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
     )
     run(shop, "UPDATE customers SET spent = 99 WHERE day = 2")
     assert [row[2] for row in customers(shop)] == [None, "99.00", None]
-    with pytest.raises(UnsupportedTableError, match="what chance decides"):
+    with pytest.raises(UnsupportedTableError, match="non-deterministic expression"):
         run(shop, "UPDATE customers SET spent = rand()")
 
 

@@ -9,11 +9,13 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import (
+    ColumnUpdateError,
     LockNotAcquiredError,
+    TypeMismatchError,
     UnknownColumnError,
 )
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,
     MergeAction,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.jobs.results import JobResult
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 UPSERT = (
@@ -274,3 +276,39 @@ def test_rows_of_more_than_a_hundred_texts_are_changed_and_merged(lab4: Lab) -> 
         3: ["f", None, None],
     }
     assert lab4.delete("t", "st1 = 'a'").rows == RowCounts(deleted=1)
+
+
+def test_an_update_of_every_column_moves_no_row_to_another_partition(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS, partition={"p": "string", "d": "date"})
+    names = ["id", "v", "p", "d"]
+    lab4.insert("t", [(1, 1, "a", "2020-01-31"), (2, 2, None, "2020-01-31")], names)
+    with pytest.raises(ColumnUpdateError, match="'p' cannot be updated"):
+        lab4.merge("t", [(1, 5, "b", "2020-01-31")], names, ["id"], UPSERT)
+    with pytest.raises(ColumnUpdateError, match="'p' cannot be updated"):
+        lab4.merge("t", [(2, 5, "b", "2020-01-31")], names, ["id"], UPSERT)
+    before = [(1, 1, "a", "2020-01-31"), (2, 2, None, "2020-01-31")]
+    assert [(*row[:3], str(row[3])) for row in lab4.rows("t")] == before
+    same = [(1, 5, "a", "2020-01-31"), (2, 6, None, "2020-01-31"), (3, 7, "c", "2020-02-01")]
+    lab4.merge("t", same, names, ["id"], UPSERT)
+    assert [(*row[:3], str(row[3])) for row in lab4.rows("t")] == same
+    lab4.merge("t", [(1, 9)], ["id", "v"], ["id"], UPSERT[:1])
+    assert lab4.rows("t")[0][1] == 9
+
+
+def test_a_text_that_is_too_long_names_its_table(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint", "c": "varchar(3)"})
+    lab4.insert("t", [(1, "abc")], ["id", "c"])
+    with pytest.raises(TypeMismatchError, match=rf"table {lab4.db}\.t: column 'c'"):
+        lab4.update("t", {"c": "'abcd'"}, "id = 1")
+
+
+def test_an_empty_source_that_deletes_every_row_is_told(
+    lab4: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab4.table("t", COLUMNS)
+    lab4.insert("t", [(1, 1)], ["id", "v"])
+    gone = MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE)
+    source = SourceSpec(tables={"x": f"{lab4.db}.t"}, query="SELECT id, v FROM x WHERE id > 1")
+    lab4.run(MergeSpec(target=f"{lab4.db}.t", source=source, keys=("id",), clauses=(gone,)))
+    assert lab4.rows("t") == []
+    assert "has no rows: WHEN NOT MATCHED BY SOURCE applies to every row" in caplog.text

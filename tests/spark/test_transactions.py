@@ -22,8 +22,8 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import (
-    CompactionChoice,
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -38,15 +38,15 @@ from airflow_hiveacid.jobs.specs import (
 )
 from airflow_hiveacid.spark.writing import small_changes
 from airflow_hiveacid.sql.script import read_script
-from spark_submit import submit
-from transaction_lives import NAMES, Life, run
+from tests.support.spark_submit import submit
+from tests.support.transaction_lives import NAMES, Life, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs import StatementSpec
-    from spark_lab import Lab, Row
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
+    from tests.support.spark_lab import Lab, Row
 
 UPSERT = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
@@ -92,6 +92,7 @@ def live(life: Life, transactions: int) -> None:
     [(True, 0), (False, 2)],
     ids=["parts", "buckets"],
 )
+@pytest.mark.long_cases("buckets")
 def test_a_random_life_of_transactions_ends_in_the_models_rows(
     lab4: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,6 +370,7 @@ def test_a_conflict_in_one_table_takes_everything_back(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("step", ["published", "committed"])
+@pytest.mark.long_cases("committed")
 def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_retry_applies_it_once(
     pair: Lab, tmp_path: Path, step: str
 ) -> None:

@@ -13,11 +13,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 KINDS = {
     "full ACID": {},
@@ -27,6 +27,7 @@ KINDS = {
 
 @pytest.mark.promise("W9")
 @pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.long_cases("3.1.3-insert-only", "4.0.1-full ACID")
 def test_a_truncated_table_is_empty_and_readers_go_on(lab: Lab, kind: str) -> None:
     lab.table("t", {"id": "bigint", "name": "string"}, **KINDS[kind])
     lab.insert("t", [(i, f"n{i}") for i in range(5)], ["id", "name"])

@@ -8,11 +8,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import orc
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec, InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.jobs.results import JobResult
-    from spark_lab import Lab, Row
+    from tests.support.spark_lab import Lab, Row
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v"]
@@ -109,7 +111,8 @@ def check_upkeep(lab: Lab, keep_in: Path, choice: CompactionChoice) -> None:
     assert aborted in seen["before"]
     # Nothing at or above the open write goes in, and what it may read stays.
     (result,) = seen["compacted"] - seen["before"]
-    # Hive 4 must not read a base by an older snapshot, such as the writer's (docs/adr/0063).
+    # Hive 4 must not read a base by an older snapshot, such as the writer's
+    # (docs/decisions/compaction.md).
     is_hidden = lab.client.generation is MetastoreGeneration.V4 and made.startswith("base_")
     assert (re.sub(r"_v\d+\Z", "", result), "_v" in result) == (made, is_hidden)
     assert seen["compacted"] - seen["cleaned"] == {aborted}
@@ -233,7 +236,7 @@ def test_reader_writer_and_compactor_go_on_beside_one_another(lab: Lab) -> None:
     def beside(step: str) -> None:
         if step != "staged":
             return
-        # The compactor holds its transaction and lock: a new reader comes and goes meanwhile.
+        # The compactor holds its transaction: a new reader comes and goes meanwhile.
         with read_snapshot(lab.endpoint, [name], job_key=f"{lab.db}/new") as snapshot:
             assert read_table(lab.spark, name, snapshot).count() == 4
         events.append("a new reader has read")
@@ -332,3 +335,40 @@ def test_a_finished_read_leaves_no_lock_and_no_open_transaction(lab: Lab) -> Non
     read(lambda: None)
     with pytest.raises(StopError):
         read(fail)
+
+
+@pytest.mark.promise("F8")
+def test_every_file_that_any_job_writes_is_sorted_by_row_identity(lab4: Lab) -> None:
+    """Inserts copy flat files, minor compactions whole stripes, major ones parts of them."""
+    lab4.table("t", COLUMNS)
+    looked_at: set[str] = set()
+
+    def look() -> None:
+        for path in lab4.root("t").glob("*delta_*/bucket_*"):
+            check_order(path)
+            looked_at.add(path.parent.name)
+        for path in lab4.root("t").glob("base_*/bucket_*"):
+            check_order(path)
+            looked_at.add(path.parent.name)
+
+    lab4.insert("t", [(i, i * 7919 % 1000) for i in range(4000)], NAMES)
+    lab4.insert("t", [(i, i) for i in range(4000, 4050)], NAMES)
+    lab4.compact("t", CompactionChoice.MINOR)
+    look()
+    lab4.update("t", {"v": "v + 1"}, "id % 3 = 0")
+    lab4.delete("t", "id % 7 = 0")
+    look()
+    lab4.compact("t", CompactionChoice.MINOR)
+    look()
+    lab4.delete("t", "id % 11 = 0")
+    lab4.compact("t", CompactionChoice.MAJOR)
+    look()
+    kinds = {re.split(r"_\d", name)[0] for name in looked_at}
+    assert kinds == {"base", "delta", "delete_delta"}
+    assert any(re.match(r"delta_0*1_0*2", name) for name in looked_at), looked_at
+
+
+def check_order(path: Path) -> None:
+    rows = orc.read_table(path, columns=["originalTransaction", "bucket", "rowId"])
+    identities = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    assert identities == sorted(set(identities)), path

@@ -17,14 +17,14 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
-    from spark_lab import Lab
+    from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
 Rows = list[tuple[object, ...]]
@@ -86,6 +86,7 @@ class Copies:
 
 
 @pytest.mark.promise("V6")
+@pytest.mark.long_cases("3.1.3")
 def test_saved_copies_equal_their_versions_until_they_are_compacted_away(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     copies = Copies(lab, "t")
@@ -172,7 +173,7 @@ def test_an_open_write_keeps_versions_above_it_from_being_settled(lab3: Lab) -> 
 @pytest.mark.promise("V2")
 def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: Lab) -> None:
     lab.table("t", COLUMNS)
-    with pytest.raises(VersionUnknownError, match="made at"):
+    with pytest.raises(VersionUnknownError, match="created at"):
         as_of(lab, "t", timestamp="2001-01-01T00:00:00Z")
     lab.insert("t", [(1, 1)], ["id", "v"])
     before = after_our_last(lab, "t")

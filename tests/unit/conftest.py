@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 
 @pytest.fixture

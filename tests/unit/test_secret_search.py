@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from secret_search import files_with, run_looking
+from tests.support.secret_search import files_with, run_looking
 
 if TYPE_CHECKING:
     from pathlib import Path

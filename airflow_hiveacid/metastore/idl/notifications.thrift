@@ -31,3 +31,19 @@ struct NotificationEventResponse {
 struct CurrentNotificationEventId {
   1: required i64 eventId
 }
+
+/*
+ * The same events without their messages, which may be longer than a text that is read may be: one
+ * of thousands of new partitions has 17 MB. What is left out is skipped while it is read. Never sent.
+ */
+struct EventHead {
+  1: required i64 eventId
+  2: required i32 eventTime
+  3: required string eventType
+  4: optional string dbName
+  5: optional string tableName
+}
+
+struct EventHeads {
+  1: required list<EventHead> events
+}

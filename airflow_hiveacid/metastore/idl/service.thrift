@@ -132,4 +132,6 @@ service Places {
   list<places.Partition> get_partitions_by_names(
       1: string db_name, 2: string tbl_name, 3: list<string> names)
       throws (1: faults.MetaException o1, 2: faults.NoSuchObjectException o2)
+  notifications.EventHeads get_next_notification(
+      1: notifications.NotificationEventRequest rqst)
 }

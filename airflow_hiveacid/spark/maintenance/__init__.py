@@ -1,1 +1,1 @@
-"""Compaction and cleaning."""
+"""Compaction, cleaning and conversion of tables."""

@@ -1,8 +1,9 @@
-"""Cleaning of one table: what `plan.cleaning` lets go is removed, and the queue is told.
+"""Cleaning of a table: remove what `plan.cleaning` releases, and mark queue entries.
 
-Idempotent at every point: whatever a killed cleaner has not removed, the next one finds again.
-It holds no lock, so each thing is looked at once more before it goes: the table may have been
-dropped meanwhile and made again at its place, where its write IDs, and names, begin anew.
+Cleaning can stop at any point: the next cleaner finds what a killed cleaner has not removed. The
+cleaner holds no lock, so it checks each file and directory again before it removes them. The table
+may have been dropped and created again at the same location, where directory names restart with new
+write IDs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
+from airflow_hiveacid.format.records.cleaning import FirstSeen, Reader
+from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
 from airflow_hiveacid.format.versions import oldest_readable
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -31,20 +33,21 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionEntry,
     CompactionState,
 )
-from airflow_hiveacid.metastore.compaction_work import mark_failed
+from airflow_hiveacid.metastore.transactions.compaction_work import end_entry
+from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (
     CleaningPlan,
-    FirstSeen,
     Removal,
     StagingDirectory,
     is_clean,
     plan_cleaning,
     plan_staging,
     plan_uploads,
+    readers_before,
     replaced,
     waits_for,
 )
-from airflow_hiveacid.plan.keeping import Horizon, readable_for
+from airflow_hiveacid.plan.keeping import readable_for
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
     files_below,
@@ -53,38 +56,39 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.directories import FileEntry, Listing
+    from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.specs import CleanSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.keeping import Tag
     from airflow_hiveacid.spark.maintenance.overview import Overview
 
 log = logging.getLogger("hiveacid")
 
-_PARALLEL: Final = 16
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 _HORIZON: Final = "horizon "
-"""Beside replacements, the notes of a partition say when each horizon was written."""
+"""Prefix of the notes that record when each horizon of a partition was written."""
 _HELD: Final = "held "
 _FREED: Final = "freed "
-"""And which paths a tag had at the last look, and when they were first seen without one."""
+"""Prefixes of notes: on paths that a tag kept in the last run, and on paths that lost their tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningOutcome:
-    """What went (or, in a dry run, would go) and what stays, of one partition.
+    """The files that a cleaning of one partition removed (or would remove) and kept.
 
-    `oldest` is the oldest version that it held before; None if nobody asked.
+    `oldest` is the oldest version that was readable before the cleaning, or None if it was not
+    determined. `waited_for` are the open transactions for which files are kept.
     """
 
     partition: str
@@ -92,13 +96,20 @@ class CleaningOutcome:
     kept: tuple[Removal, ...]
     marked_entries: tuple[int, ...] = ()
     oldest: int | None = None
+    waited_for: tuple[Reader, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The outcome in words."""
+        size = sum(removal.size_bytes for removal in self.removed)
+        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:
-    """Cleans partitions of one table. Not thread-safe.
+    """The cleaner of one table's partitions. Not thread-safe.
 
-    With an `overview` of the table, nobody is asked about a partition that needs no cleaning.
+    With an `overview` of the table, a partition that needs no cleaning requires no metastore call.
     """
 
     client: MetastorePort
@@ -112,7 +123,7 @@ class Cleaner:
         """Clean one partition.
 
         Raises:
-            TableChangedError: the table was dropped meanwhile and made again.
+            TableChangedError: the table was dropped and created again meanwhile.
         """
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
@@ -122,13 +133,17 @@ class Cleaner:
             return CleaningOutcome(
                 partition=str(partition.name), removed=(), kept=(), oldest=oldest
             )
-        past = VersionNotes.of(self.table)
-        tagged = _held(past.noted_tags(self._tags), partition, self._time_s())
-        # Asked after listing: whoever listed the directory before us is among these, so nobody can
-        # have seen what we are about to replace and be taken for younger than the replacement. And
-        # after tags were looked for: whoever reads the version of one that is gone is among these.
+        past = VersionNotes.of(self.table).listed_once()
+        tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
+        tagged = _held(tags, partition, self._time_s())
+        # Request readers after listing, so that they include each transaction that listed the
+        # directory before this cleaner. Otherwise a reader that saw a replaced file could seem
+        # newer than the replacement. Request readers after reading the tags, too: if a tag was
+        # removed before that, the readers then include those that still read the tag's version.
         txns = self.client.valid_txns()
-        # Of a clock that was ahead when it was noted, or nothing would go before that time is back.
+        readers = self._readers(txns)
+        # Correct times in notes from a clock that was ahead; otherwise nothing is removed until
+        # real time catches up.
         seen = {
             name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
             for name, note in notes.first_seen(partition.name).items()
@@ -140,23 +155,26 @@ class Cleaner:
             _staging(partition, names),
             seen,
             txns,
+            readers=readers,
             now_s=self._time_s(),
             retention_s=max(self.spec.retention_s, readable_for(self.table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held_or_read(state, tagged, seen, txns, note),
+            held=_held_or_read(state, tagged, seen, readers, note),
         )
-        if self.spec.dry_run:
+        if self.spec.plan_only:
             return _outcome(partition, plan)
         seen |= dict.fromkeys(plan.unseen, note)
         plan, horizon = self._with_horizon(partition, plan, seen, past)
         notes.note_first_seen(partition.name, seen)
         self.on_step("noted")
+        plan = self._look_again(plan, seen)
         plan = _remove(partition, plan, listing)
         if horizon is not None:
             past.forget_horizons_below(horizon)
         self.on_step("removed")
-        # Before the directory is looked at: what becomes ready later may have left something there.
+        # Read the queue before listing the directory: an entry that becomes ready later may still
+        # have files there.
         ready = self._ready(partition)
         txns = self.client.valid_txns()
         left, _ = self._state(partition, txns)
@@ -165,13 +183,39 @@ class Cleaner:
         marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
+    def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
+        """Return the open transactions that may read the table."""
+        return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
+
+    def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
+        """Keep files for readers that have locked this table since the readers were first listed.
+
+        Such a reader may be an older transaction that first had locks only on other tables. A
+        transaction that begins later sees the replacements, since the notes are already written.
+        """
+        if not any(removal.replaced_by for removal in plan.remove):
+            return plan
+        readers = self._readers(self.client.valid_txns())
+        remove, keep, waited_for = [], [*plan.keep], dict.fromkeys(plan.waited_for)
+        for removal in plan.remove:
+            first_seen = seen.get(removal.replaced_by)
+            before = () if first_seen is None else readers_before(first_seen, readers)
+            if before:
+                waited_for |= dict.fromkeys(before)
+                keep.append(dataclasses.replace(removal, why=str(before[0])))
+            else:
+                remove.append(removal)
+        return dataclasses.replace(
+            plan, remove=tuple(remove), keep=tuple(keep), waited_for=tuple(waited_for)
+        )
+
     def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
-        """Note what was removed without a version; gives the oldest version that is there."""
+        """Record files that were deleted without a write ID; return the oldest readable version."""
         if self.overview is None or self.overview.past is None:
             return None
         past, now = self.overview.past, self.overview.write_ids
-        if not self.spec.dry_run:
-            note_lost(self.client, past.witnesses, [(partition, state)], now)
+        if not self.spec.plan_only:
+            note_lost(self.client, past.loss_detector, [(partition, state)], now)
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(
@@ -181,21 +225,24 @@ class Cleaner:
         seen: dict[str, FirstSeen],
         past: VersionNotes,
     ) -> tuple[CleaningPlan, Horizon | None]:
-        """Say which versions end before anything of theirs goes, and wait for who reads them.
+        """Write a horizon before versions become unreadable; keep files that open readers may need.
 
-        Who reads an earlier version has read our notes in his transaction: those that may have done
-        so before the horizon was written are waited for. Tags are looked for behind it: who made
-        one has looked for horizons behind that (`versions.keeping.make_tag`).
+        A transaction that reads an earlier version reads our notes first. So files are kept for
+        transactions that may have read the notes before the horizon was written. Tags are read
+        after the horizon is written, and `versions.tags.make_tag` reads horizons after it has
+        written its tag. So at least one of the two sees what the other has written.
 
         Args:
-            partition: what is cleaned.
-            plan: what would go.
-            seen: the notes of the partition; the horizon's is added.
-            past: the notes of the table's past.
+            partition: the partition to clean.
+            plan: the files to remove.
+            seen: the partition's notes; this method adds a note of the horizon.
+            past: the notes on the table's past versions.
         """
-        ends = max((r.ends for r in plan.remove), default=WriteId(0))
-        if not ends or not past.is_kept():
+        if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
+        ends = max((r.ends for r in plan.remove), default=WriteId(0))
+        if not ends:
+            return self._without_tagged(partition, plan, seen, past), None
         name = f"{_HORIZON}{ends}"
         if name not in seen:
             past.note_horizon(
@@ -215,34 +262,55 @@ class Cleaner:
             high_watermark=seen[name].high_watermark,
             at_s=seen[name].at_s,
         )
-        txns = self.client.valid_txns()
+        readers = self._readers(self.client.valid_txns())
+        plan = self._without_tagged(partition, plan, seen, past)
+        why_not = waits_for(seen[name], readers, self._time_s(), 0.0)
+        if why_not is None:
+            return plan, horizon
+        ending = [dataclasses.replace(r, why=why_not) for r in plan.remove if r.ends]
+        plan = dataclasses.replace(
+            plan,
+            remove=tuple(r for r in plan.remove if not r.ends),
+            keep=(*plan.keep, *ending),
+            waited_for=tuple(
+                dict.fromkeys((*plan.waited_for, *readers_before(seen[name], readers)))
+            ),
+        )
+        return plan, horizon
+
+    def _without_tagged(
+        self,
+        partition: PartitionInfo,
+        plan: CleaningPlan,
+        seen: dict[str, FirstSeen],
+        past: VersionNotes,
+    ) -> CleaningPlan:
+        """Keep the paths that tags need, even tags that were made after this run began."""
+        past.refresh()
         held = _held(past.noted_tags(self._tags), partition, self._time_s())
-        remove: list[Removal] = []
-        keep = [*plan.keep]
-        for removal in plan.remove:
-            why_not = held.get(removal.path)
-            if why_not is not None:
-                seen[f"{_HELD}{removal.path}"] = seen[name]
-            if removal.ends:
-                why_not = why_not or waits_for(seen[name], txns, self._time_s(), 0.0)
-            if why_not is None:
-                remove.append(removal)
-            else:
-                keep.append(dataclasses.replace(removal, why=why_not))
-        return dataclasses.replace(plan, remove=tuple(remove), keep=tuple(keep)), horizon
+        tagged = [r for r in plan.remove if r.path in held]
+        for removal in tagged:
+            if removal.replaced_by:
+                seen[f"{_HELD}{removal.path}"] = seen[removal.replaced_by]
+        keep = [dataclasses.replace(r, why=held[r.path]) for r in tagged]
+        return dataclasses.replace(
+            plan,
+            remove=tuple(r for r in plan.remove if r.path not in held),
+            keep=(*plan.keep, *keep),
+        )
 
     def _time_s(self) -> float:
-        """The time by the metastore's clock if something depends on it, else by our own."""
+        """Return the metastore's time if promises or tags need it, else this machine's time."""
         asked = None if self.overview is None else self.overview.now_s
         return self.now_s() if asked is None else asked
 
     @property
     def _tags(self) -> dict[str, Tag] | None:
-        """The tags that were read already, for another partition."""
-        return None if self.overview is None else self.overview.tags
+        """The tags that were read when the run began."""
+        return None if self.overview is None else dict(self.overview.tags)
 
     def clean_staging(self) -> CleaningOutcome:
-        """Remove what was staged at the location of a partitioned table."""
+        """Remove staging directories at the table location of a partitioned table."""
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
         names = list_directories(*open_location(whole.location))
         plan = plan_staging(
@@ -251,14 +319,15 @@ class Cleaner:
             now_s=self.now_s(),
             orphan_age_s=self.spec.orphan_age_s,
         )
-        if not self.spec.dry_run:
+        if not self.spec.plan_only:
             plan = _remove(whole, plan, None)
         return _outcome(whole, plan)
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
-        """Give up the uploads that dead workers have left below a location.
+        """Abort the uploads that killed workers have left below a location.
 
-        Who may not list them is told so; a rule of the bucket's can do the same.
+        If the user has no permission to list uploads, the outcome reports that; a lifecycle rule of
+        the bucket can abort the uploads instead.
         """
         where = PartitionInfo(name=PartitionName(), location=location)
         try:
@@ -272,18 +341,18 @@ class Cleaner:
                 now_s=self.now_s(),
                 orphan_age_s=self.spec.orphan_age_s,
             )
-            if not self.spec.dry_run:
+            if not self.spec.plan_only:
                 self._check_table()
                 give_up(location, [upload for upload, _ in found])
         except LocationPermissionError as error:
-            log.warning("uploads that dead workers have left stay: %s", error)
+            log.warning("keeping uploads that dead workers have left: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
         removed = tuple(removal for _, removal in found)
         return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
-        """Whether neither the queue nor a note of ours says anything of a partition."""
+        """Return True if neither the queue nor one of our notes mentions the partition."""
         return (
             self.overview is not None
             and _in_queue(partition) not in self.overview.waiting
@@ -296,7 +365,7 @@ class Cleaner:
             try:
                 return self._resolved(listing, self.overview.write_ids, self.overview.txns)
             except NotEnoughHistoryError:
-                pass  # somebody has compacted and cleaned since
+                pass  # the partition was compacted and cleaned since
         return self._state(partition, self.client.valid_txns())
 
     def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
@@ -310,21 +379,22 @@ class Cleaner:
     ) -> tuple[AcidState, Listing]:
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
-            # Nobody says that a base holds their rows.
+            # A base does not make original files obsolete, since nothing proves that the base
+            # contains their rows.
             state = dataclasses.replace(state, obsolete=state.obsolete_directories)
         return state, listing
 
     def _check_table(self) -> None:
-        """See that what was listed is of the table that the write IDs are of.
+        """Check that the listed files and the write IDs belong to the same table.
 
         Raises:
-            TableChangedError: it was dropped meanwhile and made again.
+            TableChangedError: the table was dropped and created again meanwhile.
         """
         if self.client.get_table(self.table.ref).table_id != self.table.table_id:
             raise TableChangedError(table=self.table.ref, what="table_id")
 
     def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
-        """The entries of the queue that wait for this partition to be cleaned."""
+        """Return the queue's entries that wait for this partition to be cleaned."""
         if self.client.generation is MetastoreGeneration.V3:
             return []
         name = _in_queue(partition)
@@ -337,11 +407,12 @@ class Cleaner:
     def _committed(
         self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
     ) -> list[CompactionEntry]:
-        """Those whose compaction was committed; what was aborted of ours fails.
+        """Return entries whose compaction is committed; close our entries whose compaction aborted.
 
-        Of an entry that is marked as cleaned the server forgets which transactions up to its write
-        ID were aborted. A compactor marks its entry before it commits, and may die in between; then
-        its inputs are all there is, with the rows of those transactions in them.
+        When an entry is marked as cleaned, the server forgets which transactions up to its write ID
+        were aborted. A compactor may be killed after it marks its entry and before it commits. Then
+        the table still consists of the compaction's inputs, which contain rows of these aborted
+        transactions.
         """
         found = []
         for entry in ready:
@@ -353,15 +424,16 @@ class Cleaner:
                 and entry_id is not None
                 and notes.highest_write_id(entry_id) is not None
             ):
-                mark_failed(self.client, _claim_of(entry, entry_id), "it was not committed")
+                end_entry(self.client, _claim_of(entry, entry_id), "it was not committed")
                 notes.forget_compaction(entry_id)
         return found
 
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
-        """Tell the queue which of our compactions are done for good.
+        """Mark our finished compactions as cleaned in the queue.
 
-        Entries of other workers are left to the server's own cleaner: the queue does not say up to
-        which write ID they went, and without that number the server would forget too much.
+        Entries of other workers are left to Hive's cleaner: to mark an entry, the highest write ID
+        of its compaction is needed, and the queue does not report it. Without that write ID the
+        server would forget too many aborted transactions.
         """
         marked: list[int] = []
         for entry in ready:
@@ -374,9 +446,10 @@ class Cleaner:
                 claim = _claim_of(entry, entry.entry_id)
                 self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
             except MetastoreCallError as error:
-                # 4.0.1 on PostgreSQL cannot mark an unpartitioned table ("could not determine data
-                # type of parameter"). The files are gone all the same; the entry stays in sight.
-                reason = str(error).partition("\n")[0]  # a page of Java follows
+                # Metastore 4.0.1 on PostgreSQL cannot mark entries of an unpartitioned table
+                # ("could not determine data type of parameter"). The files are still removed; the
+                # entry stays in the queue.
+                reason = str(error).partition("\n")[0]  # a long Java stack trace follows
                 log.warning("compaction %s stays ready for cleaning: %s", entry.entry_id, reason)
                 continue
             notes.forget_compaction(entry.entry_id)
@@ -385,7 +458,7 @@ class Cleaner:
 
 
 def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
-    """What goes back to the server of an entry that nobody works on any more."""
+    """Return a claim for a queue entry that no worker has claimed; the server requires a claim."""
     return ClaimedCompaction(
         entry_id=entry_id,
         table=entry.table,
@@ -395,23 +468,33 @@ def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
     )
 
 
-def forget_unreadable(table: TableInfo, outcomes: Iterable[CleaningOutcome]) -> None:
-    """Forget commits of versions that nobody can read any more, once they are a month old.
+def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
+    """Return the outcome for a table that is not cleaned, with the reason."""
+    kept = Removal(path=table.location, why=why, size_bytes=0)
+    return CleaningOutcome(partition="", removed=(), kept=(kept,))
 
-    Notes of the others are put together.
+
+def forget_unreadable(
+    table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
+) -> None:
+    """Remove notes of commits that are a month old and whose versions are no longer readable.
+
+    Notes of other commits are bundled.
 
     Args:
-        table: all of it was cleaned.
-        outcomes: of its partitions.
+        table: the table, after all its partitions were cleaned.
+        outcomes: the outcomes of its partitions.
+        notes: the table's notes; read again if None.
     """
     oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
     if oldest:
         before_s = time.time() - _COMMITS_REMEMBERED_S
-        VersionNotes.of(table).tidy_commits(oldest, before_s)
+        notes = VersionNotes.of(table).listed_once() if notes is None else notes
+        notes.tidy_commits(oldest, before_s)
 
 
 def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:
-    """Why paths of a partition stay that nobody reads now: a tag has them."""
+    """Return the paths of a partition that are kept for tags, with the reason for each."""
     found: dict[str, str] = {}
     for tag in tags:
         root = tag.root(partition.name)
@@ -424,21 +507,22 @@ def _held_or_read(
     state: AcidState,
     held: Mapping[str, str],
     seen: dict[str, FirstSeen],
-    txns: ValidTxnList,
+    readers: Sequence[Reader],
     note: FirstSeen,
 ) -> dict[str, str]:
-    """Why replaced paths stay that a tag has, or had until lately.
+    """Return each replaced path that must be kept for a present or recent tag, with the reason.
 
-    Who reads a tag's version may have begun until the tag was gone, long after its files were
-    replaced, and after any horizon. So when it is first seen that none has them any more, all
-    transactions of that moment are waited for.
+    Until a tag is removed, a transaction that reads the tag's version may begin at any time, even
+    if that version's files were replaced long ago, or the version is older than the horizon. So
+    when a path is first seen without a tag, the path is kept for all transactions that are open at
+    that time.
 
     Args:
-        state: what is replaced.
-        held: what tags have, and why it stays.
-        seen: the notes of the partition; those of tags are brought up to date.
-        txns: open transactions now, asked for after tags were looked for.
-        note: the time, and their watermark.
+        state: the partition's state, with the replaced paths.
+        held: the paths that tags keep, and the reason for each.
+        seen: the notes of the partition; notes on tags are updated.
+        readers: open transactions that may read the table, requested after the tags were read.
+        note: the present time, and the high watermark of `readers`.
     """
     found: dict[str, str] = {}
     for path, _, _ in replaced(state):
@@ -451,14 +535,14 @@ def _held_or_read(
         if seen.pop(was_held, None) is not None:
             seen[freed] = note
         since = seen.get(freed)
-        why_not = None if since is None else waits_for(since, txns, since.at_s, 0.0)
+        why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
         if why_not is not None:
             found[path] = why_not
     return found
 
 
 def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
-    """The notes of what is replaced and not removed yet."""
+    """Return the notes on paths that are replaced but not yet removed."""
     replacements = replaced(left)
     names = {replacement for _, _, replacement in replacements}
     names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (_HELD, _FREED)}
@@ -470,7 +554,7 @@ def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, F
 
 
 def _in_queue(partition: PartitionInfo) -> PartitionName | None:
-    """What the queue calls a partition, or the whole table."""
+    """Return a partition's name in the queue; None for the whole table."""
     return partition.name if partition.name.columns else None
 
 
@@ -479,7 +563,7 @@ def _is_staging(name: str) -> bool:
 
 
 def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
-    """The staging directories among those at a location, with their size and newest change."""
+    """Return the staging directories at a location, with size and time of the newest change."""
     found = []
     for name in names:
         if not _is_staging(name):
@@ -498,9 +582,9 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
 
 
 def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
-    """Remove what is still what it was when it was judged; gives the plan without the rest.
+    """Remove the plan's paths that have not changed; return a plan with only the removed paths.
 
-    Names of staging are used only once, so that they say enough.
+    Staging directories need no check, since their names are used only once.
     """
     judged: dict[str, list[FileEntry]] = {}
     for file in listing.files if listing else ():
@@ -512,7 +596,7 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
         if not _is_staging(removal.path):
             now = files_below(partition.location, removal.path)
             if now and now != tuple(judged.get(removal.path, ())):
-                log.warning("left alone, since it is another one by now: %s", path)
+                log.warning("skipped, since it was replaced after it was listed: %s", path)
                 return False
         log.info("removing %s: %s", path, removal.why)
         if _is_directory_name(removal.path.rpartition("/")[2]):
@@ -521,10 +605,10 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
             delete_file(fs, path)
         return True
 
-    # A reader whose time is over must not find an old base without the deltas that belong to it.
+    # Remove bases first: a reader that is no longer waited for must not find an old base without
+    # its deltas.
     first, then = _bases_first(plan.remove)
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        is_removed = [*pool.map(remove, first), *pool.map(remove, then)]
+    is_removed = [*side_by_side(remove, first), *side_by_side(remove, then)]
     gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}
     return dataclasses.replace(plan, remove=tuple(r for r in plan.remove if r.path in gone))
 
@@ -541,4 +625,9 @@ def _is_directory_name(name: str) -> bool:
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:
-    return CleaningOutcome(partition=str(partition.name), removed=plan.remove, kept=plan.keep)
+    return CleaningOutcome(
+        partition=str(partition.name),
+        removed=plan.remove,
+        kept=plan.keep,
+        waited_for=plan.waited_for,
+    )

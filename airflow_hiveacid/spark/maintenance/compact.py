@@ -1,11 +1,10 @@
-"""Compaction of one table or partition: as a worker of the metastore's queue, or beside it on 3.1.
+"""Compaction of a table or partition: through the metastore's queue, or without a queue on 3.1.
 
-Takes what a plan (`plan.compaction`) decided and carries it out: one Spark task per bucket merges
-sorted files as streams; the driver publishes the result. Rows keep their identity; none passes
-through Spark.
+The input is a plan (`plan.compaction`). One Spark task per bucket merges sorted files as streams;
+the driver publishes the result. Row IDs do not change, and no row passes through Spark.
 
-Read downwards: `Compactor.compact` claims the work and takes the compactor's snapshot, plans under
-it, lets executors write, looks once more whether the plan still holds, publishes, and commits.
+The steps of `Compactor.compact`, in order: claim the work, take the compactor's snapshot, plan
+under this snapshot, let executors write, check that the plan is still valid, publish, and commit.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import dataclasses
 import logging
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,15 +21,16 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import DirectoryExistsError, NotEnoughHistoryError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
+from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.compaction_work import compacting
-from airflow_hiveacid.metastore.unchanged import check_partition
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
     Appearance,
     CompactionPlan,
@@ -38,14 +38,13 @@ from airflow_hiveacid.plan.compaction import (
     only_hive_4_reads,
     plan_compaction,
     read_beside,
+    replacing_base,
     seen_by_halves,
 )
-from airflow_hiveacid.plan.keeping import OwnCompaction
-from airflow_hiveacid.plan.statements import check_alike, check_format
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
-from airflow_hiveacid.spark.maintenance.lookout import Lookout
+from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
-from airflow_hiveacid.spark.tasks import job_group, run_tasks
+from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
@@ -55,32 +54,35 @@ from airflow_hiveacid.spark.writing.publish import (
 from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
-from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
-from airflow_hiveacid.storage.plain.text_form import check_text_writable, text_form
+from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
+from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import note_as_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Row, SparkSession
 
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.compaction_work import CompactionWork
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
+
+_MOST_SHOWN: Final = 5
 
 _COMPACTED_SCHEMA: Final = (
     "directory string, bucket int, attempt string, rows long, size_bytes long"
@@ -98,9 +100,11 @@ _COMPACTED_ARROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOutcome:
-    """What became of one partition: compacted (with directories), planned, or why not.
+    """The outcome for one partition: compacted, planned, or not compacted for a reason.
 
-    `bytes_in` and `bytes_out` count data files. `entry_id` is the queue's, on 4.x.
+    `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
+    4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
+    is True if a compaction was due but something prevented it.
     """
 
     partition: str
@@ -115,15 +119,27 @@ class CompactionOutcome:
     bytes_out: int = 0
     txn_id: int | None = None
     entry_id: int | None = None
+    serves: str = ""
+    is_hindered: bool = False
+
+    @property
+    def told(self) -> str:
+        """The outcome in words."""
+        if not self.done:
+            return f"not compacted: {self.why}"
+        made = ", ".join(self.outputs)
+        return f"{self.kind} compaction into {made} ({self.rows} rows, {self.bytes_out} bytes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """Compacts partitions of one table. Not thread-safe: one per thread, with its own client.
+    """The compactor of a table's partitions. Not thread-safe: use one per thread and client.
 
-    `known` is a compactor's snapshot that the run took when it began. It tells which partitions
-    need nothing; what is compacted is decided anew under the snapshot of its own transaction.
-    `policy` says beside whom a compaction may be committed.
+    `known` is a compactor's snapshot from the beginning of the run. This snapshot is enough to see
+    which partitions need no compaction; each compaction plans again under the snapshot of its own
+    transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
+    pending requests of other clients, by partition (None is the whole table); our compactions also
+    fulfil these requests.
     """
 
     spark: SparkSession
@@ -137,32 +153,60 @@ class Compactor:
     on_step: Callable[[str], None]
     known: Snapshot | None = None
     policy: ConflictPolicy = ConflictPolicy.HIVE
+    earlier_key: str | None = None
+    requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        """What would be done now, without claiming anything."""
+        """Return the plan of a compaction now, without claiming any work."""
         if self.known is not None:
-            with suppress(NotEnoughHistoryError):  # of the older one
-                return self._decide(self._state(partition, self.known), self.spec.choice)
+            with suppress(NotEnoughHistoryError):  # `known` is too old
+                return self._wanted(partition, self._state(partition, self.known))
         txns = self.client.valid_txns()
         snapshot = Snapshot(
             txn_id=None, txns=txns, tables=self.client.valid_write_ids([self.table.ref], txns)
         )
-        return self._decide(self._state(partition, snapshot), self.spec.choice)
+        return self._wanted(partition, self._state(partition, snapshot))
+
+    def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+        """Return the plan for the job's choice, or for another client's request.
+
+        A request for a major compaction comes first: a major compaction also does the work of a
+        minor compaction.
+        """
+        request = self.requests.get(_in_queue(partition))
+        if request is None:
+            return self._decide(state, self.spec.choice)
+        if request.compaction_type is CompactionType.MAJOR:
+            plan = self._decide(state, CompactionChoice.MAJOR)
+        else:
+            plan = self._decide(state, self.spec.choice)
+            if isinstance(plan, NoCompaction):
+                plan = self._decide(state, CompactionChoice.MINOR)
+        if isinstance(plan, NoCompaction) or self.spec.choice is not CompactionChoice.AUTO:
+            return plan
+        return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
 
     def compact(self, partition: PartitionInfo) -> CompactionOutcome:
-        """Compact one partition, if it is due and nobody else is at it."""
+        """Compact one partition, if it is due and no other compactor works on it.
+
+        Raises:
+            CompactionNotDoneError: the user requested minor or major, and something prevents it.
+        """
         wanted = self.plan(partition)
-        if isinstance(wanted, NoCompaction) or self.spec.plan_only:
+        if self.spec.plan_only:
             return _outcome(partition, wanted)
+        if isinstance(wanted, NoCompaction):
+            return self._checked(_outcome(partition, wanted))
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
             job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
             compacting(
                 self.client,
                 table=self.table,
-                partition=partition.name if partition.name.columns else None,
+                partition=_in_queue(partition),
                 compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
                 job_key=self.job_key,
+                earlier_key=self.earlier_key,
                 attempt=self.attempt,
                 lock_timeout_s=self.lock_timeout_s,
                 heartbeat_s=self.heartbeat_s,
@@ -173,17 +217,31 @@ class Compactor:
             ) as work,
         ):
             if work.refusal is not None:
-                return _outcome(partition, NoCompaction(why=work.refusal))
-            return self._compact(partition, wanted, work, look)
+                outcome = _hindered(partition, work, work.refusal)
+            else:
+                outcome = self._compact(partition, wanted, work, look)
+        return self._checked(outcome)
+
+    def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
+        """Return the outcome; raise an error if a requested compaction was prevented."""
+        if outcome.is_hindered and self.spec.choice is not CompactionChoice.AUTO:
+            raise CompactionNotDoneError(
+                table=self.table.ref,
+                partition=outcome.partition,
+                kind=self.spec.choice.value,
+                why=outcome.why,
+            )
+        return outcome
 
     def _look(self, partition: PartitionInfo, doing: Doing) -> Callable[[Transaction], None]:
-        """A look for whoever commits from now on and makes a compaction fail by the policy."""
+        """Return a check for later commits that conflict with the compaction under its policy."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
-        # In this order: whatever lies there is in the list that is taken behind, as open if it is.
+        # List the directories before requesting the write IDs: then the write IDs cover every
+        # listed directory, even directories of open transactions.
         there = frozenset(list_directories(*open_location(partition.location)))
         began = self.client.valid_write_ids([self.table.ref], self.client.valid_txns())
-        return Lookout(
+        return RivalCheck(
             client=self.client,
             table=self.table.ref,
             location=partition.location,
@@ -200,20 +258,34 @@ class Compactor:
         work: CompactionWork,
         look: Callable[[Transaction], None],
     ) -> CompactionOutcome:
-        txn, claim = work.txn, work.claim
         check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._decide(self._state(partition, work.snapshot), kind)
         if isinstance(plan, NoCompaction):
-            return _refused(partition, work, plan.why)
-        older = self._has_older_readers(txn.txn_id)
+            work.refuse(plan.why, is_pointless=not plan.is_hindered)
+            return _outcome(partition, plan)
+        wider = _made_later(plan, plan.state)
+        if wider is not None:
+            return _hindered(partition, work, wider)
+        older = self._has_older_readers(work.txn.txn_id)
         plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
-        if claim is not None:
-            self.client.set_job_id(claim, self.spark.sparkContext.applicationId)
-            self._note_as_ours(claim.entry_id, work)
+        if work.claim is not None:
+            self.client.set_job_id(work.claim, self.spark.sparkContext.applicationId)
+            self._note_as_ours(work.claim.entry_id, work)
+        return self._write_and_publish(partition, plan, work, look)
+
+    def _write_and_publish(
+        self,
+        partition: PartitionInfo,
+        plan: CompactionPlan,
+        work: CompactionWork,
+        look: Callable[[Transaction], None],
+    ) -> CompactionOutcome:
+        txn, claim = work.txn, work.claim
         token = f"{txn.txn_id}-{self.attempt}"
-        # Inside the partition, so that it goes with it: a process that stands still for longer than
-        # it keeps its lock must not bring back what was truncated (3.1) or dropped meanwhile.
+        # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
+        # too. A process that was suspended for longer than its lock lasts must not bring back
+        # removed rows.
         staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
         directories = self._write(partition, plan, staging, work)
@@ -221,29 +293,35 @@ class Compactor:
         txn.confirm_alive()
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
-            return _refused(partition, work, why_not)
-        if work.has_rival():
-            return _outcome(partition, NoCompaction(why=str(work.refusal)))
+            return _hindered(partition, work, why_not)
+        # Take this lock late: an overwrite, a truncate or a drop waits for it, and all other
+        # statements wait behind that statement. Changes by such statements up to now are checked
+        # below (docs/decisions/compaction.md).
+        txn.lock_reads()
+        txn.step("reads_locked")
         look(txn)
-        # Trino changes a definition whatever locks there are.
         check_partition(self.client, self.table, partition)
-        unfinished = self._require_unchanged(partition, plan, work)
-        if unfinished is not None:
-            return _refused(partition, work, unfinished)
+        if self._is_pointless(partition, plan, work):
+            return _outcome(partition, NoCompaction(why=str(work.refusal)))
+        if work.has_rival():
+            return _hindered(partition, work, str(work.refusal))
+        changed = self._what_changed(partition, plan, work)
+        if changed is not None:
+            return _hindered(partition, work, changed)
         replacement = Replacement(
             plan=plan,
             directories=directories,
             look=partial(self._state, partition, work.snapshot),
         )
         replacement.remove_dead_siblings()
-        # To look at many files takes its time, in which a worker of 3.1 may have come. One that has
-        # gone again within it is not known of.
+        # Listing many files takes time, and meanwhile a compaction worker of Hive 3.1 may have
+        # started. A worker that has both started and finished in that time is not detected.
         if work.has_rival():
-            return _outcome(partition, NoCompaction(why=str(work.refusal)))
+            return _hindered(partition, work, str(work.refusal))
         txn.on_abort(replacement.take_back)
-        txn.ensure_alive()  # costs nothing, unless we stood still while we looked
+        txn.ensure_alive()  # cheap, unless this process was suspended
         replacement.publish()
-        txn.confirm_alive()  # if it is over already, whoever came next has not seen our result
+        txn.confirm_alive()  # if it has ended, the next compactor did not see our result
         txn.step("published")
         staging.discard()
         if claim is not None:
@@ -258,12 +336,14 @@ class Compactor:
             bytes_out=sum(f.size_bytes for d in directories for f in d.files),
             txn_id=txn.txn_id,
             entry_id=claim.entry_id if claim is not None else None,
+            serves=work.serves,
         )
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
-        """Say that an entry is ours, before the server's cleaner can take it up.
+        """Record that a queue entry is ours, before Hive's cleaner can process it.
 
-        What somebody else compacts ends what is promised of a kept table (docs/adr/0052).
+        Another client's compaction ends the promise that a table's versions stay readable
+        (docs/decisions/versions.md).
         """
         aborted = work.snapshot.write_ids(self.table.ref).aborted
         note_as_ours(self.client, self.table, OwnCompaction(entry_id=entry_id, aborted=aborted))
@@ -294,7 +374,7 @@ class Compactor:
     def _why_unseen(
         self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
     ) -> str | None:
-        """Why what is staged must not be shown file by file; None where it may, or is not."""
+        """Return why the result must not appear file by file, or None if there is no objection."""
         files = sum(len(directory.files) for directory in directories)
         if not plan.needs_one_file:
             return None
@@ -302,11 +382,12 @@ class Compactor:
             return seen_by_halves(plan, files)
         others = set(self.client.valid_txns().open) - {txn_id}
         if plan.is_major and others:
-            # Without its marker a base is taken for that of one write, which an older snapshot may
-            # see although it does not see all that is in there.
+            # Without its marker file a compacted base looks like the base of a single write. A
+            # reader with an older snapshot may then read the base, although some of its rows are
+            # not visible in that snapshot.
             return (
-                f"transaction {min(others)} is open: between the rows of the base and its marker,"
-                " which appear one after the other on this store, it could see what came after it"
+                f"transaction {min(others)} is open: on this store a base's rows appear before its"
+                " marker, and in between that transaction could see rows newer than its snapshot"
             )
         return None
 
@@ -314,7 +395,8 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Once: there may be a million, and what several tasks have in common is sent once.
+        # Read the list once: it may have a million IDs, and tasks share a value only if it is the
+        # same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.table.kind is TransactionalKind.INSERT_ONLY:
@@ -348,13 +430,10 @@ class Compactor:
         staging: Staging,
         options: WriterOptions,
     ) -> list[StagedFile]:
-        """The same of an insert-only table: files are put together, by their bytes."""
+        """Compact an insert-only table by combining files up to a size in bytes."""
         storage = partition.storage or self.table.storage
-        check_format(self.table.ref, storage, self.table.parameters)
-        check_alike(self.table, [partition])
-        check_avro(self.table.ref, storage, self.table.parameters, self.table.columns)
-        check_avro_alike(self.table, [partition])
-        check_text_writable(self.table)
+        check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
+        check_files_writable(self.table, [partition], keeps_text_form=True)
         found = plain_files(
             plan.read,
             storage.format,
@@ -397,7 +476,10 @@ class Compactor:
         files: Sequence[StagedFile],
         staging: Staging,
     ) -> list[StagedFile]:
-        """A result without rows still replaces its inputs; engines see it by an empty file."""
+        """Stage an empty file for each result without rows, so that engines see the directory.
+
+        A result without rows still replaces its inputs.
+        """
         missing = {str(o) for o in outputs} - {f.directory for f in files}
         return [
             empty_file(self.table, partition.name, directory, staging, self._options(is_base=True))
@@ -408,40 +490,80 @@ class Compactor:
         return writer_options(self.table, self.client.generation, is_base=is_base)
 
     def _has_older_readers(self, own: TxnId) -> bool:
-        """Whether a transaction may have a snapshot of before the last write that goes in.
+        """Return True if another transaction's snapshot may be older than the newest input write.
 
-        Asked when ours is taken: whoever begins later sees all that we see. Compactions are none:
-        ours take a base as Hive 3.1 does, and Hive's own are kept away by the queue.
+        Call this after taking our snapshot, so that later transactions see every write that our
+        snapshot shows. Other open compactions do not count as readers: our compactions choose a
+        base as Hive 3.1 does, and the queue prevents concurrent compactions by Hive.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return False
         return bool(self.client.open_but_compactions() - {own})
 
-    def _require_unchanged(
+    def _is_pointless(
+        self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
+    ) -> bool:
+        """Return True, and refuse the work, if the rows to compact were replaced or removed.
+
+        Call this while holding the lock: until the lock was granted, any other job could overwrite
+        or truncate the rows. In that case there is nothing left to compact.
+        """
+        newest = work.txn.newest(self.table.ref)
+        listing = list_table(partition.location)
+        newer = replacing_base(
+            plan, listing.directories, newest.write_ids(self.table.ref), newest.txns
+        )
+        if newer is not None:
+            why = f"{newer} has replaced the files that were to be compacted"
+            work.refuse(why, is_pointless=True)
+            return True
+        now = resolve(listing, work.write_ids, newest.txns, self.table.kind)
+        is_gone = bool(_read_from(plan.state)) and not _read_from(now)
+        if is_gone:
+            why = "the files that were to be compacted are gone: they were truncated meanwhile"
+            work.refuse(why, is_pointless=True)
+        return is_gone
+
+    def _what_changed(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> str | None:
-        """Another compactor's result would overlap with ours and double rows.
-
-        Returns:
-            Why nobody can say yet whether there is one; None if there is none.
-
-        Raises:
-            DirectoryExistsError: there is.
-        """
-        # A worker of Hive's leaves the queue, and is committed a moment later.
+        """Return another compactor's change that makes our result duplicate rows, or None."""
+        # Do not rely on the queue: the entry of Hive's compaction worker leaves it a moment before
+        # the worker commits.
         txns = self.client.valid_txns()
         state = self._state(partition, dataclasses.replace(work.snapshot, txns=txns))
         for name in (d.name for d in state.invisible):
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
                 return f"transaction {txn_id} is about to show {name}"
-        changed = live_names(state) ^ live_names(plan.state)
-        # Made under a later snapshot than ours: it is not live here, and would be beside our base.
-        wider = read_beside(plan, [d.name for d in state.directories])
-        if changed or wider:
-            found = min(changed or {str(name) for name in wider})
-            raise DirectoryExistsError(path=f"{partition.location}/{found}")
+        before, now = live_names(plan.state), live_names(state)
+        if before == now:
+            return _made_later(plan, state)
+        changes = [f"{name} was added" for name in sorted(now - before)]
+        changes += [f"{name} is no longer read" for name in sorted(before - now)]
+        return f"since it began, {partition.location} changed: {', '.join(changes[:_MOST_SHOWN])}"
+
+
+def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
+    """Return a description of another client's wider compaction result, or None if there is none.
+
+    That result is not live in our snapshot, so readers would read it in addition to our base. The
+    list of write IDs from a 4.0.1 metastore can end too early. While the metastore remembers no
+    committed write of a table, the list ends at the lowest uncommitted write.
+    """
+    wider = read_beside(plan, [d.name for d in state.directories])
+    if not wider:
         return None
+    return (
+        f"{min(str(name) for name in wider)} holds more than the metastore shows a compactor now,"
+        f" which is writes up to {plan.high}; a base would double its rows. The list is complete"
+        " again after the next write to the table"
+    )
+
+
+def _read_from(state: AcidState) -> set[str]:
+    """Return the names of the directories and original files that are read."""
+    return live_names(state) | {file.path for file in state.originals}
 
 
 def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
@@ -471,16 +593,24 @@ def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([row], schema=_COMPACTED_ARROW)
 
 
-def _refused(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:
-    """What becomes of a compaction that is given up, in the queue as well."""
-    work.refuse(why)
-    return _outcome(partition, NoCompaction(why=why))
+def _hindered(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:
+    """Refuse the work and its queue entry, and return an outcome with `is_hindered`."""
+    if work.refusal is None:
+        work.refuse(why)
+    return _outcome(partition, NoCompaction(why=why, is_hindered=True))
+
+
+def _in_queue(partition: PartitionInfo) -> PartitionName | None:
+    """Return a partition's name in the queue; None for the whole table."""
+    return partition.name if partition.name.columns else None
 
 
 def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
     name = str(partition.name)
     if isinstance(plan, NoCompaction):
-        return CompactionOutcome(partition=name, done=False, kind="none", why=plan.why)
+        return CompactionOutcome(
+            partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
+        )
     return CompactionOutcome(
         partition=name,
         done=False,

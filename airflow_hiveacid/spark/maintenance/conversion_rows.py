@@ -1,13 +1,13 @@
-"""The rows of a table that is converted, as one digest, by the readers that will read them."""
+"""A digest of a table's rows, to compare them before and after a conversion."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.row_hash import RowDigest, row_digest
-from airflow_hiveacid.spark.tasks import job_group
+from airflow_hiveacid.spark.writing.row_hash import RowDigest, row_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Rows(Protocol):
-    """What a conversion asks about rows."""
+    """The methods with which a conversion reads rows."""
 
     def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
-        """Run a block's work under a name; gives what cancels it."""
+        """Run a block's Spark jobs as one group; yield a function that cancels the group."""
 
     def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
-        """The digest of the table's rows, if it were this."""
+        """Return the digest of a table's rows, read with the given definition of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRows:
-    """Reads with Spark."""
+    """Access to rows with Spark."""
 
     spark: SparkSession
     client: MetastorePort

@@ -1,6 +1,7 @@
-"""What a conversion finds before it begins: the table, its partitions and files, and why not.
+"""Survey of a table before its conversion: its partitions and files, and reasons to refuse.
 
-Takes a metastore and a table's name; changes nothing. Must not know Spark: a plan needs none.
+The input is a metastore and a table's name; nothing is changed. Must not depend on Spark, since a
+plan does not need it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.conversion import (
     KINDS,
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.records.conversion import Move
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.conversion import Move
 
 
 _AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING})
@@ -46,21 +47,21 @@ _AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionSurvey:
-    """A look at one table that is to be converted."""
+    """The survey of one table that is to be converted."""
 
     client: MetastorePort
     ref: TableRef
     to: ConversionTarget
 
     def table(self) -> TableInfo:
-        """The table as it is now."""
+        """Return the table as it is now."""
         return self.client.get_table(self.ref)
 
     def plan(self) -> ConversionOutcome:
-        """What would be done now.
+        """Return the outcome that a conversion would have at present.
 
         Raises:
-            ConversionRefusedError: it cannot be.
+            ConversionRefusedError: the table cannot be converted.
             StorageError: the table's directories cannot be read.
         """
         table = self.table()
@@ -76,15 +77,15 @@ class ConversionSurvey:
         return outcome_of(table, self.to, steps=steps_of(table, self.to, count))
 
     def nothing(self, table: TableInfo) -> ConversionOutcome:
-        """What to say of a table that is what it is asked to be."""
-        return outcome_of(table, self.to, steps=("it is that already",))
+        """Return the outcome for a table that is already of the requested kind."""
+        return outcome_of(table, self.to, steps=("it already is of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """See that a table can be converted, as far as definitions and names tell.
+        """Check that a table can be converted, using its definition and its file names.
 
         Raises:
-            ConversionRefusedError: it cannot.
-            StorageError: its directories cannot be read.
+            ConversionRefusedError: the table cannot be converted.
+            StorageError: the table's directories cannot be read.
         """
         why = why_not_table(table, self.to)
         if why is None:
@@ -100,7 +101,7 @@ class ConversionSurvey:
             raise self.refused(why)
 
     def refused(self, why: str) -> ConversionRefusedError:
-        """What ends a conversion, to be raised."""
+        """Return the error that refuses a conversion, for the caller to raise."""
         return ConversionRefusedError(table=self.ref, to=self.to.value, why=why)
 
     def _why_not_partitions(self, table: TableInfo) -> str | None:
@@ -108,37 +109,38 @@ class ConversionSurvey:
         for partition in self.partitions(table):
             found = wanted if partition.storage is None else partition.storage.format
             if found is not wanted:
-                return f"it is stored as {table.storage}, and its partition {partition.name} not"
+                return f"it is stored as {table.storage}, but its partition {partition.name} is not"
         return None
 
     def _why_not_numbers(self) -> str | None:
-        # It gives a new full-ACID table its first write ID, and fails where there is one
-        # (TxnHandler.seedWriteId).
+        # The metastore allocates the first write ID of a new full-ACID table, and fails if the
+        # table already has a write ID (TxnHandler.seedWriteId).
         if self.write_ids().high_watermark:
             return (
-                "it was insert-only once, or a table of its name, and the metastore refuses a table"
-                " whose write IDs it remembers; CREATE TABLE ... AS SELECT makes a new one"
+                "it, or an earlier table of its name, was insert-only, and the metastore refuses a"
+                " table whose write IDs it remembers; make a new one by CREATE TABLE ... AS SELECT"
             )
         return None
 
     def _why_not_queue(self) -> str | None:
-        # Hive's compactors do not all ask for locks, and would write a base beside the flat files.
+        # Not all of Hive's compactors take locks; a compactor without locks would write a base next
+        # to the flat files.
         queue = self.client.show_compactions(self.ref)
         if any(entry.state in _AT_WORK for entry in queue):
-            return "a compaction of it is queued or at work; try again when that is over"
+            return "a compaction of it is queued or running; try again when that has ended"
         return None
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """All of them, with how they are stored, by name."""
+        """Return all partitions, ordered by name, with their storage formats."""
         return self.client.list_partitions(table)
 
     def listings(self, table: TableInfo) -> Sequence[Listing]:
-        """What lies at each."""
+        """Return the listing of each partition's directory."""
         locations = [partition.location for partition in self.partitions(table)]
         return each_in_threads(list_table, locations)
 
     def files(self, table: TableInfo) -> list[tuple[str, str, int]]:
-        """The files of a flat table: where, path below it, bytes."""
+        """Return the files of a flat table: location, path below the location, size in bytes."""
         return [
             (listing.location, file.path, file.size_bytes)
             for listing in self.listings(table)
@@ -146,25 +148,26 @@ class ConversionSurvey:
         ]
 
     def places(self, table: TableInfo) -> list[tuple[str, str]]:
-        """Where each of `files` is."""
+        """Return the location and path of each file in `files`."""
         return [(location, path) for location, path, _ in self.files(table)]
 
     def write_ids(self) -> ValidWriteIdList:
-        """The table's write IDs that count now."""
+        """Return the table's valid write IDs now."""
         return self.client.valid_write_ids([self.ref], self.client.valid_txns())[self.ref]
 
     def moves(
         self, table: TableInfo, write_ids: ValidWriteIdList, own: WriteId | None
     ) -> list[Move]:
-        """Which files are moved, and where.
+        """Return the files to move, and their new paths.
 
         Args:
-            table: as it is now.
-            write_ids: with them is known what is live, out of which files come.
-            own: a write ID, into whose delta files go; None if they come out.
+            table: the table as it is now.
+            write_ids: the write IDs that decide which directories are live; only files of live
+                directories are moved out.
+            own: the write ID of the delta into which files are moved; None to move files out.
 
         Raises:
-            ConversionRefusedError: there are directories that are not live.
+            ConversionRefusedError: some directories are not live.
         """
         listings = self.listings(table)
         if own is not None:
@@ -179,5 +182,5 @@ class ConversionSurvey:
 
 
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:
-    """The write IDs of a table that nobody has written in a transaction."""
+    """Return the list of valid write IDs of a table that never had a transactional write."""
     return ValidWriteIdList.parse(f"{ref}:0:{LONG_MAX}::")

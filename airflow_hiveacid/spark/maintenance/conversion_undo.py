@@ -1,8 +1,8 @@
-"""The way back of a conversion: what one has left is undone, or finished where it was verified.
+"""Recovery of an interrupted conversion: undo it, or finish it if it was verified.
 
-Takes what a note says and what is there. Whoever calls it has everybody else locked out, and gives
-a `guard` that raises as soon as that is over: another one may then be at work on the same note.
-Must not know Spark.
+The input is the conversion's note and the existing files. The caller holds an exclusive lock, and
+passes a `guard` that raises an error when the lock is lost. Without the lock, another job may work
+on the same note. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from airflow_hiveacid.format.errors import HiveAcidError, StorageError
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.conversion import visible_files
-from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import files_below
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +33,17 @@ log = logging.getLogger("hiveacid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayBack:
-    """Undoes or finishes conversions of one table."""
+    """Recovery of one table's interrupted conversions."""
 
     survey: ConversionSurvey
     guard: Callable[[], None]
 
     def recover(self) -> None:
-        """Finish or undo what a killed conversion has left.
+        """Finish or undo a conversion that was killed.
 
         Raises:
-            ConversionRefusedError: somebody has written behind it.
-            HiveAcidError: it cannot be done.
+            ConversionRefusedError: the table was written after that conversion.
+            HiveAcidError: recovery failed.
         """
         table = self.survey.table()
         note = ConversionNote.read(table.location)
@@ -59,24 +59,25 @@ class WayBack:
             self.undo(note)
 
     def undo_own(self, location: str, attempt: AttemptId) -> None:
-        """Undo what this very attempt has done, unless it is undone, or done for good.
+        """Undo this attempt's conversion, unless it is already undone or already verified.
 
         Raises:
-            HiveAcidError: the lock is gone, or it cannot be done; the next conversion does it.
+            HiveAcidError: the lock is lost, or the undo failed; the next conversion repeats the
+                undo.
         """
         note = ConversionNote.read(location)
         if note is not None and note.attempt == str(attempt) and not note.is_verified:
             self.undo(note)
 
     def undo(self, note: ConversionNote) -> None:
-        """Make the table what it was. Whatever has broken off before, it can be called again."""
+        """Restore the table to its state before the conversion; a failed undo can be repeated."""
         table = self.survey.table()
         self._require_untouched(table, note)
         self.guard()
         if any(table.parameters.get(name) != value for name, value in note.undo.items()):
             self.survey.client.set_table_parameters(table.ref, note.undo)
         note.move_back(self.guard)
-        # A process that was taken for dead may have had one move on its way.
+        # A stalled process that seemed to have ended may still have moved one file.
         if left := note.not_back():
             raise StorageError(f"{left[0]} was moved again while it was moved back; try again")
         for place in sorted(_made_by(note)):
@@ -84,7 +85,7 @@ class WayBack:
         ConversionNote.remove(table.location)
 
     def tidy(self, note: ConversionNote) -> None:
-        """Remove what a conversion that is done needs no more; nothing of it fails the job."""
+        """Remove the emptied directories and the note of a conversion; errors are only logged."""
         ref = self.survey.ref
         try:
             for move in note.emptied:
@@ -95,10 +96,10 @@ class WayBack:
             log.warning("converted %s to %s, but its note stays: %s", ref, note.to, error)
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
-        """See that what is to be undone hides or brings back no row that counts by now.
+        """Check that an undo neither hides new rows nor brings back old rows.
 
         Raises:
-            ConversionRefusedError: somebody has written, or compacted, what lies there now.
+            ConversionRefusedError: the table was written or compacted since the interruption.
         """
         why_not = _why_not_in if note.write_id is not None else _why_not_out
         for listing in self.survey.listings(table):
@@ -106,14 +107,18 @@ class WayBack:
             if found is not None:
                 note_place = ConversionNote.place(table.location)
                 raise self.survey.refused(
-                    f"{found} after an earlier conversion broke off, which can be neither finished"
-                    f" nor undone beside it; {note_place} says which files it has moved. Remove"
-                    " that note when they are where they belong"
+                    f"{found} after an earlier conversion was interrupted, which can now be neither"
+                    f" finished nor undone; {note_place} lists the files that it moved. Move them"
+                    " where they belong, then remove that note"
                 )
 
 
 def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Into one delta: once the table is insert-only, whatever else is written would be hidden."""
+    """Return why files cannot be moved back out of a delta, or None.
+
+    An undo would hide directories that were added after the move. Writers can add such directories
+    only if the table is already insert-only.
+    """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         return None
     own = {move.target.partition("/")[0] for move in note.moves}
@@ -122,7 +127,10 @@ def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str
 
 
 def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Out of the deltas: flat files would be hidden, and a new base would hide what is put back."""
+    """Return why files cannot be moved back into deltas, or None.
+
+    After such a move, new flat files would be invisible, and a new base would hide the moved files.
+    """
     moves = [move for move in note.moves if move.location == listing.location]
     if table.kind is TransactionalKind.NONE:
         differing = {file.path for file in visible_files(listing)} ^ {m.target for m in moves}
@@ -139,7 +147,7 @@ def _directories(listing: Listing) -> set[str]:
 
 
 def _made_by(note: ConversionNote) -> set[str]:
-    """The directories that a conversion made for files to be moved into."""
+    """Return the directories that a conversion made for the files that it moved."""
     return {
         f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
         for move in note.moves
@@ -150,5 +158,5 @@ def _made_by(note: ConversionNote) -> set[str]:
 def _remove_empty(place: str) -> None:
     location, _, name = place.rpartition("/")
     if found := files_below(location, name):
-        raise StorageError(f"{location}/{found[0].path} is there still; try again")
+        raise StorageError(f"{location}/{found[0].path} still exists; try again")
     delete_directory(*open_location(place))

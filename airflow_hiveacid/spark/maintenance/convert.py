@@ -1,17 +1,18 @@
 """Conversion of one table: flat to full ACID or insert-only, and insert-only to flat.
 
-Nobody writes or reads the table meanwhile who asks Hive's locks: one that excludes everybody is
-held to the end. Read `Converter._convert` downwards: what a killed conversion has left is finished
-or undone; the table is looked at; then
+An exclusive lock is held until the conversion ends, so no client that uses Hive's locks reads or
+writes the table meanwhile. The steps of `Converter._convert`, in order: finish or undo an
+interrupted conversion; check the table; then
 
-* to full ACID: the rows are read as those of the flat table and as those of the table that it will
-  be; if they are the same, the parameters are set. Nothing has to be undone, and nothing could be:
-  the metastore lets nobody take 'transactional' from a full-ACID table.
-* else: a note is written, files are moved, the parameters are set, the rows are read again. If they
-  are others, or anything fails, all of that is undone. Once the note says "verified" it is done.
+* to full ACID: read the rows as rows of the flat table and as rows of the future full-ACID table.
+  If they are equal, set the parameters. No undo is needed, and none is possible: the metastore does
+  not allow 'transactional' to be removed from a full-ACID table.
+* otherwise: write a note, move files, set the parameters, read the rows again. If the rows differ,
+  or a step fails, undo all steps. Once the note is marked as verified, the conversion is done.
 
-The transaction holds the lock and nothing else; before each step the metastore is asked whether it
-still does. Who has lost it leaves everything, with the note, to whoever comes next.
+The transaction only holds the lock; before each step the metastore must confirm the lock. A
+conversion that has lost its lock stops; the next conversion finishes or undoes it, as the note
+describes.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.errors import HiveAcidError, TableChangedError
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.clock import SystemClock
-from airflow_hiveacid.metastore.commit import abort_quietly, commit
-from airflow_hiveacid.metastore.lock_wait import acquire
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
+from airflow_hiveacid.metastore.transactions.lock_wait import acquire
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.conversion import (
     KINDS,
     ConversionOutcome,
@@ -45,8 +46,8 @@ from airflow_hiveacid.spark.maintenance.conversion_survey import (
     no_write_ids,
 )
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
-from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 
 if TYPE_CHECKING:
@@ -57,16 +58,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.row_hash import RowDigest
+    from airflow_hiveacid.spark.writing.row_hash import RowDigest
 
 log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converter:
-    """Converts one table. Not thread-safe."""
+    """The conversion of one table. Not thread-safe."""
 
     rows: Rows
     client: MetastorePort
@@ -77,15 +78,17 @@ class Converter:
     lock_timeout_s: float
     heartbeat_s: float | None
     on_step: Callable[[str], None]
+    earlier_key: str | None = None
 
     def convert(self) -> ConversionOutcome:
-        """Convert the table, unless it is what it is asked to be.
+        """Convert the table, unless it is already of the requested kind.
 
         Raises:
-            ConversionRefusedError: it cannot be, or its rows would be others.
-            LockNotAcquiredError: somebody reads or writes it.
-            TableChangedError: somebody has written files into it who asked for no lock.
-            HiveAcidError: something else failed. What was done is undone, or noted.
+            ConversionRefusedError: the table cannot be converted, or its rows would differ.
+            LockNotAcquiredError: another transaction reads or writes the table.
+            TableChangedError: files were written into the table without a lock.
+            HiveAcidError: another step failed. The conversion is undone, or a note remains for the
+                next conversion.
         """
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to] and ConversionNote.read(table.location) is None:
@@ -99,6 +102,7 @@ class Converter:
                 begin(
                     self.client,
                     job_key=self.job_key,
+                    earlier_key=self.earlier_key,
                     attempt=self.attempt,
                     reads=[access],
                     lock_timeout_s=self.lock_timeout_s,
@@ -112,17 +116,17 @@ class Converter:
         except HiveAcidError as error:
             if outcome is None:
                 raise
-            # The transaction held locks and nothing else.
+            # The transaction only held locks, so its failure does not undo the conversion.
             log.warning("converted %s; its transaction did not end well: %s", self.ref, error)
         return outcome
 
     def _convert(self, txn: Transaction) -> ConversionOutcome:
-        """The conversion itself, with everybody else locked out."""
+        """Convert the table while the exclusive lock is held."""
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to]:
-            steps = ("what was begun before is finished",)
+            steps = ("finished an interrupted conversion",)
             return outcome_of(table, self.to, steps=steps, done=True, txn_id=txn.txn_id)
         self._survey.check(table)
         if self.to is ConversionTarget.FULL_ACID:
@@ -141,16 +145,16 @@ class Converter:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
     def _check_places(self, table: TableInfo) -> None:
-        """See that files and directories can be renamed wherever the table has some."""
+        """Check that files and directories can be renamed at all locations of the table."""
         check_writable(table.location)
         partitions = self._survey.partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:
             check_renames(table.ref, location, "a conversion")
 
-    # ---- what is done ----------------------------------------------------------------------------
+    # ---- steps -----------------------------------------------------------------------------------
 
     def _exclude(self, txn: Transaction) -> None:
-        """Wait until nobody else has a lock on the table, and keep everybody out."""
+        """Wait for an exclusive lock on the table."""
         component = LockComponent(
             table=self.ref,
             lock_type=LockType.EXCLUSIVE,
@@ -169,7 +173,7 @@ class Converter:
         txn.step("excluded")
 
     def _set_parameters_alone(self, table: TableInfo, txn: Transaction) -> ConversionOutcome:
-        """To full ACID: what will be read is read before anything is changed."""
+        """Convert to full ACID if the rows before and after the conversion are equal."""
         nothing = no_write_ids(self.ref)
         files = self._survey.files(table)
         before = self.rows.digest(table, nothing)
@@ -183,7 +187,7 @@ class Converter:
         try:
             self._require_files(table, files)
         except TableChangedError as error:
-            error.add_note("The table is full ACID by now: see whether such files are rows of it")
+            error.add_note("The table is full ACID now: check whether its rows include these files")
             raise
         steps = steps_of(table, self.to, len(files))
         return outcome_of(
@@ -195,7 +199,7 @@ class Converter:
             raise TableChangedError(table=self.ref, what="files")
 
     def _note(self, table: TableInfo, txn: Transaction) -> ConversionNote:
-        """Put down what is going to be done, before anything is."""
+        """Write the conversion's note, before any file is moved."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
         if is_out:
@@ -217,10 +221,9 @@ class Converter:
         return note
 
     def _committed_write_id(self) -> WriteId:
-        """A write ID that counts already, whatever becomes of this conversion.
+        """Commit a write ID for the files, so that it is valid even if the conversion fails.
 
-        Files that are in the delta of an aborted one when the conversion is killed would go with
-        the next cleaning.
+        With an aborted write ID, cleaning would remove the files of a conversion that was killed.
         """
         clock = SystemClock()
         with ExitStack() as undo:
@@ -235,7 +238,10 @@ class Converter:
     def _forget_statistics(
         self, table: TableInfo, txn: Transaction, write_ids: ValidWriteIdList
     ) -> None:
-        """Those of an aborted write are known as such by its write ID; a flat table has none."""
+        """Remove the statistics of the table and its partitions.
+
+        The write that stored them may have aborted, but a flat table has no write ID to show that.
+        """
         self.client.forget_statistics(
             table,
             [partition.name for partition in self._survey.partitions(table)],
@@ -244,7 +250,7 @@ class Converter:
         )
 
     def _move(self, table: TableInfo, txn: Transaction, note: ConversionNote) -> ConversionOutcome:
-        """To insert-only, or back: files are moved, parameters set, the rows read again."""
+        """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
         before = self.rows.digest(table, write_ids)
@@ -255,7 +261,7 @@ class Converter:
         txn.step("switched")
         now = self.client.get_table(self.ref)
         if now.kind is not KINDS[self.to]:
-            raise self._survey.refused("the metastore has not made it that")
+            raise self._survey.refused("the metastore did not change its kind")
         seen = no_write_ids(self.ref) if is_out else self._survey.write_ids()
         self._require_alike(before, self.rows.digest(now, seen))
         if not is_out and set(self._survey.places(now)) != moved_to(note.moves):
@@ -277,12 +283,12 @@ class Converter:
     def _require_alike(self, before: RowDigest, after: RowDigest) -> None:
         if before != after:
             raise self._survey.refused(
-                f"its {before.rows} rows would be {after.rows} others, or have other values"
+                f"its {before.rows} rows would become {after.rows} rows, or have other values"
             )
 
     def _undo_at_once(self, table: TableInfo, way_back: WayBack, error: BaseException) -> None:
-        """Undo it as long as everybody else is locked out; else another one may be at work."""
+        """Undo the conversion while the lock is held; without it another job may be converting."""
         try:
             way_back.undo_own(table.location, self.attempt)
         except HiveAcidError as failure:
-            error.add_note(f"what was done is not undone: {failure}. The next conversion does it")
+            error.add_note(f"the undo failed: {failure}. The next conversion does it")

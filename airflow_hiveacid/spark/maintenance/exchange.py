@@ -1,16 +1,16 @@
-"""A full-ACID table and a flat copy of it change places, and change back: by names alone.
+"""Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
-The metastore lets nobody take 'transactional' from a full-ACID table, so another table gets its
-name. While everybody else is locked out the rows of both are compared, the table becomes
-`<name>__acid` and the copy gets the name. Going back is the same the other way round: with it the
-table is what it was, to the last file and write ID.
+The metastore does not allow 'transactional' to be removed from a full-ACID table, so a flat copy
+gets its name. Under an exclusive lock the rows of both tables are compared, the full-ACID table is
+renamed to `<name>__acid`, and the copy is renamed to `<name>`. The reverse exchange restores the
+full-ACID table with all its files and write IDs.
 
-A copy has a name of its own each time. It was insert-only, and the metastore remembers the write
-IDs of a name when the table under it is flat and gone (AcidEventListener): no other such table can
-be renamed to it again.
+Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. After an
+earlier copy is dropped, the metastore still remembers write IDs for its name (AcidEventListener),
+and no table with write IDs can be renamed to that name.
 
-Between the two renames no table has the name. Who dies there leaves two tables with the same rows,
-and `recover` gives the copy the name. Must not know Spark.
+Between the two renames no table is called `<name>`. If a job is killed there, two tables with the
+same rows remain, and `recover` renames the copy to `<name>`. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.catalog import TableChange
-from airflow_hiveacid.metastore.definition_lock import locked
+from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.locks import components_to_define
-from airflow_hiveacid.metastore.table_definitions import found_table
 from airflow_hiveacid.plan.conversion import COPY_OF
 from airflow_hiveacid.spark.maintenance.conversion_survey import no_write_ids
 
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.definition_lock import LockTerms
+    from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.row_hash import RowDigest
+    from airflow_hiveacid.spark.writing.row_hash import RowDigest
 
-# Behind the name: an attempt's; and, as long as it is filled, what CREATE TABLE AS SELECT adds.
+# The suffix of a copy's name: the attempt's nonce and, while CREATE TABLE AS SELECT fills the copy,
+# the suffix of a hidden table.
 _COPY: Final = re.compile(r"[0-9a-f]{12}(__ctas_[0-9a-f]{10}_[0-9a-f]{12})?\Z")
 
 log = logging.getLogger("hiveacid")
@@ -54,7 +55,7 @@ log = logging.getLogger("hiveacid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The names of one table, its copy and the table that is kept. Not thread-safe."""
+    """The exchange of a table and its flat copy. Not thread-safe."""
 
     client: MetastorePort
     rows: Rows
@@ -64,7 +65,7 @@ class Exchange:
 
     @property
     def copy(self) -> TableRef:
-        """The name of a copy that this attempt makes, or takes out of the table's place."""
+        """The name of the copy before it replaces the table, and after the table is restored."""
         return TableRef(self.ref.db, f"{self._prefix}{self.terms.attempt.nonce}")
 
     @property
@@ -73,14 +74,14 @@ class Exchange:
 
     @property
     def kept(self) -> TableRef:
-        """The name of the full-ACID table while the copy has its own."""
+        """The name of the full-ACID table while the copy has the original name."""
         return TableRef(self.ref.db, f"{self.ref.name}__acid")
 
     def recover(self) -> None:
-        """Give the copy the table's name, if somebody has died before he did.
+        """Rename the copy to the table's name if an earlier job was killed before it did so.
 
         Raises:
-            HiveAcidError: it cannot be.
+            HiveAcidError: the rename failed.
         """
         kept = found_table(self.client, self.kept)
         if kept is None or found_table(self.client, self.ref) is not None:
@@ -92,16 +93,16 @@ class Exchange:
                 return
 
     def way_back(self, table: TableInfo) -> TableInfo | None:
-        """The full-ACID table whose place this one has taken; None if there is none."""
+        """Return the full-ACID table that this copy has replaced; None if there is none."""
         kept = found_table(self.client, self.kept)
         return kept if kept is not None and _is_copy(table, self.ref, kept) else None
 
     def make_room(self) -> None:
-        """See that the table can be kept, and remove copies of it that were left behind.
+        """Check that no table has the name `kept`, and remove copies left by earlier jobs.
 
         Raises:
-            ConversionRefusedError: another table has the name that it would have.
-            LockNotAcquiredError: somebody reads or writes the table.
+            ConversionRefusedError: another table has that name.
+            LockNotAcquiredError: another transaction reads or writes the table.
         """
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
@@ -112,21 +113,22 @@ class Exchange:
                 self.client.drop_table(copy.ref, purge=True)
 
     def _copies_of(self, table: TableInfo) -> list[TableInfo]:
-        """The copies of a table that have not its name; of which there may be left some."""
+        """Return the copies of a table that earlier jobs may have left under other names."""
         names = self.client.list_tables(self.ref.db)
-        # Not one that somebody has called t__flat_old: it may have other rows by now.
+        # Skip a copy that a user has renamed, such as t__flat_old: its rows may have changed.
         known = (name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
         refs = [TableRef(self.ref.db, self._prefix + end) for end in known if _COPY.match(end)]
         found = [found_table(self.client, ref) for ref in refs]
         return [copy for copy in found if copy is not None and _is_copy(copy, self.ref, table)]
 
     def leave(self) -> int:
-        """Put the copy, which is flat by now, in the table's place; answers how many rows it has.
+        """Rename the flat copy to the table's name, and return its number of rows.
 
         Raises:
-            TableChangedError: somebody has written the table since it was copied; try again.
-            LockNotAcquiredError: somebody reads or writes it.
-            HiveAcidError: it failed otherwise; the table has its name, or `recover` gives it one.
+            TableChangedError: the table was written after it was copied; try again.
+            LockNotAcquiredError: another transaction reads or writes the table.
+            HiveAcidError: another step failed; the table is unchanged, or `recover` finishes the
+                exchange.
         """
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
@@ -140,10 +142,10 @@ class Exchange:
         return before.rows
 
     def come_back(self, kept: TableInfo) -> int:
-        """Put the table that was kept in its place again; answers how many rows it has.
+        """Rename the kept table to its original name, and return its number of rows.
 
         Raises:
-            ConversionRefusedError: their rows differ by now.
+            ConversionRefusedError: the rows of the two tables differ.
             HiveAcidError: as `leave`.
         """
         with self._alone() as guard:
@@ -152,8 +154,8 @@ class Exchange:
             if self._digest(kept) != before:
                 raise self._refused(
                     ConversionTarget.FULL_ACID,
-                    f"{self.kept}, whose place it has taken, has other rows by now; MERGE them into"
-                    " that, or drop it to convert the files that are here",
+                    f"its rows differ from those of {self.kept}, whose place it has taken; MERGE"
+                    " its rows into that table, or drop that table to convert the files here",
                 )
             self.on_step("compared")
             self._exchange(guard, self.copy, self.kept)
@@ -164,7 +166,7 @@ class Exchange:
         return before.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:
-        """Rename the table away, and another one to its name."""
+        """Rename the table to `away`, then rename `here` to the table's name."""
         expected = _traits(self.client.get_table(here))
         guard()
         self._rename(self.ref, away)
@@ -174,7 +176,7 @@ class Exchange:
         except HiveAcidError as error:
             there = found_table(self.client, self.ref)
             if there is not None and _traits(there) == expected:
-                return  # the answer was lost, or somebody else has recovered it
+                return  # the rename's reply was lost, or another job has recovered the table
             if there is None and not isinstance(error, MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
@@ -193,7 +195,7 @@ class Exchange:
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
-        """Run a block with everybody else locked out; gives what raises when that is over."""
+        """Run a block under an exclusive lock; yield a guard that raises once the lock is lost."""
         wanted = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
         with locked(self.client, wanted, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
@@ -203,7 +205,7 @@ class Exchange:
 
 
 def copy_mark(ref: TableRef, table: TableInfo) -> str:
-    """The value of `COPY_OF` for a copy of this table, which has, or had, this name."""
+    """Return the value of `COPY_OF` for a copy of a table that has, or once had, this name."""
     return f"{ref}#{table.table_id}"
 
 
@@ -213,5 +215,5 @@ def _is_copy(copy: TableInfo, ref: TableRef, table: TableInfo) -> bool:
 
 
 def _traits(table: TableInfo) -> tuple[object, ...]:
-    """What stays when a table is renamed, and tells it from another one."""
+    """Return the properties that identify a table and do not change in a rename."""
     return table.table_id, table.kind, table.parameters.get(COPY_OF)

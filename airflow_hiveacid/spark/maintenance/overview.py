@@ -1,9 +1,10 @@
-"""What a cleaner asks about a table once, before it looks at its partitions.
+"""Facts about a table that a cleaner reads once, before it cleans the partitions.
 
-A table of ten thousand partitions has something to clean in a few. That there is nothing in one is
-seen from its listing and from what the run knew when it began; what was committed, aborted or
-compacted since is left to the next run. An older snapshot never makes more obsolete or aborted than
-a newer one: both are for good. What is not for good, who may be reading now, is not kept here.
+In a table of ten thousand partitions only a few need cleaning. The listing of a partition, together
+with the facts from the start of the run, shows whether the partition needs cleaning. The next run
+handles later commits, aborts and compactions. Obsolete and aborted are final states, so an older
+snapshot never shows obsolete or aborted directories that a newer snapshot does not show. The list
+of open readers may change, so it is not part of these facts.
 """
 
 from __future__ import annotations
@@ -11,44 +12,52 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import readable_for
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import look_after
-from airflow_hiveacid.versions.losses import witnesses_of
+from airflow_hiveacid.versions.losses import loss_detector_of
 from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.records.keeping import Promises, Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.keeping import Promises, Tag
-    from airflow_hiveacid.versions.witnesses import Witnesses
+    from airflow_hiveacid.versions.loss_detector import LossDetector
+
+
+_UNDER_WAY: Final = frozenset(
+    {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNotes:
-    """What a cleaner minds of a table's past: what is promised, and who bears witness of it."""
+    """The information on past versions that a cleaner needs: promises, and a detector of losses."""
 
     promises: Promises
-    witnesses: Witnesses
+    loss_detector: LossDetector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A table as a run of the cleaner found it.
+    """A table as it was when a run of the cleaner began.
 
-    `now_s` is the time by the metastore's clock; None if nothing depends on it. `past` is what is
-    noted of the table's past; None if nothing is.
+    `now_s` is the time by the metastore's clock, or None if no promise, version or tag depends on
+    the time. `past` has the notes on past versions, or None.
 
-    `waiting` are the partitions (None for the whole table) of which a compaction is ready for
-    cleaning, `noted` those with notes of an earlier cleaner, as `TableNotes.noted` tells them.
-    `tags` grows as they are read (`VersionNotes.noted_tags`): one may name ten thousand partitions.
+    `waiting` are the partitions (None for the whole table) with a compaction that is ready for
+    cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
+    `TableNotes.noted`. `tags` has the tags that existed when the run began. Its keys are the files
+    of these tags, which need not be read again. `notes` are the table's notes with a directory
+    listing from the beginning of the run; not thread-safe.
     """
 
     txns: ValidTxnList
@@ -58,43 +67,80 @@ class Overview:
     now_s: float | None = None
     past: PastNotes | None = None
     tags: dict[str, Tag] = field(default_factory=dict, repr=False)
+    notes: VersionNotes | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, client: MetastorePort, table: TableInfo) -> Overview:
-        """Ask for all of it: the queue first, so that the snapshot sees what is ready there.
+    def of(
+        cls, client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
+    ) -> Overview:
+        """Read all facts: the queue before the snapshot, so that the snapshot covers the queue.
+
+        Args:
+            client: the metastore.
+            table: the table.
+            notes: the table's notes; read again if None.
 
         Raises:
             StorageError: the notes cannot be listed.
         """
+        notes = VersionNotes.of(table).listed_once() if notes is None else notes
+        files = HiddenFiles(table.location) if notes.files is None else notes.files
+        noted = TableNotes.of(table).noted(files)
+        tags: dict[str, Tag] = {}
+        notes.noted_tags(tags)
         is_served = client.generation is not MetastoreGeneration.V3
         waiting = frozenset(
             entry.partition
             for entry in (client.show_compactions(table.ref) if is_served else ())
             if entry.state is CompactionState.READY_FOR_CLEANING
         )
-        noted = TableNotes.of(table).noted()
         txns = client.valid_txns()
         write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
-        return cls(txns=txns, write_ids=write_ids, waiting=waiting, noted=noted)
+        return cls(
+            txns=txns, write_ids=write_ids, waiting=waiting, noted=noted, tags=tags, notes=notes
+        )
 
 
 def with_past(
-    client: MetastorePort, table: TableInfo, *, is_dry: bool
+    client: MetastorePort, table: TableInfo, *, plan_only: bool
 ) -> tuple[TableInfo, Overview]:
-    """The same, when what is to be done for the table's past has been done (`look_after`).
+    """Update the notes on the table's past versions; return the table and its overview.
 
     Returns:
-        The table, whose parameters may be others now, and what a run of the cleaner knows of it.
+        The table, whose parameters may have changed, and its overview.
 
     Raises:
-        ConfigurationError: the table's parameter says no time.
+        ConfigurationError: the time in the table's parameter is invalid.
         StorageError: notes cannot be read or written.
     """
-    notes = VersionNotes.of(table)
+    notes = VersionNotes.of(table).listed_once()
     has_terms = readable_for(table.parameters) is not None or notes.is_kept() or notes.tags()
     now_s = server_now(client) if has_terms else None
-    if not is_dry:
-        look_after(client, table, time.time() if now_s is None else now_s)
+    if not plan_only:
+        look_after(client, table, time.time() if now_s is None else now_s, notes)
         table = client.get_table(table.ref)
-    past = PastNotes(promises=promises_of(client, table), witnesses=witnesses_of(table))
-    return table, dataclasses.replace(Overview.of(client, table), now_s=now_s, past=past)
+        _forget_settled(client, table, notes)
+    past = PastNotes(
+        promises=promises_of(client, table, notes), loss_detector=loss_detector_of(table, notes)
+    )
+    return table, dataclasses.replace(Overview.of(client, table, notes), now_s=now_s, past=past)
+
+
+def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
+    """Remove the notes of our compactions that no longer wait for cleaning.
+
+    Hive's cleaner may have marked them as cleaned. A note is written while its queue entry is in
+    progress, and notes are listed before the queue is read. So an entry that is not in progress now
+    has ended.
+    """
+    if notes.files is None:
+        return
+    own = TableNotes.of(table)
+    noted = own.compactions(notes.files)
+    if not noted:
+        return
+    under_way = {
+        entry.entry_id for entry in client.show_compactions(table.ref) if entry.state in _UNDER_WAY
+    }
+    for entry_id in sorted(noted - under_way):
+        own.forget_compaction(entry_id)

@@ -1,11 +1,13 @@
-"""How the result of a compaction takes the place of its inputs, and when it is taken back.
+"""Replacement of a compaction's inputs by its result, and removal of the result after an abort.
 
-A result with a `_v` suffix is void without its transaction: an abort removes it. One with a plain
-name counts as soon as it is renamed, whatever becomes of the transaction: readers may have it open,
-and it holds what its inputs hold. So it stays, unless it doubles rows beside the result of a
-compactor that had taken our place (`plan.compaction.doubles_rows`). See docs/adr/0005 and 0012.
+A result with a `_v` suffix is invalid if its transaction aborts, and is then removed. A result
+without that suffix is valid as soon as it is renamed, even if the transaction aborts. Such a result
+contains the rows of its inputs, and readers may already read it. So such a result is kept, unless
+it would duplicate the rows of another compactor's result (`plan.compaction.doubles_rows`). See
+docs/decisions/compaction.md.
 
-Takes what was staged and a way to look at the directory; must not know Spark.
+The input is the staged directories and a function that lists the partition's directory; must not
+depend on Spark.
 """
 
 from __future__ import annotations
@@ -35,13 +37,16 @@ log = logging.getLogger("hiveacid")
 
 
 def live_names(state: AcidState) -> set[str]:
-    """The names of the directories that are read."""
+    """Return the names of the live directories."""
     return {d.text for d in state.live}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The staged result of one compaction. `look` shows the directory as the compaction sees it."""
+    """The staged result of a compaction.
+
+    `look` lists the partition under the compaction's snapshot.
+    """
 
     plan: CompactionPlan
     directories: tuple[StagedDirectory, ...]
@@ -49,17 +54,18 @@ class Replacement:
     _publication: Publication = field(default_factory=Publication)
 
     def remove_dead_siblings(self) -> None:
-        """Remove what dead compactors of the same range have left.
+        """Remove directories of the same write IDs that aborted compactors have left.
 
-        Hive's readers choose one of `delta_1_5_v12` and `delta_1_5_v15`; Trino reads both. Who
-        calls this holds the lock that only compactors ask for, so who published the other is dead,
-        and its transaction aborted in the snapshot that was taken with the lock. What that snapshot
-        does not know to be aborted stays: it is an input, or, if it was we who stood still, what
-        our successor has made.
+        If there are `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one of them, but Trino
+        reads both. The caller holds the lock that only compactors request, so the other compactor,
+        which published one of the two directories, has ended. The other compactor's transaction is
+        aborted in the snapshot taken with the lock. Directories that are not aborted in that
+        snapshot are kept: each is an input or, if this process was suspended, the result of the
+        next compactor.
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):
-            self._stop_the_dead(location)  # before the look: what they show now, they showed before
+            self._stop_the_dead(location)  # first, so that `look` lists all that they publish
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):
             if name != _without_suffix(name) in ranges:
@@ -67,10 +73,11 @@ class Replacement:
                 delete_directory(*open_location(f"{location}/{name}"))
 
     def _stop_the_dead(self, location: str) -> None:
-        """See to it that a compactor that only stood still shows nothing when it wakes.
+        """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
 
-        A rename would find the name taken. A suffix makes it another name, which an upload that is
-        open can still appear under; so it is given up.
+        A compactor without a suffix in its directory name would find our directory and stop. A
+        compactor with a suffix publishes under a different name, so its open uploads must be
+        aborted.
         """
         dead = [
             upload
@@ -79,20 +86,20 @@ class Replacement:
             and name != _without_suffix(name)
         ]
         for upload in dead:
-            log.info("giving up what a dead compactor left: %s/%s", location, upload.path)
+            log.info("aborting an upload that a dead compactor left: %s/%s", location, upload.path)
         give_up(location, dead)
 
     def publish(self) -> None:
-        """Make the result visible.
+        """Publish the result of the compaction.
 
         Raises:
-            DirectoryExistsError: one is there already; it was not touched.
+            DirectoryExistsError: a directory exists already; it was not touched.
             StorageError: a rename failed.
         """
         self._publication.publish(self.directories)
 
     def take_back(self) -> None:
-        """Remove the result where it must not stay; the transaction is known to be aborted."""
+        """Remove the result if it is invalid; call this only if the transaction was aborted."""
         is_void = any(name != _without_suffix(name) for name in self._names)
         if is_void or doubles_rows(self.plan, self._present()):
             self._publication.take_back()
@@ -107,6 +114,6 @@ class Replacement:
 
 
 def _without_suffix(directory: str) -> str:
-    """The name without its visibility suffix; what is no directory of the format stays as it is."""
+    """Return a directory's name without its visibility suffix, if it has one."""
     name = parse_directory_name(directory)
     return str(dataclasses.replace(name, visibility_txn_id=None)) if name else directory

@@ -1,8 +1,8 @@
-"""How the partitions of a table are worked on side by side, none hiding what became of another.
+"""Parallel work on a table's partitions; a failure does not discard other partitions' results.
 
-Each has a connection to itself while it is worked on, and the next one takes it over unless
-something went wrong on it. A failure ends that partition's work alone; when all are through, it is
-raised with what the others came to.
+The work on each partition has its own connection; the next partition reuses the connection unless
+the work failed. A failure stops only the work on that partition. When all partitions are processed,
+failures are raised in one error with the results of the other partitions.
 """
 
 from __future__ import annotations
@@ -23,26 +23,31 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-# Each holds a connection, of which a metastore's database has some dozens.
+# The number of partitions at a time is small, since each needs a connection, and a metastore's
+# database allows only a few dozen connections.
 _MOST_AT_ONCE: Final = 8
 
 log = logging.getLogger("hiveacid")
 
 
-def each_partition(
+def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to report it
     client: MetastorePort,
     table: TableInfo,
     partitions: Sequence[PartitionInfo],
     work: Callable[[MetastorePort, PartitionInfo], _R],
     *,
     at_once: int,
+    tell: Callable[[_R], str],
 ) -> list[_R]:
-    """Do something to every partition; answers the results in their order.
+    """Call `work` on every partition and return the results in order.
+
+    `tell` describes a result in words, for the error that lists the failed partitions.
 
     Raises:
-        FencedError: a newer copy of the job is at work.
+        FencedError: a newer copy of the job is running.
         HiveAcidError: the only partition failed.
-        PartitionsFailedError: some of several failed; the others are done.
+        PartitionsFailedError: at least one of several partitions failed; the other partitions are
+            done.
     """
     connections = _Connections(client)
 
@@ -69,13 +74,20 @@ def each_partition(
             raise error
     if failed:
         raise PartitionsFailedError(
-            table=table.ref, failed={n: str(e) for n, e in failed.items()}, of=len(partitions)
+            table=table.ref,
+            failed={n: str(e) for n, e in failed.items()},
+            of=len(partitions),
+            done={
+                str(partition.name): tell(result)
+                for partition, result in zip(partitions, found, strict=True)
+                if not isinstance(result, HiveAcidError)
+            },
         )
     return [result for result in found if not isinstance(result, HiveAcidError)]
 
 
 class _Connections:
-    """Connections that wait for work. Mutable, and shared by threads."""
+    """Idle connections to the metastore. Mutable, and shared by threads."""
 
     def __init__(self, client: MetastorePort) -> None:
         self._client = client
@@ -83,7 +95,7 @@ class _Connections:
 
     @contextmanager
     def one(self) -> Iterator[MetastorePort]:
-        """One for the block alone, closed if the block raises."""
+        """Yield a connection for a block; close the connection if the block raises an error."""
         try:
             own = self._free.get_nowait()
         except Empty:
@@ -96,6 +108,6 @@ class _Connections:
         self._free.put(own)
 
     def close(self) -> None:
-        """Close those that wait."""
+        """Close the idle connections."""
         while not self._free.empty():
             self._free.get().close()

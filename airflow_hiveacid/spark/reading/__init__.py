@@ -1,1 +1,1 @@
-"""Tables and sources as Spark frames."""
+"""Reading of tables and sources as Spark frames."""

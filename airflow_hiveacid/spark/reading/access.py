@@ -1,8 +1,8 @@
-"""Which partitions a statement touches, and what a reader locks of them: as many as can be named.
+"""The partitions that a statement touches, and a reader's locks on a table or its partitions.
 
-A reader names the partitions that there are, asks for locks on them, and takes its snapshot then. A
-partition that has come meanwhile may hold one half of a commit whose other half is in a partition
-that it knows; so it looks again, and begins anew if others are there.
+A reader lists the partitions, requests locks on them, and then takes its snapshot. A partition that
+is added meanwhile may contain part of a commit whose other part is in a listed partition. So the
+reader lists the partitions again, and starts over if they have changed.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 MOST_NAMED: Final = 200
-"""Beyond that many, a lock on the whole table: the metastore keeps a row for each.
+"""The maximum number of partitions to lock by name; otherwise the whole table is locked.
 
-Hive 4.0.1 asks its database about all of them in one query, of all tables that a request names.
-Derby takes some 400 in one and refuses more.
+The metastore keeps a row for each lock. Hive 4.0.1 checks all partitions of a lock request in one
+query of its database. Derby accepts about 400 partitions in one query.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """The only partitions that a statement can touch; None where that is not known.
+    """The partitions that a statement can touch; `names` is None if they are unknown.
 
-    `seen` are all names that the metastore has given, if it was asked for them to find that out.
+    `seen` has all partition names from the metastore, if they were listed to find `names`.
     """
 
     names: tuple[PartitionName, ...] | None = None
     seen: tuple[PartitionName, ...] = field(default=(), compare=False)
 
     def places(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """Those of them that there are."""
+        """Return the touched partitions that exist."""
         if self.names is None:
             return client.list_partitions(table)
         found = client.get_partitions(table, self.names)
         wanted = frozenset(self.names)
         if wanted.intersection(self.seen) <= {p.name for p in found}:
             return found
-        # Dropped since, or spelled by somebody who escapes otherwise than we.
+        # Some listed partitions were dropped, or another client escapes their names differently.
         return tuple(p for p in client.list_partitions(table) if p.name in wanted)
 
 
@@ -55,10 +55,10 @@ def touching(
     table: TableInfo,
     ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
 ) -> Callable[[], Touched]:
-    """A way to look again and again which partitions are touched.
+    """Return a function that finds the touched partitions and can be called repeatedly.
 
-    There may be ten thousand, and to ask which of them takes Spark jobs: that is done again only
-    when they are others than before.
+    There may be ten thousand partitions, and `ask` runs Spark jobs to select among them. So `ask`
+    runs again only if the table's partitions have changed.
     """
     remembered = functools.lru_cache(maxsize=1)(ask)
 
@@ -70,7 +70,7 @@ def touching(
 
 
 def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
-    """The access of a reader of a whole table, partition by partition where there are few."""
+    """Return a reader's access to a whole table, with its partitions if there are few."""
     return TableAccess(
         table=table,
         operations=frozenset({DataOperation.SELECT}),
@@ -79,10 +79,10 @@ def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
 
 
 def nameable(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-    """These partitions, if a lock can name each of them; None asks for one on the table."""
+    """Return the partitions if each can have its own lock, or None to lock the whole table."""
     return names if 0 < len(names) <= MOST_NAMED else None
 
 
 def is_still_all(client: MetastorePort, access: TableAccess) -> bool:
-    """Whether the partitions that were named are still all that there are."""
+    """Return whether the partitions of `access` are still all partitions of the table."""
     return access.partitions is None or reading(client, access.table) == access

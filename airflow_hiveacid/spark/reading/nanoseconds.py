@@ -1,13 +1,13 @@
-"""Parquet files whose timestamps have nanoseconds, today's default of pyarrow, as a source.
+"""Parquet sources whose timestamps are in nanoseconds, pyarrow's present default.
 
-Spark refuses them, or reads them as bare integers if it is told to. Here these integers become
-timestamps again: exact, or not at all, since a Hive timestamp could hold what Spark has to cut.
+Spark refuses such timestamps, or reads them as plain integers if a setting allows it. This module
+converts the integers back to timestamps. A value that is not exact in microseconds is an error:
+Spark would truncate the value, although a Hive timestamp could store it.
 """
 
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -20,8 +20,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.failures import SPARK_ERRORS, carried
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,32 +31,32 @@ if TYPE_CHECKING:
 
 _AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _ILLEGAL: Final = "TIMESTAMP(NANOS"
-_PARALLEL: Final = 16
 _CUT: Final = 1000  # nanoseconds in a microsecond
 _A_NANO: Final = Decimal("0.000000001")
 _INSTANT: Final = "instant"
 _WALL_CLOCK: Final = "wall clock"
 
 Kinds = tuple[str | None, ...]
-"""Of each leaf of a column, depth first: which kind of nanosecond timestamp it is, or None."""
+"""For each leaf of a column, depth first: its kind of nanosecond timestamp; None for other
+types."""
 
 
 def load_parquet(
     spark: SparkSession, reader: DataFrameReader, location: str | None, source: str
 ) -> DataFrame:
-    """Read Parquet files, nanoseconds included.
+    """Read Parquet files, even if their timestamps are in nanoseconds.
 
     Args:
-        spark: the session; it keeps the setting that the files ask for.
-        reader: with all options of the source.
+        spark: the session; a setting that the files need remains set.
+        reader: a reader with all options of the source.
         location: the files.
-        source: names the source in messages.
+        source: the source's name in messages.
 
     Raises:
-        SourceUnreadableError: a map has such keys, or the files do not agree on their timestamps.
-            While the frame is computed: a value has digits below the microsecond.
+        SourceUnreadableError: a map's keys are in nanoseconds, or the files' timestamps differ in
+            kind. Raised only when the frame is computed: a value has digits below the microsecond.
     """
-    spark.conf.set(_AS_LONG, "false")
+    spark.conf.unset(_AS_LONG)
     try:
         return reader.load(location)
     except SPARK_ERRORS as error:
@@ -77,17 +78,19 @@ def load_parquet(
 
 
 def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
-    """What all files say alike: Spark looks at one of them and believes it of the others."""
+    """Return the timestamp kinds of the columns, which must be the same in all files.
+
+    Spark itself checks only one of the files.
+    """
     found: dict[str, Kinds] = {}
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        for file, kinds in zip(files, pool.map(_kinds, files), strict=True):
-            for name, of_file in kinds.items():
-                if found.setdefault(name, of_file) != of_file:
-                    raise SourceUnreadableError(
-                        source=source,
-                        reason=f"column {name!r} of {file} has timestamps of another kind than"
-                        " files before it; write them alike",
-                    )
+    for file, kinds in zip(files, side_by_side(_kinds, files), strict=True):
+        for name, of_file in kinds.items():
+            if found.setdefault(name, of_file) != of_file:
+                raise SourceUnreadableError(
+                    source=source,
+                    reason=f"column {name!r} of {file} has timestamps of another kind than files"
+                    " before it; write all files with the same kind",
+                )
     return found
 
 
@@ -118,7 +121,7 @@ def _leaf_count(type_: pa.DataType) -> int:
 
 
 def _timestamps(column: Column, type_: DataType, kinds: Kinds, source: str) -> Column:
-    """The column with timestamps for nanoseconds, at any depth."""
+    """Return the column with its integer nanoseconds converted to timestamps, at any depth."""
     if not any(kinds):
         return column
     match type_:
@@ -136,7 +139,9 @@ def _timestamps(column: Column, type_: DataType, kinds: Kinds, source: str) -> C
             count = _spark_leaf_count(key)
             if any(kinds[:count]):
                 raise SourceUnreadableError(
-                    source=source, reason="the keys of a map are timestamps with nanoseconds"
+                    source=source,
+                    reason="the keys of a map are timestamps with nanoseconds; write them in"
+                    " microseconds",
                 )
             return F.transform_values(
                 column, lambda _k, v: _timestamps(v, value, kinds[count:], source)
@@ -162,7 +167,7 @@ def _timestamp(nanos: Column, kind: str | None, source: str) -> Column:
     exact = (
         seconds.cast("timestamp")
         if kind == _INSTANT
-        # No time zone has a say in this sum.
+        # No time zone affects this sum.
         else F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(secs=seconds)
     )
     error = SourceUnreadableError(

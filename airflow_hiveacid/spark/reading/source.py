@@ -1,7 +1,7 @@
-"""Where the rows of an INSERT or MERGE come from, as a frame that is read exactly once.
+"""The source of an INSERT or MERGE, as a frame.
 
-Takes a `SourceSpec` and the frames of the ACID tables in it; gives a frame. A source that is
-missing or unreadable is an error before any transaction is begun.
+The input is a `SourceSpec` and the frames of the ACID tables in it; the output is a frame. A
+missing or unreadable source raises an error before a transaction begins.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from airflow_hiveacid.format.errors import (
     SourceNotFoundError,
     SourceUnreadableError,
     StorageError,
+    UnsafeTextError,
 )
-from airflow_hiveacid.jobs.specs import SOURCE_VIEW
+from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.failures import SPARK_ERRORS, condition_of, reason_of
+from airflow_hiveacid.spark.engine.catalyst import query
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, condition_of, reason_of
+from airflow_hiveacid.spark.engine.parsed_sql import (
+    RefusedTextError,
+    TextTerms,
+    UnboundParameterError,
+)
+from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 
 if TYPE_CHECKING:
@@ -26,15 +34,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.jobs.specs import SourceSpec
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec
 
-# What Spark says of files that may come later: no path, or an empty one.
+# Spark's error conditions for a path that is missing or empty, where files may appear later.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _WRONG: Final = ("DATA_SOURCE_NOT_FOUND",)
 
 
 def describe(source: SourceSpec) -> str:
-    """Name a source for messages."""
+    """Return a source's name for messages."""
     if source.values is not None:
         return f"VALUES ({len(source.values)} rows)"
     if source.table is not None:
@@ -45,32 +53,38 @@ def describe(source: SourceSpec) -> str:
 
 
 def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
-    """The ACID tables that a source reads, by the name of the view that each is to its query."""
+    """Return a dict from view name to ACID table, for the tables that a source reads."""
     if source is None:
         return {}
     return {SOURCE_VIEW: source.table} if source.table is not None else source.tables or {}
 
 
 def show(views: Mapping[str, DataFrame]) -> None:
-    """Make frames known to queries, each under its name; earlier ones of that name are replaced."""
+    """Register frames as views for queries, and replace existing views of the same names."""
     for name, view in views.items():
         view.createOrReplaceTempView(name)
 
 
 def load_source(
-    spark: SparkSession, source: SourceSpec, tables: Mapping[str, DataFrame]
+    spark: SparkSession,
+    source: SourceSpec,
+    tables: Mapping[str, DataFrame],
+    *,
+    allows_unsafe: bool = False,
 ) -> DataFrame:
     """Read a source, lazily.
 
     Args:
         spark: the session.
         source: what to read.
-        tables: the frames of its `tables_of`, read under the job's snapshot.
+        tables: the frames of the tables in `tables_of`, read under the job's snapshot.
+        allows_unsafe: whether the source's query may call Java and read files of the driver.
 
     Raises:
-        SourceNotFoundError: it is not there (yet).
-        SourceUnreadableError: its format is unknown or its query cannot be resolved.
-        StorageError: it cannot be opened for another reason; an outage, perhaps.
+        SourceNotFoundError: the source does not exist (yet).
+        SourceUnreadableError: the source's format is unknown, or its query cannot be resolved.
+        UnsafeTextError: the source's query contains a call that is not allowed.
+        StorageError: the source cannot be opened for another reason, such as an outage.
     """
     try:
         views = tables
@@ -78,10 +92,17 @@ def load_source(
             views = {SOURCE_VIEW: _load(spark, source, tables.get(SOURCE_VIEW))}
         if source.query:
             show(views)
-            frame = spark.sql(source.query)
+            terms = TextTerms(parameters=source.parameters, allows_unsafe=allows_unsafe)
+            frame = query(spark, source.query, terms)
         else:
             frame = views[SOURCE_VIEW]
         _ = frame.schema
+    except RefusedTextError as error:
+        raise UnsafeTextError(
+            of=f"source {describe(source)}", text=source.query or "", what=str(error)
+        ) from error
+    except UnboundParameterError as error:
+        raise SourceUnreadableError(source=describe(source), reason=str(error)) from error
     except SPARK_ERRORS as error:
         raise _typed(source, error) from error
     return frame
@@ -101,17 +122,17 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
     if table is not None:
         return table
     if source.values is not None:
-        # Values travel as text and are cast by the store assignment, so that 1 and '1' both fit a
-        # bigint, as in Hive's VALUES.
+        # Values stay strings until store assignment casts them, so that a bigint accepts both 1 and
+        # '1', as in Hive's VALUES.
         names = (
             source.columns or tuple(f"col{i + 1}" for i in range(len(source.values[0])))
             if source.values
             else source.columns
         )
         if not names:
-            return spark.range(len(source.values)).select()  # DEFAULT stands for every column
+            return spark.range(len(source.values)).select()  # every column gets its DEFAULT
         rows = [tuple(None if v is None else _text(v) for v in row) for row in source.values]
-        return spark.createDataFrame(rows, ", ".join(f"{quoted(n)} string" for n in names))
+        return small_frame(spark, rows, ", ".join(f"{quoted(n)} string" for n in names))
     reader = spark.read.format(source.format or "").options(**dict(source.options))
     if (source.format or "").lower() == "parquet":
         return load_parquet(spark, reader, source.location, describe(source))

@@ -1,6 +1,6 @@
-"""What a transaction has written and not yet published, as its own later statements read it.
+"""The staged files of a transaction, which its later statements read before publication.
 
-Plain values; must not know Spark.
+Plain values; must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What a transaction has staged in one table, under the table's write ID.
+    """The files that a transaction has staged in one table, under the table's write ID.
 
-    `files` are those of each of `partitions`, under the names that they will be published by; some
-    partitions may come with the commit only.
+    `files` has the files of each of `partitions`, under the names that publication will give them.
+    Some partitions may exist only after the commit.
     """
 
     write_id: WriteId

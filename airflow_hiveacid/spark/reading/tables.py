@@ -1,10 +1,10 @@
-"""Reading ACID tables as frames, under one snapshot that lasts as long as the reader needs it.
+"""Reading of ACID tables as frames, under a snapshot that the reader holds.
 
-A read is a transaction too: it holds a shared lock on what it reads and stays open, which is what
-makes cleaners wait. Frames are lazy, so the snapshot is a `with` block: use the frames inside it.
+A read is a transaction, too: it holds a shared lock on its tables and stays open, so that cleaners
+wait. Frames are lazy, so the snapshot is a `with` block: use the frames inside it.
 
 Example:
-    with read_snapshot(endpoint, ["demo.flights", "demo.planes"], job_key="report") as snapshot:
+    with read_snapshot(metastore, ["demo.flights", "demo.planes"], job_key="report") as snapshot:
         flights = read_table(spark, "demo.flights", snapshot)
         flights.groupBy("carrier").count().show()
 """
@@ -20,27 +20,29 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.succession import Succession
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.plan.parameters import where_parameters
 from airflow_hiveacid.plan.statements import check_readable
-from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.access import Touched, is_still_all, reading
-from airflow_hiveacid.spark.reading.pruning import partitions_where
+from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.store_settings import give_store_settings
-from airflow_hiveacid.spark.store_tokens import give_store_tokens
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.jobs.endpoint import Metastore
     from airflow_hiveacid.metastore.port import MetastorePort
 
 
@@ -61,11 +63,11 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSnapshot:
-    """A frozen view of some tables; valid inside the `with` block that gave it.
+    """A snapshot of some tables, valid inside the `with` block that returned it.
 
-    `confirm_alive` raises if it does not hold any more: a later reader of the same key has begun.
-    `taken_s` answers a moment, by the metastore's clock, before it was taken; None if the metastore
-    does not tell the time.
+    `confirm_alive` raises an error if the snapshot is no longer valid, because a later reader with
+    the same job key has begun. `taken_s` returns a time before the snapshot was taken, by the
+    metastore's clock, or None if the metastore does not report its time.
     """
 
     client: MetastorePort
@@ -75,44 +77,45 @@ class ReadSnapshot:
     taken_s: Callable[[], float | None] = _untimed
 
     def table(self, name: str) -> TableInfo:
-        """One of its tables.
+        """Return a table of the snapshot.
 
         Raises:
-            ConfigurationError: it was not taken of that one.
+            ConfigurationError: the snapshot does not include this table.
         """
         ref = TableRef.parse(name)
         if ref not in self.tables:
             raise ConfigurationError(
                 f"the snapshot was not taken of table {ref}, but of"
-                f" {', '.join(map(str, self.tables))}; name all tables where it is taken"
+                f" {', '.join(map(str, self.tables))}; name all tables when you take it"
             )
         return self.tables[ref]
 
 
 @contextmanager
 def read_snapshot(
-    endpoint: MetastoreEndpoint,
+    metastore: Metastore,
     tables: Sequence[str],
     *,
     job_key: str,
     lock_timeout_s: float = 60.0,
     on_step: Callable[[str], None] = _ignore,
 ) -> Iterator[ReadSnapshot]:
-    """Hold one snapshot of these tables.
+    """Hold one snapshot of these tables while the `with` block runs.
 
     Args:
-        endpoint: the metastore.
+        metastore: the metastore's addresses and login.
         tables: full names; all of them are seen at the same point in time.
-        job_key: shown in SHOW LOCKS. A later reader of the same key ends an earlier one.
-        lock_timeout_s: how long to wait for somebody's exclusive lock.
+        job_key: shown in SHOW LOCKS. A later reader with the same key ends the transaction of an
+            earlier reader.
+        lock_timeout_s: how long to wait for another transaction's exclusive lock.
         on_step: called at each step of the transaction.
 
     Raises:
         InputError: a table is missing, or of a kind that cannot be read.
-        LockNotAcquiredError: somebody overwrites one of them.
+        LockNotAcquiredError: another transaction is overwriting one of the tables.
     """
     with (
-        connect(endpoint) as client,
+        connect(metastore) as client,
         held_snapshot(
             client, tables, job_key=job_key, lock_timeout_s=lock_timeout_s, on_step=on_step
         ) as snapshot,
@@ -121,20 +124,22 @@ def read_snapshot(
 
 
 @contextmanager
-def held_snapshot(  # noqa: PLR0913 - what is read, by whom, as which try of it
+def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
     client: MetastorePort,
     tables: Sequence[str],
     *,
     job_key: str,
+    earlier_key: str | None = None,
     attempt: AttemptId | None = None,
     lock_timeout_s: float = 60.0,
     on_step: Callable[[str], None] = _ignore,
 ) -> Iterator[ReadSnapshot]:
-    """The same over a connection that is there; see `read_snapshot`.
+    """Hold a snapshot over an open connection; see `read_snapshot`.
 
-    Who reads for a task says by `attempt` which try of it this is: an earlier one does not end a
-    later one, whichever began first, nor does an order to kill it. A kill finds a lock of the
-    reader's at any moment, as of a writer's (docs/adr/0057).
+    A reader in a task passes the ID of the task's try as `attempt`. An earlier try, or a request to
+    kill it, never ends a later try, even if the earlier try opens its transaction after the later
+    try. As with a writer, a request to kill the job can find the reader's lock at any moment
+    (docs/decisions/restarts.md).
 
     Raises:
         HiveAcidError: as `read_snapshot`.
@@ -144,21 +149,22 @@ def held_snapshot(  # noqa: PLR0913 - what is read, by whom, as which try of it
         check_readable(info)
     attempt = attempt or AttemptId.new()
     first_txn_id: TxnId | None = None
-    with closing(Succession(client)) as succession, ExitStack() as reader:
+    with closing(Handover(client)) as handover, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
             if beginning == _MOST_BEGINNINGS - 1:
-                # Partitions come and go too fast to be named.
+                # Partitions change too fast to lock each of them, so lock the whole tables.
                 reads = [dataclasses.replace(access, partitions=None) for access in reads]
             txn = reader.enter_context(
                 begin(
                     client,
                     job_key=job_key,
+                    earlier_key=earlier_key,
                     attempt=attempt,
                     reads=reads,
                     lock_timeout_s=lock_timeout_s,
                     first_txn_id=first_txn_id,
-                    succession=succession,
+                    handover=handover,
                     on_step=on_step,
                 )
             )
@@ -172,51 +178,56 @@ def held_snapshot(  # noqa: PLR0913 - what is read, by whom, as which try of it
                 )
                 return
             first_txn_id = txn.first_txn_id
-            txn.leave_to(succession)
+            txn.leave_to(handover)
             reader.close()
 
 
-def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
+def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, and a version
     spark: SparkSession,
     name: str,
     snapshot: ReadSnapshot,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    parameters: Mapping[str, object] | None = None,
     version: int | None = None,
     timestamp: datetime | str | None = None,
     tag: str | None = None,
 ) -> DataFrame:
-    """A frame of a table's rows.
+    """Return a frame of a table's rows.
 
     Args:
         spark: the session.
-        name: the table; one of the snapshot's.
-        snapshot: what is seen.
-        columns: the columns to read, in this order; all by default. Only these are read from files.
-        where: a condition in Spark SQL over the table's columns. Partitions in which it cannot hold
-            are not even listed, and files and parts of them without such rows not read; the same
-            condition on the frame comes too late for that.
-        version: read the table as it was when this write ID was its newest: every committed one up
-            to it.
-        timestamp: or as it was at this moment, by the metastore's clock; aware, or an ISO text.
-        tag: or the version of this name.
+        name: a table of the snapshot.
+        snapshot: the snapshot under which the table is read.
+        columns: the columns to read, in this order; all by default. Other columns are not read from
+            files.
+        where: a condition in Spark SQL over the table's columns. Partitions that cannot match it
+            are not even listed; files and parts of files that cannot match are not read. With a
+            filter on the frame instead of `where`, all files are read.
+        parameters: the value of each marker in `where`, such as `:day`, by the marker's name. A
+            value has its Python type, or the type in `{"type": "date", "value": "2026-01-01"}`.
+        version: read the table with all committed changes up to this write ID.
+        timestamp: read the table as it was at this moment, by the metastore's clock; a datetime
+            with a time zone, or an ISO string.
+        tag: read the version with this tag.
 
     Returns:
         Data columns, then partition columns. Timestamps are TIMESTAMP_NTZ, in microseconds. A char
-        comes without its padding, as Hive's own functions and joins see it; a literal that ends in
-        blanks equals it only in a session with `spark.sql.readSideCharPadding=false`, such as
-        `open_session` gives.
+        has no padding, as in Hive's own functions and joins. A char equals a literal with trailing
+        blanks only in a session with `spark.sql.readSideCharPadding=false`, as in sessions of
+        `run`.
 
     Raises:
-        ConfigurationError: the snapshot was not taken of this table.
-        UnknownColumnError: it has no such column.
-        ExpressionError: the condition is no condition.
+        ConfigurationError: the snapshot does not include this table.
+        UnknownColumnError: the table has no such column.
+        ExpressionError: the condition is invalid.
+        UnsafeTextError: the condition would call Java or read files of the driver.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the table has no such
-            version, nobody knows which one it is, or it could still become another.
-        VersionNotYetError: the time is not over by the metastore's clock.
-        VersionGoneError: what is left of the table does not provably hold all of it.
-        StorageError: what is there cannot be read.
+            version, the version cannot be determined, or it could still change.
+        VersionNotYetError: the requested time is in the future by the metastore's clock.
+        VersionGoneError: the remaining files cannot be proved to contain all rows of the version.
+        StorageError: the files cannot be read.
     """
     give_store_settings(spark)
     give_store_tokens(spark)
@@ -225,9 +236,10 @@ def read_table(  # noqa: PLR0913 - what is read, how much of it, and as of when
     past = None
     if not spec.is_now:
         past = past_of(client, table, spec, snapshot.snapshot, taken_s=snapshot.taken_s)
+    given = where_parameters(where, parameters)
     if where is None:
         return resolve_target(spark, client, table, snapshot.snapshot, past=past).rows(columns)
-    moment = Moment.now(spark)
+    moment = Moment.now(spark, TextTerms(parameters=given))
     touched = Touched()
     if table.is_partitioned:
         seen = client.partition_names(table)

@@ -1,8 +1,8 @@
-"""A table under one snapshot, to be read or changed: its files, and frames over them.
+"""A table under one snapshot, for reads and changes: its files, and frames of their rows.
 
-Takes a table and a snapshot; gives frames whose rows carry their identity. The driver lists and
-resolves once; executors get plain values (files, write IDs, column names), so that a task which
-runs again reads the same.
+The input is a table and a snapshot; the output is frames with the row ID of each row. The driver
+lists the files and resolves the table's state once. Executors get plain values (files, write IDs,
+column names), so that a retried task reads the same rows.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.checked import condition as checked_condition
-from airflow_hiveacid.spark.checked import resolved
-from airflow_hiveacid.spark.events import IDENTITY, partition_text
-from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.spark.engine.checked import condition as checked_condition
+from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.arrow_scan import TargetFile
-from airflow_hiveacid.spark.reading.bounds import bounds
-from airflow_hiveacid.spark.reading.file_numbers import (
+from airflow_hiveacid.spark.reading.events import IDENTITY, partition_text
+from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
+from airflow_hiveacid.spark.reading.files.bounds import bounds
+from airflow_hiveacid.spark.reading.files.file_numbers import (
     NUMBER,
     bucket_of,
     file_number,
     looked_up,
     partition_of,
 )
-from airflow_hiveacid.spark.reading.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.orc_fit import Doubts, doubts_about
-from airflow_hiveacid.spark.reading.plain_rows import PlainRows
-from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
-from airflow_hiveacid.spark.types import named, spark_type, table_struct
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.files.orc_fit import Doubts, doubts_about
+from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
+from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -69,29 +69,31 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.catalyst import Moment
-    from airflow_hiveacid.spark.reading.key_ranges import KeyRange
+    from airflow_hiveacid.spark.engine.catalyst import Moment
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
     from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.past import Past
 
 PLACE: Final = "__place"
-"""The one column of a scan that is not the table's: where a row is, and its identity."""
+"""The column that a scan adds to the table's columns: a row's file number and row ID."""
 
 
 def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
-    """A frame with a table's columns and no rows, to check expressions against."""
+    """Return an empty frame with a table's columns, to check expressions."""
     return spark.createDataFrame([], table_struct(table))
 
 
 def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
-    """Rows as `t`: some columns of theirs, then every column of a table, in its order.
+    """Return rows with alias `t`: the columns in `beside`, then all columns of a table, in order.
 
-    What rows do not have is NULL. No expression uses it, but `t.*` and names must mean what they
-    meant when it was checked.
+    Columns that the rows lack are NULL. No expression uses the missing columns, but `t.*` and names
+    must mean the same as when the expression was checked.
     """
-    # At once: a table may have thousands of columns, and each would be several calls of the JVM.
-    # Spark fills in columns that may be NULL (Project.matchSchema); its documentation denies it.
+    # Use one call for all columns: a table may have thousands, and each would cost several calls to
+    # the JVM. Spark fills in missing nullable columns (Project.matchSchema), although Spark's
+    # documentation says otherwise.
     there = [rows.schema[name] for name in beside]
     return rows.to(StructType([*there, *table_struct(table)])).alias("t")
 
@@ -99,10 +101,10 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
 def partitions_of(
     client: MetastorePort, table: TableInfo, partition: str | None
 ) -> tuple[PartitionInfo, ...]:
-    """All partitions of a table, or the one that is named.
+    """Return all partitions of a table, or the named partition.
 
     Raises:
-        PartitionNotFoundError: there is none of that name.
+        PartitionNotFoundError: the table has no partition of that name.
     """
     if partition is None:
         return client.list_partitions(table)
@@ -113,7 +115,7 @@ def partitions_of(
     return found
 
 
-def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
+def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
     spark: SparkSession,
     client: MetastorePort,
     table: TableInfo,
@@ -123,14 +125,14 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
     staged: Staged | None = None,
     past: Past | None = None,
 ) -> Target:
-    """A table (or some of its partitions) under a snapshot. Directories are listed when needed.
+    """Return a table, or some of its partitions, under a snapshot; directories are listed later.
 
-    A table without transactions has no write IDs: all its files count, as they are. What the
-    reader's own transaction has staged counts as if it were published and committed; `past` is the
-    table as of an earlier version, which has nothing of that.
+    A table without transactions has no write IDs: all its files are visible. Files that the
+    reader's own transaction has staged are read as if they were published and committed. `past` is
+    the table as of an earlier version, which has no staged files.
 
     Raises:
-        VersionGoneError: a partition that the version had is not there any more.
+        VersionGoneError: a partition of the version `past` no longer exists.
     """
     touched = touched or Touched()
     partitions = touched.places(client, table)
@@ -160,15 +162,14 @@ def resolve_target(  # noqa: PLR0913 - each is a part of what is seen
     )
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: the states are kept once they are known
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
 class Target:
-    """A table under one snapshot. Stays on the driver; frames take plain values along.
+    """A table under one snapshot. A target stays on the driver; frames contain plain values.
 
-    `is_narrow` says that `partitions` are those that the statement can touch: nobody has to ask
-    again.
+    `is_narrow` is True if `partitions` has only partitions that the statement can touch.
 
-    What lists directories raises NotEnoughHistoryError, DanglingDeleteError or StorageError if what
-    is there cannot be read; VersionGoneError, if it is not all that a `past` had.
+    Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
+    if the files cannot be read, and VersionGoneError if files of a `past` version are missing.
     """
 
     spark: SparkSession
@@ -183,7 +184,7 @@ class Target:
 
     @cached_property
     def states(self) -> tuple[AcidState, ...]:
-        """What the snapshot reads of each partition."""
+        """The files of each partition under the snapshot."""
         if self.past is not None:
             listings = each_in_threads(self.listing, self.partitions)
             return self.past.states(self.partitions, listings)
@@ -196,31 +197,31 @@ class Target:
         return tuple(each_in_threads(state_of, self.partitions))
 
     def listing(self, info: PartitionInfo) -> Listing:
-        """All that lies in a partition, and what the reader's own transaction has staged for it."""
+        """List a partition's files, including files staged by the reader's own transaction."""
         own = () if self.staged is None else self.staged.files.get(info.name, ())
         if own and publishes_files(scheme_of(info.location)):
             raise UnsupportedTableError(
                 table=self.table.ref,
                 detail=f"a statement reads what an earlier one of its transaction has written to"
                 f" {info.location}, and on {scheme_of(info.location)}:// nothing can be read before"
-                " it is published; commit between the two",
+                " it is published; run the two in separate transactions",
             )
         try:
             listing = list_table(info.location)
         except LocationNotFoundError:
             if not own:
                 raise
-            listing = Listing(location=info.location, files=())  # it comes with the commit
+            listing = Listing(location=info.location, files=())  # the commit creates this partition
         return dataclasses.replace(listing, files=(*listing.files, *own))
 
     @cached_property
     def buckets(self) -> tuple[tuple[BucketFiles, ...], ...]:
-        """The files of each partition, bucket by bucket; every delete file has been looked at."""
+        """The files of each partition, bucket by bucket; every delete file has been checked."""
         return buckets_of(self.states, self.write_ids)
 
     @property
     def elsewhere(self) -> dict[PartitionName, str]:
-        """Where those partitions are that are not where the table would put them."""
+        """The locations of the partitions that are not at the table's default location."""
         usual = self.table.default_partition_location
         return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
 
@@ -241,21 +242,21 @@ class Target:
         )
 
     def scan(self, wanted: Sequence[str], *, place: str = PLACE) -> DataFrame:
-        """A frame of live rows: their place, the wanted data columns, all partition columns.
+        """Return a frame of live rows: `place`, the wanted data columns, all partition columns.
 
-        Columns are in the table's order. `within` may have narrowed what is read; nothing else is
-        left out.
+        Columns are in the table's order. The frame has all live rows, unless this target is a
+        result of `within` or `where`.
         """
         rows = self._live.rows(wanted, place)
         columns = [c for c in self.table.columns if c.name in wanted]
         return rows.select(place, *self.values([*columns, *self.table.partition_columns], place))
 
     def live_rows(self, wanted: Collection[str], place: str) -> DataFrame:
-        """Live rows as they are in files: their place, under this name, and data columns."""
+        """Return live rows without partition columns: `place`, and the wanted data columns."""
         return self._live.rows(wanted, place)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
-        """A frame of live rows as a reader wants them: data columns, then partition columns.
+        """Return a frame of live rows for a reader: data columns, then partition columns.
 
         Raises:
             UnknownColumnError: the table has no such column.
@@ -273,10 +274,11 @@ class Target:
     def rows_where(
         self, where: str, moment: Moment, wanted: Sequence[str] | None = None
     ) -> DataFrame:
-        """The live rows for which a condition holds at a moment; see `rows`.
+        """Return the live rows for which a condition holds at a statement's time; see `rows`.
 
         Raises:
-            UnknownColumnError, ExpressionError: the condition cannot be read, or is none.
+            UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not
+                boolean.
         """
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
@@ -288,12 +290,12 @@ class Target:
         (found,) = resolved(self.table, every, [where], moment)
         holds = checked_condition(self.table, where, found)
         if not self._is_plain:
-            # Spark tells ORC nothing of a condition in this form; see `search_argument`.
+            # Spark does not push a condition of this form down to ORC; see `search_argument`.
             holds = F.coalesce(holds, F.lit(False))
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
     def values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
-        """Columns of the table, from live rows with their place."""
+        """Return expressions that compute these columns from live rows; each row has `place`."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(place)}.{NUMBER}"))
         return [
@@ -317,10 +319,15 @@ class Target:
 
     @cached_property
     def _texts(self) -> list[tuple[str | None, ...]]:
-        """What the values mean of each partition column, partition by partition."""
+        """The values of each partition column as strings, partition by partition."""
         columns = self.table.partition_columns
         each = [partition_texts(columns, info.name) for info in self.partitions]
         return [tuple(texts[at] for texts in each) for at in range(len(columns))]
+
+    @property
+    def plain_files(self) -> tuple[tuple[int, PlainFile], ...]:
+        """Every file of an insert-only or flat table, with its number, partition by partition."""
+        return self._plain.files
 
     @property
     def _is_plain(self) -> bool:
@@ -353,7 +360,7 @@ class Target:
         )
 
     def read_with_arrow(self, wanted: Collection[str], *, place: str = PLACE) -> DataFrame:
-        """Live rows by our own reader, whatever the files; see `LiveFiles`."""
+        """Read live rows with our own reader, even where Spark could read them; see `LiveFiles`."""
         return self._acid.with_arrow(wanted, place)
 
     def within(
@@ -363,16 +370,16 @@ class Target:
         equal: Callable[[str], SparkColumn],
         ranges: Mapping[str, KeyRange],
     ) -> Target:
-        """The part of the target that rows with these keys can be in.
+        """Return the part of the target that can contain rows with these keys.
 
-        Partitions go by the source's values of the partition columns among the keys; files and rows
-        go by the range of the others.
+        If a key is a partition column, its values in the source select the partitions. The ranges
+        of the other keys select files and rows.
 
         Args:
-            source: the rows.
-            keys: the columns on which they are joined with the target.
-            equal: the join's predicate for one of them, over `t` and `s`.
-            ranges: of these keys (`key_ranges`).
+            source: the source's rows.
+            keys: the columns on which source and target are joined.
+            equal: returns the join's predicate for one key, over `t` and `s`.
+            ranges: the ranges of these keys (`key_ranges`).
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)
@@ -382,10 +389,11 @@ class Target:
     def where(
         self, condition: str | None, moment: Moment, beside: DataFrame | None = None
     ) -> Target:
-        """The part of the target in which a condition can hold.
+        """Return the part of the target in which a condition can hold.
 
-        Partitions go by what it says of them alone, rows by the constants that it compares their
-        columns with. It is over `t`, and over `s` if there is a source beside it.
+        The condition's parts that use only partition columns select the partitions. Comparisons of
+        columns with constants select the rows. The condition is over `t`, and over `s` if `beside`
+        is a source.
         """
         found = None
         if not self.is_narrow:
@@ -404,7 +412,7 @@ class Target:
         )
 
     def of_partitions(self, partitions: Iterable[PartitionInfo]) -> Target:
-        """The same of other partitions, of which one may be there more than once."""
+        """Return a target with the given partitions; a partition may occur more than once."""
         return dataclasses.replace(self, partitions=tuple(partitions))
 
     @property
@@ -416,7 +424,7 @@ class Target:
         return tuple(p for p in self.partitions if p.name in wanted)
 
     def place_fields(self, place: str) -> list[SparkColumn]:
-        """What an event needs of a scanned row's place, under the names of `spark.events`."""
+        """Return the partition, bucket, file and row ID of scanned rows, named as event columns."""
         here = quoted(place)
         number, bucket = F.col(f"{here}.{NUMBER}"), F.col(f"{here}.{BUCKET_PROPERTY}")
         texts = [partition_text(info.name) for info in self.partitions]

@@ -1,1 +1,1 @@
-"""Statements as events: expressions, INSERT, UPDATE, DELETE, MERGE."""
+"""Conversion of statements to events: INSERT, UPDATE, DELETE, MERGE, and others."""

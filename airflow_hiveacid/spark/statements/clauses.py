@@ -1,9 +1,10 @@
-"""The clauses of a statement over the rows that they see: which one acts, and the row it makes.
+"""The choice of a statement's clause for each row, and the new row that the clause computes.
 
-Takes a frame that holds exactly what a clause may name (`t`, `s` or both) and the clauses as text;
-gives columns for any frame that has more beside it. A clause is chosen once for a row and its
-number kept in a column; what happens then goes by that number, so that a condition that would not
-say the same twice cannot choose one clause and fill in the row of another.
+The input is a frame with exactly the columns that clauses may use (`t`, `s` or both), and the SQL
+of the clauses. The output is column expressions for any frame with at least these columns. The
+clause for a row is chosen once, and a column keeps the clause's number for all later steps. So even
+with a non-deterministic condition, a row is never selected by one clause and computed by another
+clause.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs import MergeAction
-from airflow_hiveacid.spark.checked import condition, resolved
-from airflow_hiveacid.spark.events import partition_key
-from airflow_hiveacid.spark.names import free_name
+from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.spark.engine.checked import condition, resolved
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.events import partition_key
+from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import whole_rows
-from airflow_hiveacid.spark.statements.constraints import allowed
+from airflow_hiveacid.spark.statements.constraints import allowed, is_unchanged, unchanged
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
-from airflow_hiveacid.spark.types import struct_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.statements import Clause
-    from airflow_hiveacid.spark.catalyst import Moment, Resolved
+    from airflow_hiveacid.spark.engine.catalyst import Moment, Resolved
     from airflow_hiveacid.spark.reading.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What helper columns are called: nothing that a column of the table or the source is called.
+class HelperNames:
+    """The names of helper columns, which differ from all columns of the table and the source.
 
-    Expressions cannot name them in any case (see `spark.catalyst`); with a name of their own they
-    also stand beside any user's column.
+    Users' expressions can never refer to helper columns (see `spark.catalyst`). Unique names also
+    prevent a clash with a user's column.
     """
 
     place: str
@@ -46,8 +47,8 @@ class Names:
     clause: str
 
     @classmethod
-    def beside(cls, *columns: Sequence[str]) -> Names:
-        """Names that none of these columns has."""
+    def beside(cls, *columns: Sequence[str]) -> HelperNames:
+        """Return helper names that differ from all these columns."""
         return cls(
             place=free_name("place", *columns),
             source_row=free_name("source_row", *columns),
@@ -56,16 +57,16 @@ class Names:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Each of them."""
+        """All helper names."""
         return self.place, self.source_row, self.clause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyClause:
-    """A clause whose expressions have been checked and cast, over the rows of one frame.
+    """A clause whose expressions were checked against a frame and cast.
 
-    `holds` and `values` are columns, `expressions` what they were made of. `written` are the values
-    of a row that is written: an error if the table does not allow it.
+    `holds` and `values` are columns made from `expressions`. `written` are the values for a row
+    that is written; they raise an error if the table does not allow the row.
     """
 
     number: int
@@ -77,17 +78,17 @@ class ReadyClause:
 
     @property
     def uses(self) -> frozenset[int]:
-        """The positions of the frame's columns that it names."""
+        """The positions of the frame's columns that the clause uses."""
         return frozenset[int]().union(*[one.uses for one in self.expressions])
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether it says the same of a row every time."""
+        """True if the clause gives the same result for a row every time."""
         return all(one.is_deterministic for one in self.expressions)
 
     @property
     def is_repeatable(self) -> bool:
-        """The same, and asks no query, which may say one thing now and another thing then."""
+        """True if the clause is deterministic and has no subquery (whose result may change)."""
         return self.is_deterministic and not any(one.has_subquery for one in self.expressions)
 
 
@@ -99,18 +100,27 @@ def ready(
     *,
     from_text: bool = False,
 ) -> tuple[ReadyClause, ...]:
-    """Check numbered clauses over what they see.
+    """Check numbered clauses, which may use only the columns of the frame `sees`.
 
     Raises:
         InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
             `constraints.allowed`.
     """
-    texts = [t for _, c in clauses for t in (c.condition or "true", *c.assignments.values())]
+    texts = [
+        text
+        for _, clause in clauses
+        for text in (
+            clause.condition or "true",
+            *clause.assignments.values(),
+            *(is_unchanged(table, name) for name in clause.unchanged),
+        )
+    ]
     found = iter(resolved(table, sees, texts, moment))
     result = []
     for number, clause in clauses:
         holds = next(found)
         values = {name: next(found) for name in clause.assignments}
+        same = {name: next(found) for name in clause.unchanged}
         given = {
             name: stored(sees.sparkSession, table, name, value, from_text=from_text)
             for name, value in values.items()
@@ -121,57 +131,59 @@ def ready(
                 action=clause.action,
                 holds=condition(table, clause.condition or "true", holds),
                 values=given,
-                written=allowed(sees.sparkSession, table, given, values, moment),
-                expressions=(holds, *values.values()),
+                written=unchanged(
+                    table, allowed(sees.sparkSession, table, given, values, moment), same
+                ),
+                expressions=(holds, *values.values(), *same.values()),
             )
         )
     return tuple(result)
 
 
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
-    """The data columns that rows have which some clauses write: all of a statement's.
+    """Return the data columns that at least one clause of a statement writes.
 
-    A new row has every column, a changed one those that are assigned: of thousands of columns, the
-    others would travel as so many NULLs.
+    An inserted row has every column; an updated row has only the assigned columns. In a table with
+    thousands of columns, the other columns would otherwise be sent as NULLs.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns
     names = frozenset[str]().union(*[clause.assignments for clause in clauses])
-    # Spark and Arrow like no struct without fields.
+    # Spark and Arrow need a struct with at least one field.
     return tuple(c for c in table.columns if c.name in names) or table.columns[:1]
 
 
-def scanned(target: Target, needed: Sequence[str], names: Names) -> DataFrame:
-    """A scan as `t`: every column of the table, in its order, and the place; only some are read.
+def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
+    """Scan the target with alias `t`: all columns of the table, in order, and the place column.
 
-    The others are NULL here (`whole_rows`).
+    Columns that are not needed are NULL and not read (`whole_rows`).
     """
     rows = target.scan(needed, place=names.place)
     return whole_rows(target.table, rows, names.place)
 
 
-def acted_on(  # noqa: PLR0913 - which rows, what acts on them, and what becomes of them
+def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the result
     table: TableInfo,
     rows: DataFrame,
     clauses: Sequence[ReadyClause],
-    names: Names,
+    names: HelperNames,
     *,
     columns: Sequence[TableColumn],
     places: Sequence[Column] = (),
 ) -> DataFrame:
-    """Rows with the number of the clause that acts on each, `_clause`, and the row that it makes.
+    """Return for each row the number of the clause that applies, and the clause's new row.
 
     Args:
         table: the table.
-        rows: what the clauses see, with helpers beside it.
-        clauses: in order; the first that holds acts.
-        names: of the helpers; the source row's comes along if the rows have it.
-        columns: that the new rows have (`brought`).
-        places: where the rows are (`Target.place_fields`); none of new ones.
+        rows: the rows to which the clauses apply, with helper columns.
+        clauses: the clauses in order; the first clause whose condition is true applies.
+        names: the names of helper columns; a source row's number is kept if present.
+        columns: the columns of the new rows (`brought`).
+        places: the columns from `Target.place_fields`; empty for new rows.
 
     Returns:
-        `_clause` is NULL where none holds; `row` is NULL unless a row is written. Inserts have
-        `_partition` too.
+        `_clause` is NULL if no clause applies; `row` is NULL unless a row is written. Inserts also
+        have `_partition`.
     """
     chosen = rows.select("*", _first(clauses).alias(names.clause))
     number = F.col(names.clause)
@@ -192,7 +204,7 @@ def acted_on(  # noqa: PLR0913 - which rows, what acts on them, and what becomes
 
 
 def _first(clauses: Sequence[ReadyClause]) -> Column:
-    """The number of the first clause that holds, or NULL."""
+    """Return the number of the first clause whose condition is true, or NULL."""
     found = F.lit(None).cast("int")
     for clause in reversed(clauses):
         found = F.when(clause.holds, F.lit(clause.number)).otherwise(found)
@@ -202,7 +214,7 @@ def _first(clauses: Sequence[ReadyClause]) -> Column:
 def _of_chosen(
     number: Column, values: Sequence[tuple[ReadyClause, Column]], otherwise: Column
 ) -> Column:
-    """The value of the clause with this number."""
+    """Return the value that belongs to the clause with the given number."""
     result = otherwise
     for clause, value in values:
         result = F.when(number == F.lit(clause.number), value).otherwise(result)

@@ -1,46 +1,46 @@
-"""NOT NULL and CHECK: what a statement gives to columns, unless a row of it is not allowed.
+"""Enforcement of NOT NULL, CHECK and unchangeable columns on the rows that a statement writes.
 
-Hive's own statements end with the first such row, and so do these: the value of a column is an
-error where the row that it is for breaks a constraint. It is evaluated for rows that are written
-only.
+Like Hive's own statements, a statement fails at the first row that violates a constraint: one of
+the row's values then raises an error. The value is evaluated only for rows that are written.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.errors import (
+    ColumnUpdateError,
     ConstraintViolationError,
     ExpressionError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import MergeAction
+from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.jobs.specs.statements import MergeAction
 from airflow_hiveacid.plan.constraints import checks_of
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.catalyst import NotOfOneRowError, over_values
-from airflow_hiveacid.spark.failures import carried, reason_of
+from airflow_hiveacid.spark.engine.catalyst import TEXT_ERRORS, over_values
+from airflow_hiveacid.spark.engine.failures import carried, reason_of
+from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.target import empty_target
-from airflow_hiveacid.spark.types import spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column, SparkSession
 
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.constraints import Check
     from airflow_hiveacid.plan.statements import Clause
-    from airflow_hiveacid.spark.catalyst import Moment, Resolved
+    from airflow_hiveacid.spark.engine.catalyst import Moment, Resolved
 
 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
-    """The columns of an old row that say whether a new one is allowed: all that are demanded of.
+    """Return the columns of old rows that are needed to check constraints on updated rows.
 
-    A changed row is a new one to Hive, whichever of its columns are assigned.
+    For Hive an updated row is a new row, so all constraints apply, whatever columns are assigned.
     """
     if all(clause.action is not MergeAction.UPDATE for clause in clauses):
         return frozenset()
@@ -54,18 +54,18 @@ def allowed(
     resolved: Mapping[str, Resolved],
     moment: Moment,
 ) -> dict[str, Column]:
-    """The same values, which are an error in a row that the table does not allow.
+    """Return values that raise an error for rows that the table does not allow.
 
     Args:
         spark: the session.
         table: the table.
-        values: of the columns that are given, in the table's types; `t` has the others.
-        resolved: what they were made of.
-        moment: the one time.
+        values: the values of the given columns, in the table's types; `t` has the other columns.
+        resolved: the expressions from which the values were made.
+        moment: the statement's time.
 
     Raises:
-        UnsupportedTableError: a check is none that is read here, or asks about a value of chance.
-        ExpressionError: a check is no condition to Spark.
+        UnsupportedTableError: a CHECK is not supported, or tests a non-deterministic value.
+        ExpressionError: a CHECK is not a valid condition in Spark.
     """
     found = dict(values)
     if not found:
@@ -75,7 +75,7 @@ def allowed(
         error = ConstraintViolationError(
             table=table.ref, constraint=name, demand=f"{column} NOT NULL"
         )
-        if column in found:  # evaluated once, whatever it is
+        if column in found:  # `coalesce` evaluates it only once
             found[column] = F.coalesce(found[column], _raised(error, types[column]))
         else:
             at = next(iter(found))
@@ -86,8 +86,8 @@ def allowed(
         if not all(resolved[c].is_deterministic for c in named):
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"has the constraint {check.name}, and {', '.join(named)} would be set to"
-                " what chance decides; put that into a source",
+                detail=f"has the constraint {check.name}, and {', '.join(named)} would be set by a"
+                " non-deterministic expression; compute the value in a source",
             )
         error = ConstraintViolationError(
             table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"
@@ -98,7 +98,45 @@ def allowed(
     return found
 
 
-def _raised(error: ConstraintViolationError, type_: str) -> Column:
+def is_unchanged(table: TableInfo, column: str) -> str:
+    """Return the SQL condition that a source row and a target row have equal values in a column.
+
+    The values are compared in the column's type; a value that does not fit the type differs.
+    """
+    (hive_type,) = [
+        parse_type(c.type) for c in (*table.columns, *table.partition_columns) if c.name == column
+    ]
+    name = quoted(column)
+    if isinstance(hive_type, CharType):
+        return f"rtrim(t.{name}) <=> rtrim(CAST(s.{name} AS STRING))"
+    wanted = spark_type(hive_type).simpleString()
+    return f"t.{name} <=> try_cast(CAST(s.{name} AS STRING) AS {wanted})"
+
+
+def unchanged(
+    table: TableInfo, values: Mapping[str, Column], same: Mapping[str, Resolved]
+) -> dict[str, Column]:
+    """Return values that raise an error in rows where an unchangeable column would change.
+
+    Args:
+        table: the table.
+        values: the values of the given columns, in the table's types.
+        same: for each unchangeable column, the condition that the value stays the same
+            (`is_unchanged`).
+    """
+    found = dict(values)
+    types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}
+    is_partition = {c.name for c in table.partition_columns}
+    for column, holds in same.items():
+        role = "partition" if column in is_partition else "bucket"
+        at = next(iter(found), None)
+        if at is not None:
+            error = _raised(ColumnUpdateError(table=table.ref, column=column, role=role), types[at])
+            found[at] = F.when(holds.column, found[at]).otherwise(error)
+    return found
+
+
+def _raised(error: HiveAcidError, type_: str) -> Column:
     return F.raise_error(F.lit(carried(error))).cast(spark_type(parse_type(type_)))
 
 
@@ -109,7 +147,7 @@ def _holds(
     values: Mapping[str, Column],
     moment: Moment,
 ) -> Column:
-    """Whether a row with these values is allowed; NULL is, too."""
+    """Return a CHECK as a condition on these values; the result NULL also allows the row."""
     row = {
         i: values[c] if c in values else F.col(f"t.{quoted(c)}")
         for i, c in enumerate(table.column_names)
@@ -117,7 +155,7 @@ def _holds(
     }
     try:
         return over_values(empty_target(spark, table), check.text, moment, row)
-    except (AnalysisException, ParseException, NotOfOneRowError) as error:
+    except TEXT_ERRORS as error:
         raise ExpressionError(
             table=table.ref, expression=check.text, reason=reason_of(error)
         ) from error

@@ -1,8 +1,9 @@
-"""CREATE TABLE ... AS SELECT: a table that nobody sees before it is full.
+"""CREATE TABLE ... AS SELECT: a table that becomes visible only after it is filled.
 
-Takes a checked description; makes the table under a hidden name of this try's own, fills it as any
-INSERT does, and gives it its name. Before that nobody looks there, so what another try has left is
-removed, whatever it came to; afterwards a table parameter tells whose it is. See docs/adr/0029.
+The input is a checked spec. The table is created under a hidden name that is unique to this try,
+filled with an INSERT, and renamed. Users do not read hidden tables, so hidden tables of other tries
+are removed, even if these tries are still running. A table parameter records the job that created
+the table. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
+from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable
+from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import CreateAsSpec, InsertSpec, OnRerun
-from airflow_hiveacid.metastore.definition_lock import LockTerms
-from airflow_hiveacid.metastore.definitions import run_statement
-from airflow_hiveacid.metastore.new_table import define
-from airflow_hiveacid.metastore.table_definitions import found_table
-from airflow_hiveacid.plan.metastore_statements import DropTable, RenameTable
+from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, InsertSpec
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
+from airflow_hiveacid.metastore.definitions.new_table import define
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.metastore.definitions.tables import found_table
+from airflow_hiveacid.spark.engine.types import column_type
 from airflow_hiveacid.spark.statements.planned import planned
-from airflow_hiveacid.spark.types import column_type
 from airflow_hiveacid.spark.writing.job import run_changes
 
 if TYPE_CHECKING:
@@ -40,7 +44,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"
-"""Table parameter: the job that made and filled a table, and in which generation."""
+"""Table parameter: the job that made and filled a table, its generation, and the contract version.
+
+Releases before `FIRST_WITH_INSTALLATION` omitted the contract version.
+"""
+
+_PARTS_OF_EARLIER: Final = 2
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -48,10 +57,11 @@ log = logging.getLogger("hiveacid")
 
 
 def create_and_fill(job: JobContext) -> JobResult:
-    """Make a table of what a query gives, or answer that this job has made it.
+    """Create a table from a query, unless this job has already created it.
 
     Raises:
-        HiveAcidError: there is no such table, except after an error that says that nobody knows.
+        CommitStateUnknownError, MetastoreUnavailableError: the table may have been created.
+        HiveAcidError: the table was not created.
     """
     spec = job.job_of(CreateAsSpec)
     target = TableRef.parse(spec.target)
@@ -71,7 +81,7 @@ def create_and_fill(job: JobContext) -> JobResult:
             job.client, RenameTable(target=str(hidden), new_name=spec.target), _terms(job)
         )
     except (CommitStateUnknownError, MetastoreUnavailableError):
-        raise  # it may have its name by now; the next try looks
+        raise  # the table may already have its final name; the next try checks
     except BaseException:
         _remove(job, hidden)
         raise
@@ -79,9 +89,12 @@ def create_and_fill(job: JobContext) -> JobResult:
 
 
 def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResult:
-    """What to say of a table that is there already."""
-    key, _, generation = there.parameters.get(MADE_BY, "").rpartition("#")
-    is_own = key == _digest(job, spec)
+    """Return the result for a table that already exists, or raise an error."""
+    key, _, rest = there.parameters.get(MADE_BY, "").partition("#")
+    generation = rest.partition("#")[0]
+    is_own = key == _digest(spec, job.spec.job_key)
+    if job.spec.earlier_key is not None and _is_of_earlier_release(there):
+        is_own = is_own or key == _digest(spec, job.spec.earlier_key)
     result = JobResult(
         kind=job.spec.kind,
         job_key=job.spec.job_key,
@@ -89,7 +102,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
         table=str(there.ref),
     )
     if is_own and (generation == str(job.spec.generation) or job.spec.on_rerun is OnRerun.SKIP):
-        log.warning("nothing is made: an earlier try of this job has made table=%s", there.ref)
+        log.warning("nothing to do: an earlier try of this job has made table=%s", there.ref)
         return result
     if is_own and job.spec.on_rerun is OnRerun.FAIL:
         raise RerunRefusedError(
@@ -103,23 +116,23 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
 
 
 def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTable:
-    """The hidden table: the query's columns, the partition columns behind the others.
+    """Return the hidden table: the query's columns, with partition columns last.
 
     Raises:
-        InputError: a column has no plain name, or a type that no table has.
+        InputError: a column's name is not valid in a table, or no Hive type fits the column.
     """
     types = _types(job, spec)
     named = (*spec.partition_columns, *spec.bucket_columns)
     missing = [name for name in named if name not in types]
     if missing:
         raise ConfigurationError(
-            f"table {spec.target}: {missing[0]!r} is none of the query's columns, which are"
+            f"table {spec.target}: {missing[0]!r} is not one of the query's columns, which are"
             f" {', '.join(types)}"
         )
     parameters = {
         **spec.properties,
         **({} if spec.comment is None else {"comment": spec.comment}),
-        MADE_BY: f"{_digest(job, spec)}#{job.spec.generation}",
+        MADE_BY: f"{_digest(spec, job.spec.job_key)}#{job.spec.generation}#{CONTRACT_VERSION}",
     }
     return define(
         str(hidden),
@@ -134,12 +147,16 @@ def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTabl
 
 
 def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
-    """Hive types by column, as the query gives them; a whole table keeps its own."""
+    """Return the Hive types of the query's columns.
+
+    If the source is a table, these are the types of its columns, unchanged.
+    """
     if spec.source.table is not None:
         table = job.client.get_table(TableRef.parse(spec.source.table))
         return {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     schema = job.source_shape(spec.source).schema
-    has_local = any(
+    given = (value for one in spec.source.parameters.values() for value in one.values)
+    has_local = any(value.type is ValueType.MOMENT for value in given) or any(
         TIMESTAMP_LOCAL in column.type
         for table in job.source_tables(spec.source).values()
         for column in (*table.columns, *table.partition_columns)
@@ -149,22 +166,21 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
         name = field.name.lower()
         if not _PLAIN.match(name) or name in found:
             raise ConfigurationError(
-                f"table {spec.target}: column {field.name!r} of the query cannot be one of a table,"
-                " or is there twice; give each an alias of letters, digits and _"
+                f"table {spec.target}: column {field.name!r} of the query is not a valid name in a"
+                " table, or occurs twice; give each an alias of letters, digits and _"
             )
         type_ = column_type(field.dataType)
         if type_ is None or (has_local and "timestamp" in type_):
             raise ConfigurationError(
-                f"table {spec.target}: column {name!r} is {field.dataType.simpleString()}, and it"
-                " is not clear which type of Hive's it shall have; cast it, or make the table first"
-                " and INSERT INTO it"
+                f"table {spec.target}: column {name!r} is {field.dataType.simpleString()}, and its"
+                " Hive type is not clear; cast it, or create the table first and INSERT INTO it"
             )
         found[name] = type_
     return found
 
 
 def _named(result: JobResult, hidden: TableRef, target: TableRef) -> JobResult:
-    """The result under the name that the table has now."""
+    """Return the result of the INSERT with the table's final name."""
     directories = result.details.get("directories")
     moved = {
         "directories": [
@@ -183,17 +199,23 @@ def _named(result: JobResult, hidden: TableRef, target: TableRef) -> JobResult:
 
 
 def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
-    """Remove what earlier tries were about to fill; the locks end one that is still at it."""
-    prefix = TableRef.parse(spec.hidden_prefix(job.spec.job_key))
-    for name in job.client.list_tables(prefix.db):
-        if name.startswith(prefix.name):
-            log.warning("removing what an earlier try has left table=%s.%s", prefix.db, name)
-            drop = DropTable(target=f"{prefix.db}.{name}", if_exists=True, purge=True)
-            run_statement(job.client, drop, _terms(job))
+    """Remove hidden tables of earlier tries; a try that is still running then fails."""
+    own = TableRef.parse(spec.hidden_prefix(job.spec.job_key))
+    names = job.client.list_tables(own.db)
+    left = [TableRef(own.db, name) for name in names if name.startswith(own.name)]
+    if job.spec.earlier_key is not None:
+        earlier = TableRef.parse(spec.hidden_prefix(job.spec.earlier_key))
+        found = (TableRef(own.db, name) for name in names if name.startswith(earlier.name))
+        tables = (found_table(job.client, ref) for ref in found)
+        left += [t.ref for t in tables if t is not None and _is_of_earlier_release(t)]
+    for ref in left:
+        log.warning("removing a table that an earlier try has left table=%s", ref)
+        drop = DropTable(target=str(ref), if_exists=True, purge=True)
+        run_statement(job.client, drop, _terms(job))
 
 
 def _remove(job: JobContext, hidden: TableRef) -> None:
-    """Remove a table that did not get its name, on the way out of an error."""
+    """Remove a hidden table after an error, without raising another error."""
     try:
         drop = DropTable(target=str(hidden), if_exists=True, purge=True)
         run_statement(job.client, drop, _terms(job))
@@ -204,10 +226,17 @@ def _remove(job: JobContext, hidden: TableRef) -> None:
 def _terms(job: JobContext) -> LockTerms:
     return LockTerms(
         job_key=job.spec.job_key,
+        earlier_key=job.spec.earlier_key,
         attempt=AttemptId.parse(job.spec.attempt),
         lock_timeout_s=job.spec.lock_timeout_s,
     )
 
 
-def _digest(job: JobContext, spec: CreateAsSpec) -> str:
-    return spec.hidden_prefix(job.spec.job_key).removeprefix(spec.target).strip("_")
+def _is_of_earlier_release(table: TableInfo) -> bool:
+    """Return True if the table is from a release whose job keys named no installation."""
+    parts = table.parameters.get(MADE_BY, "").split("#")
+    return len(parts) == _PARTS_OF_EARLIER
+
+
+def _digest(spec: CreateAsSpec, job_key: str) -> str:
+    return spec.hidden_prefix(job_key).removeprefix(spec.target).strip("_")

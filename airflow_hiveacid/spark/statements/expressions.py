@@ -1,6 +1,7 @@
-"""How expressions become rows of a table: cast as an assignment is, in the table's order.
+"""Conversion of expressions to table rows: values cast as in assignments, columns in order.
 
-Takes checked expressions (`spark.checked`), one per column; gives the `row` struct.
+The input is checked expressions (`spark.engine.checked`), one for each column. The output is the
+`row` struct.
 """
 
 from __future__ import annotations
@@ -26,30 +27,33 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.spark.failures import carried
-from airflow_hiveacid.spark.types import fits, spark_type
+from airflow_hiveacid.spark.engine.catalyst import tried_cast
+from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.spark.engine.types import fits, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.catalyst import Resolved
+    from airflow_hiveacid.spark.engine.catalyst import Resolved
 
+_PLACE: Final = "<the text>"
+_MOST_SHOWN: Final = 100
 _NANOSECONDS: Final = r"\.[0-9]{6}[0-9]*[1-9]"
 
 
 def stored(
     spark: SparkSession, table: TableInfo, column: str, value: Resolved, *, from_text: bool = False
 ) -> Column:
-    """An expression, cast to a column's type as an assignment is; structs by the names of fields.
+    """Cast an expression to a column's type as in an assignment; match struct fields by name.
 
-    A text that is a constant is cast to anything; `from_text` lets every text be, as those of a
-    VALUES list are.
+    A constant string is cast to any type. With `from_text`, every string is cast, as in a VALUES
+    list.
 
     Raises:
-        TypeMismatchError: the value's type does not fit.
-        StructFieldsError: a struct in it has other fields than the column's.
+        TypeMismatchError: the value's type does not fit the column's type.
+        StructFieldsError: a struct in the value has different fields than in the column.
     """
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     wanted = spark_type(parse_type(hive_type))
@@ -67,16 +71,35 @@ def stored(
             column_type=hive_type,
             value_type=value.type.simpleString(),
         )
-    if is_text and isinstance(wanted, TimestampNTZType | TimestampType):
-        return _of_microseconds(table, column, value.column).cast(wanted)
+    if is_text and not is_same:
+        return _of_text(spark, table, column, hive_type, value.column)
     if found == value.type:
         return value.column if is_same else value.column.cast(wanted)
-    # Putting fields in order names the value once for each of them; as a parameter it is made once.
+    # The expression that reorders fields contains the value once for each field. The value is
+    # passed as a lambda's parameter, so that Spark computes it only once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
 
 
+def _of_text(
+    spark: SparkSession, table: TableInfo, column: str, hive_type: str, text: Column
+) -> Column:
+    """Cast a string to a column's type, or raise an error that shows the string."""
+    wanted = spark_type(parse_type(hive_type))
+    error = TypeMismatchError(
+        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_PLACE}'"
+    )
+    before, after = carried(error).split(_PLACE)
+    # The string with JSON escapes, but without the surrounding braces, name and quotes.
+    shown = F.to_json(F.struct(F.substring(text, 1, _MOST_SHOWN).alias("v")))
+    shown = F.regexp_replace(shown, r'^\{"v":"|"\}$', "")
+    raised = F.raise_error(F.concat(F.lit(before), shown, F.lit(after))).cast(wanted)
+    if isinstance(wanted, TimestampNTZType | TimestampType):
+        text = _of_microseconds(table, column, text)
+    return F.coalesce(tried_cast(spark, text, wanted), F.when(text.isNotNull(), raised))
+
+
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
-    """A text, which is an error if it is a time with digits that Spark would cut off."""
+    """Return the string; raise an error if it is a time with digits that Spark would truncate."""
     error = TypeMismatchError(
         table=table.ref,
         column=column,
@@ -89,12 +112,14 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: DataType, wanted: DataType
 ) -> tuple[DataType, Callable[[Column], Column]]:
-    """A value's type with the fields of its structs in the column's order, and what makes it so.
+    """Return a value's type after its struct fields are put into the order of the column's fields.
 
-    Names count in upper and lower case alike, as in Spark's own store assignment.
+    Also return a function that reorders the fields of values.
+
+    Field names are case-insensitive, as in Spark's own store assignment.
 
     Raises:
-        StructFieldsError: a field is missing, unknown or there twice.
+        StructFieldsError: a field is missing, unknown or duplicated.
     """
     if isinstance(found, StructType) and isinstance(wanted, StructType):
         return _fields_by_name(table, path, found, wanted)
@@ -135,7 +160,7 @@ def _fields_by_name(
 
 
 def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> Column:
-    """The `row` struct: these data columns in order, NULL where no value is given."""
+    """Return the `row` struct: these data columns in order, NULL where no value is given."""
     return F.struct(
         *[
             (

@@ -1,15 +1,16 @@
 """INSERT INTO and INSERT OVERWRITE as events.
 
-Takes a source frame; gives `Events` that hold insert events only. Rows of an unpartitioned,
-unbucketed table are written where Spark has them, without a shuffle; others travel once, to the
-task that writes their partition and bucket.
+The input is a source frame; the output is `Events` with only insert events. Rows of an
+unpartitioned, unbucketed table are written by the tasks that compute them, without a shuffle. Other
+rows are shuffled once, to the task that writes their partition and bucket.
 
-Each row of one evaluation of the source is written exactly once, whatever is lost and runs again on
-the way. That takes two things, since Spark makes lost parts of a shuffle anew while tasks that have
-read the other parts are done. A row's way depends on the values in the row alone, never on its
-place among others. And a part that is made anew has the same rows as before: a source of which that
-is not known (a LIMIT, an aggregate of floating numbers, `rand()`, a database) is kept first
-(`localCheckpoint`), so that an executor's loss is the end of the job and not of some rows.
+Each source row is written exactly once, even if tasks fail and run again. Spark may recompute a
+lost part of a shuffle after some tasks have finished reading other parts. So two conditions must
+hold. A row's task must depend only on the row's values, never on the row's position. And a
+recomputed part must have the same rows as before. A source that may violate the second condition (a
+LIMIT, an aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
+(`localCheckpoint`). If an executor is lost after that, the job fails, so that no row is lost
+silently.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
-from airflow_hiveacid.jobs.specs import ColumnMatch
+from airflow_hiveacid.jobs.specs.statements import ColumnMatch
 from airflow_hiveacid.plan.statements import columns_of_texts, quoted, resolve_insert
-from airflow_hiveacid.spark.catalyst import Moment, expected_bytes, is_repeatable, rebalanced
-from airflow_hiveacid.spark.checked import resolved
-from airflow_hiveacid.spark.events import (
+from airflow_hiveacid.spark.engine.catalyst import Moment, expected_bytes, is_repeatable, rebalanced
+from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.events import (
     Events,
     grouped,
     insert_events,
     partition_key,
     with_no_old_row,
 )
-from airflow_hiveacid.spark.failures import reason_of
-from airflow_hiveacid.spark.row_hash import hash_of
 from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
-from airflow_hiveacid.spark.types import struct_of
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
+from airflow_hiveacid.spark.writing.row_hash import hash_of
 from airflow_hiveacid.spark.writing.spreading import spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.specs import InsertSpec
-    from airflow_hiveacid.spark.catalyst import Resolved
+    from airflow_hiveacid.jobs.specs.statements import InsertSpec
+    from airflow_hiveacid.spark.engine.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
 _HASH: Final = "_hash"
@@ -62,9 +63,9 @@ _HASH: Final = "_hash"
 class InsertProgram:
     """A checked INSERT: an expression over the source for each column of the table.
 
-    Columns in `from_text` take any text that can be read as a value of theirs. `checked` is the
-    frame that it was checked against, with its values: they are those of whatever is made of this
-    very frame, so that the analyser is not asked twice.
+    Columns in `from_text` accept any string that can be cast to their type. `checked` has the frame
+    against which the INSERT was checked, and the values computed from that frame. If the INSERT
+    runs with the same frame, these values are reused, so that Spark analyses them only once.
     """
 
     table: TableInfo
@@ -74,7 +75,7 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """The expressions, checked and cast; errors in rows that the table does not allow.
+        """Return checked and cast values, which raise an error for rows that the table rejects.
 
         Raises:
             InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
@@ -84,7 +85,7 @@ class InsertProgram:
         return allowed(source.sparkSession, self.table, values, found, self.moment)
 
     def constants(self, source: DataFrame, names: Collection[str]) -> dict[str, Column]:
-        """Some of the values alone, of which rows are not made.
+        """Return the values of some columns, without the constraints that apply to whole rows.
 
         Raises:
             InputError: see `expressions.resolved` and `expressions.stored`.
@@ -105,7 +106,7 @@ class InsertProgram:
 
 
 def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
-    """The source with names of its own if those that it has are not distinct, and do not count."""
+    """Return the source; rename its columns if names are duplicated and position decides."""
     names = {name.lower() for name in source.columns}
     by_name = not spec.columns and spec.match is ColumnMatch.NAME
     if by_name or len(names) == len(source.columns):
@@ -131,13 +132,13 @@ def plan_insert(
 
 
 def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool = True) -> Events:
-    """The insert events of every source row; `is_ours` says that no code of a user's makes it."""
+    """Return insert events for all source rows; `is_ours` is False if user code makes the rows."""
     table = program.table
     kept = program.moment.fixed_in(source)
     if not is_repeatable(kept, is_ours=is_ours):
         kept = kept.localCheckpoint()
     shape, values = program.checked or (None, {})
-    if shape is not source:  # an ACID table is read under the job's own snapshot
+    if shape is not source:  # an ACID table was read again, under the job's snapshot
         values = program.values(kept)
     key = partition_key(table, [values[c.name] for c in table.partition_columns])
     return Events(
@@ -152,7 +153,7 @@ def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool =
 def _row_events(
     table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column
 ) -> DataFrame:
-    """The same rows for our own writers."""
+    """Return the insert events for our own writers."""
     rows = source.select(
         key.alias("_partition"),
         row_struct(table.columns, values).alias("row"),
@@ -166,27 +167,27 @@ def _row_events(
 
 
 def row_hash(table: TableInfo) -> Column:
-    """A hash of all values in `row`, so that rows find their writers by nothing but themselves.
+    """Return a hash of all values in `row`, so that only these values decide a row's writer.
 
-    Equal rows meet in one writer.
+    Equal rows go to the same writer.
     """
     fields = struct_of(table.columns).fields
     return hash_of([(f.dataType, F.col(f"row.{quoted(f.name)}")) for f in fields])
 
 
 def _writers(source: DataFrame) -> int:
-    """Writers per partition, by the size that Spark expects of the source (often too high)."""
+    """Return the number of writers per partition, from Spark's (often too high) size estimate."""
     tasks = int(source.sparkSession.sparkContext.defaultParallelism)
     return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
 
 
 def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
-    """The rows in as many tasks as their bytes deserve, where a file for each would be too many.
+    """Combine rows into as few tasks as their size requires, on a store without renames.
 
-    Where nothing is renamed, a compaction of several files may not be made at all (docs/adr/0043),
-    so that a file for each task of each statement would stay for good. Rows find their tasks by
-    nothing but themselves. How many there are at most is ours to say: left alone, Spark puts tasks
-    together only where it adapts its plans, and even then as many as there are cores stay apart.
+    On such a store it may be impossible to compact files (docs/decisions/s3.md), so the file of
+    every task would remain. A row's task depends only on the row's values. This function sets the
+    maximum number of tasks, since by default Spark combines tasks only with adaptive execution, and
+    even then keeps as many tasks as cores.
     """
     if renames_directories(scheme_of(table.location)):
         return rows
@@ -195,7 +196,7 @@ def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
 
 
 def _in_place(rows: DataFrame) -> DataFrame:
-    """Number the writers by Spark's own partitions, put together where they are too many."""
+    """Write each Spark partition as one bucket; combine partitions if there are too many."""
     return with_no_old_row(rows.coalesce(MAX_BUCKET_ID + 1)).withColumn(
         "_bucket", F.spark_partition_id()
     )
@@ -204,12 +205,13 @@ def _in_place(rows: DataFrame) -> DataFrame:
 def fixed_partition(
     spark: SparkSession, program: InsertProgram, spec: InsertSpec
 ) -> tuple[PartitionName, ...] | None:
-    """The one partition that a full static partition clause names; None if rows decide.
+    """Return the partition of a fully static partition clause, or None if the rows decide.
 
-    Under the name that its rows get: what is given as `01` for an int is in partition 1.
+    The partition's name is formatted from typed values: `01` for an int means partition 1.
 
     Raises:
-        ConfigurationError: a value cannot be read as one of its column.
+        TypeMismatchError: a value cannot be cast to its column's type.
+        ConfigurationError: the partition is invalid for another reason.
     """
     table = program.table
     fixed = {name.lower(): value for name, value in spec.partition.items()}
@@ -218,8 +220,10 @@ def fixed_partition(
         return None
     one_row = spark.range(1)
     values = program.constants(one_row, names)
+    key = partition_key(table, [values[n] for n in names])
     try:
-        (place,) = one_row.select(partition_key(table, [values[n] for n in names])).collect()
+        with typed_failures():
+            (place,) = one_row.select(key).collect()
     except PySparkException as error:
         raise ConfigurationError(
             f"INSERT into {table.ref}: partition {fixed} does not fit its columns' types:"

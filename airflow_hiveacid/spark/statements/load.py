@@ -1,14 +1,14 @@
-"""LOAD DATA: files that are there already, copied into a directory of a table as they are.
+"""LOAD DATA: existing files, copied unchanged into a directory of a table.
 
-Takes a location; gives staged files. No row is read: readers give the rows of such a file the
-identity that follows from its place (OrcRawRecordMerger of Hive). Files are numbered by their
-names, as Hive does (`Hive.copyFiles`), so that each is a bucket of its own.
+The input is a location; the output is staged files. No row is read: readers derive the row IDs of a
+loaded file from the file's path (Hive's OrcRawRecordMerger). Files are numbered in the order of
+their names, as in Hive (`Hive.copyFiles`), so that each file is a separate bucket.
 """
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,13 +18,13 @@ from airflow_hiveacid.format.errors import ConfigurationError, SourceUnreadableE
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.specs import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.statements import resolve_insert
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.pieces import TASK_BYTES
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
+from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
-from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
@@ -36,23 +36,24 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.loading import LoadSpec
+    from airflow_hiveacid.jobs.specs.statements import LoadSpec
     from airflow_hiveacid.spark.writing.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
 
-_COPIED_SCHEMA: Final = "number int, attempt string"
-_COPIED_ARROW: Final = pa.schema([("number", pa.int32()), ("attempt", pa.string())])
-# Rows as they are, whatever the table's kind: that decides a file's name, and what lies beside it.
+_COPIED_SCHEMA: Final = "place int, attempt string"
+_COPIED_ARROW: Final = pa.schema([("place", pa.int32()), ("attempt", pa.string())])
+# Loaded files have plain rows, whatever the kind of their table, so they get the names and marker
+# files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
-# What opening one file is worth in bytes copied.
+# The cost of opening one file, in bytes copied.
 _OPEN_BYTES: Final = 1 << 20
-# Up to here a stage of tasks would cost more than the copying.
+# For up to this many files, a stage of tasks would cost more than copying in the driver.
 _FEW_FILES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgram:
-    """A checked LOAD DATA: its files, by name, and the one partition that they go to."""
+    """A checked LOAD DATA: the files, ordered by name, and their target partition."""
 
     table: TableInfo
     files: tuple[LoadableFile, ...]
@@ -61,37 +62,40 @@ class LoadProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToCopy:
-    """One file for a task; plain values."""
+    """A file for a task to copy; plain values. `at` is the copy's index among all copies."""
 
     number: BucketId
     source: LoadableFile
+    partition: PartitionName
     staging: Staging
     directory: str
     format: FileFormat
+    at: int = 0
 
 
 def plan_load(
     spark: SparkSession, table: TableInfo, spec: LoadSpec, generation: MetastoreGeneration
 ) -> LoadProgram:
-    """Check a LOAD DATA: the partition, and every file.
+    """Check the partition and every file of a LOAD DATA.
 
     Raises:
-        ConfigurationError: the table is bucketed; or the partition is not exactly one of it.
-        UnknownColumnError: a column is named that is no partition column.
-        SourceUnreadableError: a file cannot be a file of the table, or there are too many.
+        ConfigurationError: the table is bucketed, or the clause does not specify exactly one
+            partition.
+        UnknownColumnError: the partition clause has a column that is not a partition column.
+        SourceUnreadableError: a file does not fit the table, or there are too many files.
         StorageError: see `loadable_files`.
     """
     if table.num_buckets:
         raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: it is CLUSTERED BY, and a row has to lie in the file of"
-            " its bucket. INSERT from the files: HiveAcidInsertOperator, with them as its source"
+            f"LOAD DATA into {table.ref}: it is CLUSTERED BY, so each row must be in the file of"
+            " its bucket. Use HiveAcidInsertOperator instead, with the files as its source"
         )
     partition = _partition(spark, table, spec.partition)
     files = loadable_files(table, spec.location, generation)
     if len(files) > MAX_BUCKET_ID + 1:
         raise SourceUnreadableError(
             source=spec.location,
-            reason=f"it holds {len(files)} files, and a directory of a table may have"
+            reason=f"it holds {len(files)} files, and a directory of a table may have at most"
             f" {MAX_BUCKET_ID + 1}; load them in parts",
         )
     return LoadProgram(table=table, files=files, partition=partition)
@@ -100,7 +104,7 @@ def plan_load(
 def _partition(
     spark: SparkSession, table: TableInfo, given: Mapping[str, str | None]
 ) -> PartitionName:
-    # The columns without their rows: an INSERT's rules for the values of partitions.
+    # Prepare an INSERT without rows only to check the partition values by the rules of INSERT.
     nothing = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
     program = InsertProgram(
         table=table,
@@ -111,9 +115,9 @@ def _partition(
     found = fixed_partition(spark, program, nothing)
     if found is None and table.is_partitioned:
         raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: every partition column needs its value, which are"
-            f" {', '.join(c.name for c in table.partition_columns)}; files whose rows say their"
-            " partitions are a source of an INSERT"
+            f"LOAD DATA into {table.ref}: every partition column needs its value:"
+            f" {', '.join(c.name for c in table.partition_columns)}. If the files hold these"
+            " columns, use them as the source of an INSERT instead"
         )
     return UNPARTITIONED if found is None else found[0]
 
@@ -121,47 +125,60 @@ def _partition(
 def load_files(
     spark: SparkSession, program: LoadProgram, plan: WritePlan
 ) -> tuple[StagedFile, ...]:
-    """Copy the files to staging.
+    """Copy the files of a LOAD DATA to staging.
 
     Raises:
-        SourceUnreadableError: one was changed since it was checked.
+        SourceUnreadableError: a file was changed after it was checked.
         StorageError: reading or writing failed.
     """
-    directory = str(plan.insert_directory)
-    copies = [
-        FileToCopy(
-            number=BucketId(number),
-            source=file,
-            staging=plan.staging(program.partition),
-            directory=directory,
-            format=program.table.storage.format,
-        )
-        for number, file in enumerate(program.files)
-    ]
-    attempts = _copied(spark, copies)
+    staging = plan.staging(program.partition)
+    return copied_files(
+        spark,
+        [
+            FileToCopy(
+                number=BucketId(number),
+                source=file,
+                partition=program.partition,
+                staging=staging,
+                directory=str(plan.insert_directory),
+                format=program.table.storage.format,
+            )
+            for number, file in enumerate(program.files)
+        ],
+    )
+
+
+def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
+    """Copy files to staging, each with its own bucket number and partition.
+
+    Raises:
+        SourceUnreadableError: a file was changed after it was checked.
+        StorageError: reading or writing failed.
+    """
+    attempts = _copied(spark, [replace(copy, at=at) for at, copy in enumerate(copies)])
     return tuple(
         StagedFile(
-            partition=program.partition,
-            directory=directory,
+            partition=copy.partition,
+            directory=copy.directory,
             bucket=copy.number,
-            attempt=attempts[copy.number],
+            attempt=attempts[at],
             rows=copy.source.rows,
             updated=0,
             size_bytes=copy.source.length,
             kind=_PLAIN,
         )
-        for copy in copies
+        for at, copy in enumerate(copies)
     )
 
 
 def _copied(spark: SparkSession, copies: Sequence[FileToCopy]) -> dict[int, str]:
-    """Have files copied; the attempt that counts, by the file's number."""
+    """Copy files; return a dict from each file's index to the attempt that was accepted."""
     if len(copies) <= _FEW_FILES and sum(map(_work, copies)) <= TASK_BYTES:
         rows = [row for copy in copies for batch in copy_task(copy) for row in batch.to_pylist()]
-        return {row["number"]: row["attempt"] for row in rows}
+        return {row["place"]: row["attempt"] for row in rows}
     with typed_failures():
         found = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
-    return {row.number: row.attempt for row in found}
+    return {row.place: row.attempt for row in found}
 
 
 def _work(copy: FileToCopy) -> int:
@@ -169,10 +186,10 @@ def _work(copy: FileToCopy) -> int:
 
 
 def copy_task(copy: FileToCopy) -> Iterator[pa.RecordBatch]:
-    """Copy one file to a place of this attempt's own; yields its number and the attempt."""
+    """Copy one file to a path unique to this attempt, and yield the file's index and attempt."""
     attempt = uuid.uuid4().hex
     name = data_file(copy.number, _PLAIN)
     place = copy.staging.attempt_path(copy.directory, name, attempt)
     copy_file(copy.source, place, copy.format)
-    row = {"number": int(copy.number), "attempt": attempt}
+    row = {"place": copy.at, "attempt": attempt}
     yield pa.RecordBatch.from_pylist([row], schema=_COPIED_ARROW)

@@ -1,18 +1,18 @@
 """MERGE as events.
 
-Takes a target (its live files under one snapshot) and a statement; gives `Events`. A `MergeProgram`
-is made first, from schemas alone: everything that can be wrong with a statement is found there,
-before a transaction is opened.
+The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
+First a `MergeProgram` is made from the schemas alone, to find all errors in a statement before a
+transaction opens.
 
-Only the columns that keys, conditions and expressions use are read from the target. The source is
-read once and kept (`localCheckpoint`), and so are the pairs, with the clause that was chosen for
-each and the row that it made: what is decided once is never decided again, for another Spark job or
-for a task that runs again. If an executor dies with its part, the job fails instead of reading a
-source that may have changed.
+Only columns that keys, conditions and expressions use are read from the target. The source is read
+once and kept (`localCheckpoint`). The matched pairs are kept, too, each with its chosen clause and
+new row. So no other Spark job and no repeated task computes them again. If an executor with kept
+rows is lost, the job fails: reading the source again might give other rows.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -25,42 +25,47 @@ from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.specs import MergeSpec, MergeWhen
+from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements import Clause, quoted, resolve_merge
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.checked import condition, resolved
-from airflow_hiveacid.spark.events import Events, insert_events, with_no_old_row
-from airflow_hiveacid.spark.failures import reason_of
-from airflow_hiveacid.spark.reading.key_ranges import key_ranges
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.checked import condition, resolved
+from airflow_hiveacid.spark.engine.failures import reason_of
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
+from airflow_hiveacid.spark.engine.types import exact_value
+from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
+from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
-from airflow_hiveacid.spark.row_sizes import bytes_of, least_bytes
-from airflow_hiveacid.spark.statements.change import (
+from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
+from airflow_hiveacid.spark.statements.constraints import columns_asked
+from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
+from airflow_hiveacid.spark.statements.update_delete import (
     all_are_few,
     as_events,
     kept_changes,
     row_changes,
 )
-from airflow_hiveacid.spark.statements.clauses import Names, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.constraints import columns_asked
-from airflow_hiveacid.spark.types import exact_value
 from airflow_hiveacid.spark.writing.small_changes import are_few
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+
+_log = logging.getLogger(__name__)
 
 _BROADCAST_BYTES: Final = 64 << 20
-"""What is sent to every executor, and through the driver: a hash table takes some times of it."""
+"""The size limit of broadcasts; they pass through the driver, and their hash tables are larger.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeProgram:
-    """A checked MERGE: it can be turned into events for any snapshot of its target.
+    """A checked MERGE, which can be turned into events for any snapshot of its target.
 
-    `needed` are the target's columns that must be read; `matching` those of the source that
-    conditions and expressions over pairs use. `inserts_once` says that the new rows have to be
-    kept, since another evaluation could make others. `text_keys` are the keys that the source holds
-    as text.
+    `needed` are the target's columns that must be read; `matching` are the source columns used in
+    conditions and expressions for matched pairs. `inserts_once` is True if the new rows must be
+    kept, since a second evaluation could make different rows. `text_keys` are the keys whose type
+    in the source is string.
     """
 
     table: TableInfo
@@ -75,13 +80,14 @@ class MergeProgram:
     text_keys: frozenset[str]
 
     def of(self, when: MergeWhen) -> list[tuple[int, Clause]]:
-        """The clauses for one kind of row, with their numbers, in order."""
+        """Return the clauses for one kind of row, with their numbers, in order."""
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
 
     def equal(self, key: str) -> Column:
-        """The ON condition for one key: they compare as values of the target's column.
+        """Return the ON condition for one key, which compares values in the target column's type.
 
-        So char compares without its padding, and a text not as a double, which would round.
+        So a char is compared without its padding, and a string is not rounded to a double for the
+        comparison.
         """
         columns = (*self.table.columns, *self.table.partition_columns)
         (column,) = [c for c in columns if c.name == key]
@@ -101,15 +107,21 @@ class MergeProgram:
 
 
 def plan_merge(
-    spark: SparkSession, table: TableInfo, spec: MergeSpec, source: DataFrame
+    spark: SparkSession,
+    table: TableInfo,
+    spec: MergeSpec,
+    source: DataFrame,
+    terms: TextTerms = DEFAULT_TERMS,
 ) -> MergeProgram:
     """Check a MERGE against the schemas of target and source.
+
+    `terms` has the parameters of its SQL, and whether this SQL may contain unsafe calls.
 
     Raises:
         InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
     """
     clauses = resolve_merge(table, spec, source.columns)
-    moment = Moment.now(spark)
+    moment = Moment.now(spark, terms)
     from_text = spec.source.values is not None
     t, s = empty_target(spark, table).alias("t"), source.alias("s")
     sees = {
@@ -161,7 +173,7 @@ def plan_merge(
 def _checked_on(
     table: TableInfo, spec: MergeSpec, t: DataFrame, s: DataFrame, moment: Moment
 ) -> frozenset[int]:
-    """The positions of the columns that the ON condition uses beside the keys."""
+    """Check the ON condition, and return the positions of the columns that it uses."""
     if not spec.condition:
         return frozenset()
     (found,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
@@ -170,19 +182,19 @@ def _checked_on(
         raise ExpressionError(
             table=table.ref,
             expression=spec.condition,
-            reason="ON decides which rows are pairs, so it has to say the same of a pair every"
-            " time, and it cannot ask another query; put it into the WHEN clauses",
+            reason="ON decides which rows match, so it must give the same result for a pair every"
+            " time, and it cannot contain a subquery; move it into the WHEN clauses",
         )
     return found.uses
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
-    """The events of a MERGE.
+    """Return the events of a MERGE.
 
-    That two source rows act on one target row is found by the writer of the delete events, where
-    both arrive side by side.
+    If two source rows act on one target row, their delete events are adjacent, so the writer
+    detects them.
     """
-    table, names = program.table, Names.beside(program.table.column_names, source.columns)
+    table, names = program.table, HelperNames.beside(program.table.column_names, source.columns)
     numbered = program.moment.fixed_in(source).withColumn(
         names.source_row, F.monotonically_increasing_id()
     )
@@ -192,6 +204,12 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         kept, program.keys, table.columns, _size_columns(program, kept, names.source_row)
     )
     sizes = _Sizes(*(size or 0 for size in found))
+    if reads_all and not sizes.rows:
+        _log.warning(
+            "the source of MERGE into %s has no rows: WHEN NOT MATCHED BY SOURCE applies to every"
+            " row of the table",
+            table.ref,
+        )
     reach = target
     if not reads_all:
         visible = kept.drop(names.source_row)
@@ -212,7 +230,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
     is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
-        # They have to be counted, too, and those that are kept are made once.
+        # The new rows must be counted, too, and keeping them avoids a second computation.
         added = kept_changes(clauses, new)
         new, is_few = added.rows, all_are_few([*changed, added])
     elif program.inserts_once:
@@ -222,7 +240,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
 
 
 class _Sizes(NamedTuple):
-    """Rows of a source, and about what they take: of it what the join uses, of that the keys."""
+    """The number of a source's rows, and the approximate sizes of its joined columns and keys."""
 
     rows: int
     used_bytes: int
@@ -231,10 +249,10 @@ class _Sizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Join:
-    """Target and source, and what of the source is small enough to be sent to every executor."""
+    """The join of target and source; the flags show what is small enough to broadcast."""
 
     program: MergeProgram
-    names: Names
+    names: HelperNames
     t: DataFrame
     places: list[Column]
     s: DataFrame
@@ -246,12 +264,12 @@ class _Join:
     def of(
         cls,
         program: MergeProgram,
-        names: Names,
+        names: HelperNames,
         kept: DataFrame,
         reach: Target,
         sizes: _Sizes,
     ) -> _Join:
-        """The join; `sizes` are those of the kept source."""
+        """Return the join; `sizes` are the sizes of the kept source."""
         s, t = kept.alias("s"), scanned(reach, program.needed, names)
         on = program.keys_equal
         if program.condition:
@@ -270,18 +288,18 @@ class _Join:
         )
 
     def acted_on_pairs(self) -> DataFrame:
-        """Every pair that the ON condition makes, with the clause that acts on it, or NULL."""
+        """Return all pairs that meet the ON condition, each with its clause's number, or NULL."""
         t, s = self.t, self.s
         if self.is_small:
             s = F.broadcast(s)
         elif self.keys_are_small:
-            # Then at least no row travels that has no partner.
+            # Shuffle the source, but only those target rows whose keys occur in the source.
             t = t.join(F.broadcast(self._keys()), self.program.keys_equal, "left_semi")
         pairs = t.join(s, self.on, "inner")
         return self._acted_on(pairs, MergeWhen.MATCHED)
 
     def acted_on_missing(self) -> DataFrame:
-        """Every target row without a partner, with the clause that acts on it, or NULL."""
+        """Return all unmatched target rows, each with its clause's number, or NULL."""
         s = F.broadcast(self.s) if self.is_small else self.s
         if self.program.condition is None:
             s = F.broadcast(self._keys()) if self.keys_are_small else self._keys()
@@ -307,9 +325,9 @@ class _Join:
 
 
 def _new_rows(
-    program: MergeProgram, names: Names, kept: DataFrame, matched: DataFrame, count: int
+    program: MergeProgram, names: HelperNames, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
-    """What the clauses make of the source rows that matched nothing."""
+    """Return the new rows that the clauses make from unmatched source rows."""
     hit = matched.select(names.source_row).distinct()
     if count * least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)
@@ -326,7 +344,7 @@ def _new_rows(
 
 
 def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> list[Column]:
-    """What is asked of a source for its `_Sizes`; a row can be anything."""
+    """Return the aggregates over a source for `_Sizes`; columns may be of any type."""
     types = {f.name: f.dataType for f in kept.schema}
     keys = [c for c in types if c.lower() in program.keys]
     used = dict.fromkeys([*keys, *program.matching, source_row])

@@ -1,7 +1,8 @@
-"""Statements made ready to run: checked against their tables, before anything is begun.
+"""Preparation of statements, with all checks against their tables, before a transaction begins.
 
-Takes a statement's spec, or one over a frame of the caller's; gives a `Change`, with what it locks
-and how its events are made. Every statement of every application comes through here.
+The input is a statement's spec, and a frame if the caller passes the source as a frame. The output
+is a `CheckedStatement`, with the statement's locks and a function that makes its events. All
+applications prepare their statements with this module.
 """
 
 from __future__ import annotations
@@ -11,24 +12,23 @@ from typing import TYPE_CHECKING, assert_never
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.job import kind_of
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeSpec,
     MultiInsertSpec,
     TruncateSpec,
     UpdateSpec,
     each,
-    kind_of,
 )
 from airflow_hiveacid.plan.transactions import Step, check_order
-from airflow_hiveacid.spark.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
-from airflow_hiveacid.spark.reading.pruning import partitions_with
+from airflow_hiveacid.spark.reading.files.pruning import partitions_with
 from airflow_hiveacid.spark.reading.source import tables_of
-from airflow_hiveacid.spark.statements.change import change_events, plan_change
 from airflow_hiveacid.spark.statements.insert import (
     fixed_partition,
     in_order,
@@ -38,8 +38,9 @@ from airflow_hiveacid.spark.statements.insert import (
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
 from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing.common import Common, common_of
-from airflow_hiveacid.spark.writing.work import Change, naming
+from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,18 +48,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.format.table import PartitionName
-    from airflow_hiveacid.jobs.specs import StatementSpec
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
-def planned(job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]) -> list[Change]:
-    """The statements of one transaction, ready to run.
+def planned(
+    job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]
+) -> list[CheckedStatement]:
+    """Return the statements of one transaction, ready to run.
 
     Raises:
-        InputError: a table, column, expression or source is wrong; or no one transaction can hold
-            these statements in this order. An error says of which one it is, if there are several.
+        InputError: a table, column, expression or source is invalid; or one transaction cannot run
+            these statements in this order. If there are several statements, the error has the
+            statement's number.
     """
-    changes: list[Change] = []
+    changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)
     for place, spec in enumerate(specs):
         common = None
@@ -72,8 +76,8 @@ def planned(job: JobContext, specs: Sequence[StatementSpec | MultiInsertSpec]) -
     return changes
 
 
-def step_of(change: Change) -> Step:
-    """What a statement is to the others of its transaction."""
+def step_of(change: CheckedStatement) -> Step:
+    """Return the properties of a statement that affect other statements in its transaction."""
     fixed = change.fixed
     return Step(
         table=str(change.table.ref),
@@ -88,13 +92,13 @@ def planned_one(
     spec: StatementSpec,
     frame: DataFrame | None = None,
     common: Common | None = None,
-) -> Change:
-    """One statement; its rows come from the frame, if there is one, and else from its source.
+) -> CheckedStatement:
+    """Prepare one statement; the rows come from `frame` or, without it, from the spec's source.
 
-    `common` is what an INSERT has in common with others.
+    `common` has the inputs that an INSERT shares with other INSERTs.
 
     Raises:
-        InputError: a table, column, expression or source is wrong.
+        InputError: a table, column, expression or source is invalid.
     """
     match spec:
         case InsertSpec():
@@ -113,15 +117,15 @@ def planned_one(
 
 def _insert(
     job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
-) -> Change:
-    """INSERT INTO or INSERT OVERWRITE a transactional table."""
+) -> CheckedStatement:
+    """Prepare INSERT INTO or INSERT OVERWRITE for a transactional table."""
     table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
-    moment = Moment.now(job.spark) if common is None else common.moment
+    moment = Moment.now(job.spark, job.terms({})) if common is None else common.moment
     program = plan_insert(table, spec, source, moment)
     fixed = fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
-    return Change(
+    return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
@@ -136,15 +140,15 @@ def _insert(
     )
 
 
-def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> Change:
-    """UPDATE or DELETE FROM a full-ACID table."""
+def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
+    """Prepare UPDATE or DELETE FROM for a full-ACID table."""
     operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
     if isinstance(spec, UpdateSpec):
         table = job.with_constraints(table)
     job.show_shapes(spec.tables)
-    program = plan_change(job.spark, table, spec)
-    return Change(
+    program = plan_change(job.spark, table, spec, job.terms(spec.parameters))
+    return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({operation}),
@@ -154,17 +158,17 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> Change:
     )
 
 
-def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
-    """MERGE INTO a full-ACID table.
+def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> CheckedStatement:
+    """Prepare MERGE INTO for a full-ACID table.
 
-    Where the source tells which partitions can be touched, it is read and kept now, so that only
-    these are locked. A caller's frame comes when the locks are in hand.
+    If the source decides which partitions can be touched, the source is read and kept now, so that
+    only these partitions are locked. A caller's frame is read only after the locks are granted.
     """
     table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
-    program = plan_merge(job.spark, table, spec, source)
-    # ACID tables are read under the job's snapshot, which comes with the locks.
+    program = plan_merge(job.spark, table, spec, source, job.terms(spec.parameters))
+    # ACID tables are read under the job's snapshot, which exists only once the locks are granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
     looks_ahead = frame is None and not asks_tables and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
@@ -173,7 +177,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
         names = None if kept is None else partitions_reached(program, known, kept)
         return None if names is None else nameable(names)
 
-    return Change(
+    return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
@@ -187,15 +191,15 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Change:
     )
 
 
-def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
-    """TRUNCATE a transactional table: an overwrite without rows, of the partitions that there are.
+def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
+    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows.
 
     Raises:
-        PartitionNotFoundError: there is none with these values.
+        PartitionNotFoundError: no partition has these values.
     """
     table = job.insertable_table(spec.target)
 
-    @functools.lru_cache(maxsize=1)  # Spark is asked again only where partitions have come or gone
+    @functools.lru_cache(maxsize=1)  # so Spark runs again only if the partitions have changed
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
         return partitions_with(job.spark, table, names, spec.partition)
 
@@ -206,9 +210,9 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
     if spec.partition and not found:
         values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
         raise PartitionNotFoundError(table=table.ref, partition=values)
-    # Of one value there may be several, which somebody has spelled otherwise than we.
+    # Several partitions may have the same value, spelled differently by other clients.
     is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
-    return Change(
+    return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
@@ -219,17 +223,17 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> Change:
     )
 
 
-def _load(job: JobContext, spec: LoadSpec) -> Change:
-    """LOAD DATA into a transactional table: files that are there, as one statement's files."""
+def _load(job: JobContext, spec: LoadSpec) -> CheckedStatement:
+    """Prepare LOAD DATA into a transactional table: existing files become the statement's files."""
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client.generation)
     fixed = (program.partition,) if table.is_partitioned else None
-    return Change(
+    return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
         make_events=None,
-        make_files=lambda plan: load_files(job.spark, program, plan),
+        make_files=lambda plan, _target, _as_of: load_files(job.spark, program, plan),
         fixed=fixed,
         partitions=lambda: Touched(names=fixed),
     )

@@ -1,8 +1,9 @@
-"""Which partitions a MERGE can touch, found from its source before anything is locked.
+"""The partitions that a MERGE can touch, computed from its source before locks are taken.
 
-Matched rows are in the partitions that the source's keys and the ON condition leave; new rows go
-where the clauses put them. Takes a source whose rows are kept, so that what is merged later is what
-was looked at; gives names, or None where all partitions may be touched.
+Matched rows are in partitions that the source's keys and the ON condition allow. The values in
+INSERT clauses select the partitions of new rows. The input is a source whose rows are kept, so that
+the same rows are merged later; the output is partition names, or None if all partitions may be
+touched.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.jobs.specs import MergeWhen
-from airflow_hiveacid.spark.events import partition_key
+from airflow_hiveacid.jobs.specs.statements import MergeWhen
 from airflow_hiveacid.spark.reading.access import MOST_NAMED
-from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
+from airflow_hiveacid.spark.reading.events import partition_key
+from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.statements.clauses import ready
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def is_bounded(program: MergeProgram) -> bool:
-    """Whether looking at the source can tell: not if rows without a partner are acted on."""
+    """Return True if the source limits the partitions and no unmatched target row may change."""
     table = program.table
     names = {c.name for c in table.partition_columns}
     says_something = bool(names & set(program.keys)) or program.condition is not None
@@ -35,7 +36,7 @@ def is_bounded(program: MergeProgram) -> bool:
 def partitions_reached(
     program: MergeProgram, partitions: tuple[PartitionName, ...], kept: DataFrame
 ) -> tuple[PartitionName, ...] | None:
-    """The partitions that a bounded MERGE can touch, sorted by name; some may not exist yet."""
+    """Return the names of the partitions that a bounded MERGE can touch; some may not exist yet."""
     found = partitions_where(
         kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
     )
@@ -48,9 +49,10 @@ def partitions_reached(
 
 
 def new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
-    """Where the source's rows would be inserted, whatever they match; None if in too many places.
+    """Return the partitions into which source rows could be inserted; None if there are too many.
 
-    What depends on chance cannot be told beforehand.
+    The result is also None if an expression is not deterministic, since a second evaluation may
+    differ.
     """
     table = program.table
     clauses = ready(

@@ -1,1 +1,1 @@
-"""One write, from its events to its commit."""
+"""A write to tables, from its events to its commit."""

@@ -1,8 +1,9 @@
-"""What the INSERTs of one FROM clause have in common: tables, queries, and one moment.
+"""The inputs that the INSERTs of one FROM clause share: tables, queries, and the time.
 
-In Hive they are one statement: each sees the tables as they were before it, and a query that they
-have in common says to all of them the same, `rand()` too. So its rows are kept (`localCheckpoint`).
-Tables are read by each of them anew, since the files of a snapshot are what they are.
+In Hive these INSERTs are one statement: each INSERT sees the tables as they were before that
+statement. A shared query returns the same rows to all INSERTs, even with `rand()`, so its rows are
+kept (`localCheckpoint`). The rows of shared tables are not kept: each INSERT can read the tables
+again, since the files of a snapshot do not change.
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs import SourceSpec
-from airflow_hiveacid.spark.catalyst import Moment
-from airflow_hiveacid.spark.reading.source import load_source, show
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import empty_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from airflow_hiveacid.jobs.specs import MultiInsertSpec
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Common:
-    """What some statements have in common: tables and queries by their views, and their one time.
+    """The inputs that several statements share: tables and queries by view name, and the time.
 
-    `place` is the place of all of them in their transaction; `versions` are those of the tables
-    that are read as of an earlier one.
+    `place` is the position of the FROM clause among the statements of the transaction; its INSERTs
+    do not have separate positions. `versions` has the version of each table that is read as of an
+    earlier version. `parameters` are the parameters of the queries.
     """
 
     tables: Mapping[str, str]
@@ -37,41 +40,43 @@ class Common:
     moment: Moment
     place: int
     versions: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
 def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
-    """What INSERTs have in common, once it is known to be right; their queries know its columns.
+    """Return the checked inputs that INSERTs share, and register their views for queries.
 
     Raises:
-        InputError: a table is missing or of a kind that is not read; a query is wrong.
+        InputError: a table is missing or of a kind that cannot be read; or a query is invalid.
     """
     common = Common(
         tables=spec.tables,
         queries=spec.shared,
-        moment=Moment.now(job.spark),
+        moment=Moment.now(job.spark, job.terms({})),
         place=place,
         versions=spec.versions,
+        parameters=spec.parameters,
     )
     shapes = {view: empty_target(job.spark, t) for view, t in job.tables(common.tables).items()}
     for view, query in common.queries.items():
-        show({view: _run(job.spark, query, shapes)})
+        show({view: _run(job, common, query, shapes)})
     return common
 
 
 def common_frames(
-    spark: SparkSession, common: Common, tables: Mapping[str, DataFrame]
+    job: JobContext, common: Common, tables: Mapping[str, DataFrame]
 ) -> dict[str, DataFrame]:
-    """The rows of all that they have in common, by the views; the queries are run here.
+    """Run the shared queries; return a dict from view name to rows, for all shared inputs.
 
     Raises:
         SourceUnreadableError, StorageError: see `load_source`.
     """
     frames = dict(tables)
     for view, query in common.queries.items():
-        rows = _run(spark, query, frames)
+        rows = _run(job, common, query, frames)
         frames[view] = common.moment.fixed_in(rows).localCheckpoint()
     return frames
 
 
-def _run(spark: SparkSession, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
-    return load_source(spark, SourceSpec(tables={}, query=query), frames)
+def _run(job: JobContext, common: Common, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+    return job.load(SourceSpec(tables={}, query=query, parameters=common.parameters), frames)

@@ -1,4 +1,4 @@
-"""What a job has to work with, and what it asks before anything is begun: its table, its source."""
+"""The context of a job, and checks of tables and sources before a transaction begins."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from airflow_hiveacid.plan.statements import (
     check_readable,
     check_source,
 )
+from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
-from airflow_hiveacid.spark.reading.pruning import partitions_where
+from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
 from airflow_hiveacid.spark.reading.target import empty_target
-from airflow_hiveacid.storage.plain.avro_schema import check_avro
-from airflow_hiveacid.storage.plain.text_form import check_text_writable
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
@@ -34,16 +34,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.jobs.specs import JobSpec, SourceSpec
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.catalyst import Moment
+    from airflow_hiveacid.spark.engine.catalyst import Moment
 
 _S = TypeVar("_S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """What a job has to work with: a session, its spec, a metastore connection, a step hook."""
+    """The context of a job: a session, the spec, a metastore connection, a step hook."""
 
     spark: SparkSession
     spec: JobSpec
@@ -51,20 +53,20 @@ class JobContext:
     on_step: Callable[[str], None]
 
     def job_of(self, kind: type[_S]) -> _S:
-        """The job's own part of the spec, of the kind that the application is for.
+        """Return the spec of this job, which must be of the given kind.
 
         Raises:
-            ConfigurationError: it is of another kind.
+            ConfigurationError: the job is of a different kind.
         """
         if not isinstance(self.spec.job, kind):
             raise ConfigurationError(f"this application does not do {self.spec.kind} jobs")
         return self.spec.job
 
     def policy_of(self, table: TableInfo) -> ConflictPolicy:
-        """Who may commit beside this job: by its argument, the table, or the connection.
+        """Return a table's conflict policy: from the job's argument, the table, or the connection.
 
         Raises:
-            ConfigurationError: the table's property names no policy.
+            ConfigurationError: the table's property is not a valid policy.
         """
         return chosen_policy(
             self.spec.conflict_policy,
@@ -74,34 +76,33 @@ class JobContext:
         )
 
     def changeable_table(self, name: str, operation: str) -> TableInfo:
-        """The table, if its rows can be changed, here and now.
+        """Return the table if its rows can be changed and its location is writable.
 
         Raises:
-            InputError: it is missing, of the wrong kind, or on a store without renames.
-            LocationPermissionError: its location cannot be written.
+            InputError: the table is missing, of the wrong kind, or on a store without renames.
+            LocationPermissionError: the table's location cannot be written to.
         """
         table = self.client.get_table(TableRef.parse(name))
         check_changeable(table, operation)
         return _writable(table)
 
     def insertable_table(self, name: str) -> TableInfo:
-        """The table, if rows can be added to it, here and now.
+        """Return the table if rows can be added to it and its location is writable.
 
         Raises:
             InputError, LocationPermissionError: as `changeable_table`.
         """
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
-        check_avro(table.ref, table.storage, table.parameters, table.columns)
-        check_text_writable(table)
+        check_files_writable(table)
         return _writable(table)
 
     def with_constraints(self, table: TableInfo) -> TableInfo:
-        """The table with what it demands of its rows: for who makes some."""
+        """Return the table with its constraints, for a statement that writes rows."""
         return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
     def transactional_table(self, name: str) -> TableInfo:
-        """The table, if it is transactional; its directories can be removed, here and now.
+        """Return the table if it is transactional and its location is writable.
 
         Raises:
             InputError, LocationPermissionError: as `changeable_table`.
@@ -114,10 +115,11 @@ class JobContext:
     def partitions_touched(
         self, table: TableInfo, condition: str | None, moment: Moment
     ) -> Callable[[], Touched]:
-        """A way to look which partitions a statement's condition keeps it in.
+        """Return a function that finds the partitions that a statement's condition selects.
 
-        Only these are locked and read. If the answer is another one when the locks are granted, the
-        statement begins anew: it would see one half of what a commit did to several partitions.
+        Only these partitions are locked and read. If the function finds different partitions once
+        the locks are granted, the statement restarts. Otherwise the statement could see only part
+        of a commit to several partitions.
         """
 
         def ask(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
@@ -129,29 +131,43 @@ class JobContext:
         return touching(self.client, table, ask)
 
     def source_shape(self, source: SourceSpec) -> DataFrame:
-        """A frame with the source's columns, to check a statement against before anything is begun.
+        """Return a frame with the source's columns, to check a statement before locks are taken.
 
         Raises:
-            InputError, StorageError: the source is missing, unreadable or nonsense.
+            InputError, StorageError: the source is missing, unreadable or invalid.
         """
         check_source(source)
         tables = self.source_tables(source)
         shapes = {view: empty_target(self.spark, table) for view, table in tables.items()}
-        return load_source(self.spark, source, shapes)
+        return self.load(source, shapes)
 
-    def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
-        """The ACID tables that a source reads, by their views (`reading.source.tables_of`).
+    def load(self, source: SourceSpec, tables: Mapping[str, DataFrame]) -> DataFrame:
+        """Read a source, with unsafe calls only if the job allows them; see `load_source`.
 
         Raises:
-            InputError: one is missing or of a kind that is not read.
+            InputError, StorageError: as `load_source`.
+        """
+        return load_source(
+            self.spark, source, tables, allows_unsafe=self.spec.allow_unsafe_expressions
+        )
+
+    def terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
+        """Return these parameters of a statement's SQL, and whether it may contain unsafe calls."""
+        return TextTerms(parameters=parameters, allows_unsafe=self.spec.allow_unsafe_expressions)
+
+    def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
+        """Return a dict from view name to ACID table, for the tables that a source reads.
+
+        Raises:
+            InputError: a table is missing or of a kind that cannot be read.
         """
         return self.tables(tables_of(source))
 
     def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
-        """ACID tables that are read beside the target, by their views.
+        """Return a dict from view name to ACID table, for tables read in addition to the target.
 
         Raises:
-            InputError: one is missing or of a kind that is not read.
+            InputError: a table is missing or of a kind that cannot be read.
         """
         found = {}
         for view, name in names.items():
@@ -160,7 +176,7 @@ class JobContext:
         return found
 
     def show_shapes(self, names: Mapping[str, str]) -> None:
-        """Make tables known to queries within expressions, without rows, to check a statement.
+        """Register empty views of tables, to check queries within a statement's expressions.
 
         Raises:
             InputError: see `tables`.

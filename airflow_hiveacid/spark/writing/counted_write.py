@@ -1,19 +1,20 @@
-"""One write by Spark's own ORC writer, and how many rows it was.
+"""A write with Spark's own ORC writer, and the number of rows that it wrote.
 
-Takes rows and a directory that is not there yet; gives the count of rows that Spark's tasks have
-written. Each counts its own, and hands that to the driver with what it has committed; of several
-tries of a task only the one counts that Spark has taken as its result (FileFormatWriter). The sum
-stands in the plan of this very write when it returns (BasicWriteJobStatsTracker): no listener is
-waited for, and no list is asked. So it tells whether files have been lost since.
+The input is rows and a directory that does not exist yet; the output is the count of rows that
+Spark's tasks have written. Each task sends its count to the driver with its commit. If a task ran
+several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the write
+returns, its plan has the sum (BasicWriteJobStatsTracker), so that no listener or listing is needed.
+The count shows whether files were lost afterwards.
 
-Spark's public way to write (`DataFrameWriter.save`) does the same and shows the plan to nobody.
+Spark's public API (`DataFrameWriter.save`) does the same but does not expose the plan.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.spark.catalyst import dataset_of, jvm_of
+from airflow_hiveacid.spark.engine.catalyst import dataset_of
+from airflow_hiveacid.spark.engine.java_names import jvm_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,16 +28,16 @@ _COUNT: Final = "numOutputRows"
 def write_orc(
     rows: DataFrame, place: str, options: Mapping[str, str], by: Sequence[str]
 ) -> int | None:
-    """Have Spark write rows; how many they were, None if this Spark does not say.
+    """Write rows with Spark and return their number, or None if Spark does not report it.
 
     Args:
-        rows: what is written.
+        rows: the rows to write.
         place: the new directory.
-        options: of the writer; they count more than what the session has.
-        by: columns whose values become directories.
+        options: the writer's options, which override the session's settings.
+        by: the columns by which Spark partitions the rows into directories.
 
     Raises:
-        PySparkException, Py4JJavaError: it has failed, and what is there is nothing.
+        PySparkException, Py4JJavaError: the write failed; ignore any files in the directory.
     """
     spark = rows.sparkSession
     jvm = jvm_of(spark)
@@ -55,19 +56,19 @@ def write_orc(
         jvm.PythonUtils.toScalaMap(given),
         not_given,
     )
-    plan = rows._jdf.logicalPlan()  # noqa: SLF001
+    plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
     command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
     return _counted(dataset_of(spark, command).queryExecution().commandExecuted())
 
 
 def _counted(plan: JavaObject) -> int | None:
-    """The count in the plan of a command that was run, below what stands around it."""
+    """Return the row count from the plan of an executed command, unwrapping the outer nodes."""
     while True:
         match str(plan.getClass().getSimpleName()):
             case "CommandResult":
                 plan = plan.commandPhysicalPlan()
             case "AdaptiveSparkPlanExec":
-                plan = plan.executedPlan()  # the last one, which was run
+                plan = plan.executedPlan()  # the final plan, which was executed
             case "ResultQueryStageExec":  # Spark 4 only
                 plan = plan.plan()
             case "DataWritingCommandExec":

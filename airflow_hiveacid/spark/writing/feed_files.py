@@ -1,7 +1,7 @@
-"""Rows of a frame as Parquet files in one directory, written by tasks with Arrow.
+"""Rows of a frame as Parquet files in one directory, written by Spark tasks with Arrow.
 
-No committer of Spark's is needed, so it is the same on every store. A file's name is of one attempt
-of a task; only those count whose names came back to the driver.
+No Spark committer is needed, so all stores work in the same way. Each attempt of a task uses its
+own file name; only files whose names were returned to the driver are used.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from airflow_hiveacid.spark.failures import typed_failures, worker_errors
-from airflow_hiveacid.spark.store_tokens import with_tokens
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.store_tokens import with_tokens
+from airflow_hiveacid.spark.engine.workers import task_body
 from airflow_hiveacid.storage.stores.change_feed import task_file
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -44,7 +45,7 @@ _ROW_GROUP_BYTES: Final = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedFile:
-    """One file; `kinds` says how many rows have which text in the counted column."""
+    """A written file; `kinds` maps each value of the counted column to its number of rows."""
 
     name: str
     rows: int
@@ -53,15 +54,15 @@ class FeedFile:
 
 
 def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
-    """Have rows written, in their order: a file for each partition of the frame that has any.
+    """Write rows in order, one file for each partition of the frame that has rows.
 
     Args:
         rows: the frame.
-        location: the place that the feed gives for it (`ChangeFeed.place_for`).
-        counted: a column of texts, whose values are counted.
+        location: the directory that the feed assigns (`ChangeFeed.place_for`).
+        counted: a string column; the rows of each value are counted.
 
     Raises:
-        PySparkException: the rows could not be made.
+        PySparkException: Spark could not compute the rows.
         StorageError: reading or writing failed.
     """
     write = with_tokens(partial(_write, location=location, counted=counted))
@@ -74,7 +75,11 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
 
 
 def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
-    """Write a file with the columns of a frame and no rows; raises as `write_files`."""
+    """Write a file with the columns of a frame and no rows.
+
+    Raises:
+        StorageError: as `write_files`.
+    """
     schema = to_arrow_schema(rows.schema)
     return _written(schema, (), location=location, number=0, counted="")
 
@@ -82,7 +87,7 @@ def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
 def _write(
     batches: Iterator[pa.RecordBatch], *, location: str, counted: str
 ) -> Iterator[pa.RecordBatch]:
-    with worker_errors():
+    with task_body():
         some = (batch for batch in batches if batch.num_rows)
         first = next(some, None)
         if first is None:
@@ -103,7 +108,7 @@ def _written(
     number: int,
     counted: str,
 ) -> FeedFile:
-    """Write a file of these row groups."""
+    """Write a file with these row groups."""
     name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
     fs, path = open_location(task_file(location, name))
     kinds: dict[str, int] = {}
@@ -123,7 +128,7 @@ def _written(
 
 
 def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together until they are worth a row group."""
+    """Combine batches until each table is large enough for a row group."""
     waiting, size = [first], first.nbytes
     for batch in rest:
         if size >= _ROW_GROUP_BYTES:

@@ -1,16 +1,18 @@
-"""Files that Spark's own ORC writer writes, and how files of a table are made of them.
+"""Bucket files of a table, made from files that Spark's own ORC writer writes.
 
-Rows that pass through Python on their way to a file cost twice what Spark takes to write them. So
-Spark writes them flat, into staging, and `flat_copy` makes bucket files of what it wrote; no value
-is touched. `write_flat` has both done and says the same of each file as `writers.write_events`.
+Writing rows through Python costs twice as much as writing them with Spark. So Spark writes flat
+files into staging, and `flat_copy` converts these files to bucket files without decoding a value.
+`write_flat` runs both steps and reports each file as `writers.write_events` does.
 
-Only what Spark has committed is copied, and only what came back from the copying is published;
-everything else stays in staging and goes with it. So Spark's commit has to be one step for each
-task: where a store renames nothing, no rows are written so (docs/adr/0047). Elsewhere it is two
-calls for a task that is done a second time, and what is lost between them is seen by its rows:
-those of the copies have to be as many as Spark has counted (docs/adr/0050). Files follow bytes:
-neighbours become one file until they are large enough, and one that is too large becomes several,
-however many tasks wrote.
+Only files that Spark has committed are copied, and only copies reported to the driver are
+published; other files stay in staging and are removed together with staging. So a task's commit
+must be one step: on a store without renames, rows are not written this way (docs/decisions/s3.md).
+On other stores the commit of a repeated task still needs two calls. Rows lost between the calls are
+detected, since the copies must contain as many rows as Spark has counted
+(docs/decisions/writing.md).
+
+File sizes do not depend on the number of tasks. Small neighbouring files are combined until they
+are large enough, and a file that is too large is split.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.spark.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
-from airflow_hiveacid.spark.tasks import run_tasks
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
+from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.counted_write import write_orc
 from airflow_hiveacid.spark.writing.flat_rows import GROUP
 from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
@@ -61,16 +63,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _LEAST_BYTES: Final = 64 << 20
-# A larger file is cut into parts of about this size, stripe by stripe. With the last stripe and
-# small neighbours none is larger than 512 MiB.
+# A larger file is cut into parts of about this size, stripe by stripe. Even with its last stripe
+# and with small neighbours, no part is larger than 512 MiB.
 _PART_BYTES: Final = 256 << 20
-# Up to here a stage of tasks would cost more than the copying.
+# For up to this many copies, a stage of tasks would cost more than copying in the driver.
 _FEW_COPIES: Final = 4
-# What one task copies: about as many bytes, and no more files than that.
+# One task copies about this many bytes, and at most this many files.
 _TASK_BYTES: Final = 256 << 20
 _TASK_COPIES: Final = 64
 _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
-# What the committer and the local file system leave beside them.
+# Files without rows, which the committer and the local file system create.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -82,8 +84,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "orc.mask": "",
     "orc.write.format": "0.12",
     "maxRecordsPerFile": "0",
-    # A task's files appear when its commit is allowed, all or none; the other algorithm moves them
-    # one by one.
+    # Algorithm 1 makes all of a task's files appear when the task's commit is allowed; algorithm 2
+    # moves the files one by one.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.output.basename": "part",
@@ -95,7 +97,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatFile:
-    """One file that Spark has committed; `group` is None in a table without partitions."""
+    """A file that Spark has committed; `group` is None in a table without partitions."""
 
     uri: str
     group: int | None
@@ -104,7 +106,7 @@ class FlatFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCopy:
-    """One bucket file that is made of flat files; plain values."""
+    """A bucket file that is to be made from flat files; plain values."""
 
     bucket: BucketId
     sources: tuple[FlatPart, ...]
@@ -113,19 +115,20 @@ class BucketCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTask:
-    """What one task copies; plain values."""
+    """The copies that one task makes; plain values."""
 
     plan: WritePlan
     copies: tuple[BucketCopy, ...]
 
 
 def can_write_flat(plan: WritePlan) -> bool:
-    """Whether a task's files get their place in one step, as Spark's committer takes for granted.
+    """Return True if the store publishes a task's files in one step, as Spark's committer assumes.
 
-    It renames a task's directory, which S3A does by listing it and copying what the list has: what
-    a late list lacks would be lost without a word, and a task that dies meanwhile leaves a part.
-    And the job collects what a list has: so not where Spark's client may ask an observer of HDFS,
-    which need not know yet what tasks have just committed.
+    The committer renames a task's directory. S3A lists the directory and copies the listed files
+    instead. Files missing from a stale listing would be lost silently, and a task that is killed
+    meanwhile leaves some of its files. The job also lists directories to find the files. So this is
+    also False if Spark's client may list directories on an HDFS observer name node, which may not
+    yet have the files that tasks have just committed.
     """
     if scheme_of(plan.table.location) in HADOOP_SCHEMES and without_observers(given_settings()):
         return False
@@ -133,26 +136,26 @@ def can_write_flat(plan: WritePlan) -> bool:
 
 
 def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
-    """Have rows written and copied; what there is of each bucket file.
+    """Write rows with Spark, copy them into bucket files, and return one record per file.
 
     Raises:
-        UnsupportedFileError: they have to be written in another way, or some of them were lost.
-        PySparkException: the rows could not be made.
+        UnsupportedFileError: the rows must be written in another way, or some rows were lost.
+        PySparkException: Spark could not compute the rows.
         StorageError: reading or writing failed.
     """
     place = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, place, plan)
     if counted is None:
-        raise _untrusted(place, "Spark does not say how many rows it has written")
+        raise _untrusted(place, "Spark does not report how many rows it has written")
     copies = bucket_copies(committed_files(place))
     written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
     if (found := sum(file.rows for file in written)) != counted:
-        raise _untrusted(place, f"of {counted} rows that Spark has written its files hold {found}")
+        raise _untrusted(place, f"Spark has written {counted} rows, but its files hold {found}")
     return written
 
 
 def _untrusted(place: str, reason: str) -> UnsupportedFileError:
-    log.warning("Spark's files are left, and the rows written once more, by us: %s", reason)
+    log.warning("ignoring Spark's files and writing the rows again with our writer: %s", reason)
     return UnsupportedFileError(path=place, reason=reason)
 
 
@@ -167,12 +170,12 @@ def _copied(
 
 
 def _staging(plan: WritePlan) -> Staging:
-    """Where Spark writes: at the table's location, wherever its partitions are."""
+    """Return Spark's staging area: always at the table's location, for all partitions."""
     return Staging(location=plan.table.location, token=plan.token)
 
 
 def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
-    """Have Spark write; how many rows it has counted."""
+    """Write the rows with Spark and return its row count."""
     options = plan.options
     settings = {
         **_SETTINGS,
@@ -189,7 +192,8 @@ def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
             return write_orc(rows, place, settings, [GROUP] if GROUP in rows.columns else [])
     except SPARK_ERRORS as error:
         reason = beneath(error)
-        # Java's writer of ORC on what it has not expected, such as a long text that is no text.
+        # Java's ORC writer raises this error for unexpected values, such as a long string of
+        # invalid UTF-8.
         is_odd = isinstance(reason, IllegalArgumentException)
         if is_odd and not isinstance(reason, NumberFormatException):
             raise UnsupportedFileError(path="what is inserted", reason=reason_of(reason)) from error
@@ -197,10 +201,10 @@ def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
 
 
 def committed_files(place: str) -> list[FlatFile]:
-    """The files of the tasks whose commit Spark allowed, in a fixed order.
+    """Return the files of tasks whose commit Spark allowed, in a fixed order.
 
     Raises:
-        UnsupportedFileError: there are others, which may hold rows as well.
+        UnsupportedFileError: there are files with unexpected names, which may contain rows.
     """
     fs, root = open_location(place)
     with file_errors("list", place):
@@ -219,7 +223,7 @@ def committed_files(place: str) -> list[FlatFile]:
 
 
 def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
-    """Which flat files become one bucket file: neighbours of one partition, until it is large."""
+    """Combine neighbouring flat files of one partition into bucket files that are large enough."""
     copies: list[BucketCopy] = []
     for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = [part for file in group for part in _parts(file)]
@@ -238,7 +242,7 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
 
 
 def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
-    """The file, or parts of it if it is large; with about how many bytes each has."""
+    """Return a file as one part, or a large file as several, each with its approximate size."""
     count = max(1, round(file.size_bytes / _PART_BYTES))
     size = -(-file.size_bytes // count)
     return [
@@ -251,7 +255,7 @@ def _parts(file: FlatFile) -> list[tuple[FlatPart, int]]:
 
 
 def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:
-    """The copies, some to a task."""
+    """Divide the copies among tasks."""
     tasks: list[CopyTask] = []
     pending: list[BucketCopy] = []
     size = 0
@@ -265,7 +269,7 @@ def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:
 
 
 def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
-    """Make the bucket files of one task; yields one row of `WRITTEN_SCHEMA` for each."""
+    """Make the bucket files of one task and yield one row of `WRITTEN_SCHEMA` for each."""
     plan, directory = task.plan, str(task.plan.insert_directory)
     attempt = uuid.uuid4().hex
     is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY

@@ -1,12 +1,12 @@
-"""New rows as Spark's own ORC writer is given them, so that its files hold what ours would.
+"""New rows in a form that Spark's own ORC writer stores exactly as our writer would.
 
-Takes a source and the table's columns over it; gives a frame of plain columns `c0`, `c1` and so on:
-dates as numbers of days, char padded, timestamps as the wall clock shows them, every text seen to
-fit. In a table with partitions there are two more: the partition, and a number for it. `flat_files`
-has them written.
+The input is a source, and the table's columns as expressions over the source. The output is a frame
+of plain columns `c0`, `c1` and so on: dates as day numbers, char with padding, timestamps as
+wall-clock times, strings within their maximum length. For a partitioned table the frame has two
+more columns: the partition, and a hash of the partition. `flat_files` writes the frame.
 
-Where Spark or Java would store something else, there is no such frame, or its tasks fail with an
-`UnsupportedFileError`: then the rows go the other way, through `writers`.
+If Spark or Java would store a different value, there is no frame, or the frame's tasks fail with an
+`UnsupportedFileError`. Then `writers` writes the rows instead.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.spark.catalyst import rebalanced
-from airflow_hiveacid.spark.failures import carried
-from airflow_hiveacid.spark.time_zones import runs_in_utc
-from airflow_hiveacid.spark.types import spark_type
+from airflow_hiveacid.spark.engine.catalyst import rebalanced
+from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES, can_be_flat, has_times
 
 if TYPE_CHECKING:
@@ -41,28 +41,29 @@ KEY: Final = "key"
 """The `_partition` value."""
 
 GROUP: Final = "g"
-"""A number for the partition: a task writes the rows of each number to a file of its own."""
+"""A hash of the partition: a task writes the rows of each hash to a separate file."""
 
-# What UTF-8 that is none becomes in Java.
+# Java's replacement character for invalid UTF-8.
 _REPLACED: Final = "\ufffd"
-# Before this, Spark moves timestamps to another calendar, in which ten days are not.
+# Spark converts timestamps before this time to the hybrid calendar, which lacks ten days.
 _OLD: Final = "1582-10-15 00:00:00"
-# From here on up to 1970 ORC loses the second: it adjusts by a sign, and zero has none.
+# In this range ORC stores the wrong second: it corrects negative seconds, but here the second is 0.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 
 def flat_rows(
     table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column | None
 ) -> DataFrame | None:
-    """New rows as Spark is to write them; None if its files would not hold what ours would.
+    """Return new rows for Spark to write, or None if Spark's files would differ from our files.
 
-    Rows of a partition come together in as many tasks as their bytes deserve: Spark sees to that
-    when it knows the bytes. A row's way depends on nothing but the values in it.
+    Spark rebalances the rows of a partition into as many tasks as their size requires. A row's task
+    depends only on the row's values.
 
     Args:
         table: the target.
-        source: the rows; whenever a task of theirs runs again, it has the same.
-        values: the table's data columns over them, cast to their types; NULL where none is given.
+        source: the rows; a task that runs again must produce the same rows.
+        values: the table's data columns over these rows, cast to their types; a missing column is
+            NULL.
         key: the `_partition` value; None in a table without partitions.
     """
     spark = source.sparkSession
@@ -76,7 +77,7 @@ def flat_rows(
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
     more = [] if key is None else [key.alias(KEY)]
-    # Two steps, so that what is looked at, and then stored, is made once.
+    # Use two steps, so that each value is computed only once before it is checked and stored.
     rows = source.select(*chosen, *more).withColumns(
         {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
     )
@@ -90,21 +91,23 @@ def _nothing(hive_type: HiveType) -> Column:
 
 
 def _stores_clocks(spark: SparkSession) -> bool:
-    """Whether Spark stores a timestamp as the wall clock shows it; a file's footer says so, too."""
+    """Return True if Spark stores timestamps as wall-clock times with a matching footer."""
     return runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
 
 
 def _flat(hive_type: HiveType, name: str) -> Column | None:
-    """The column of this name as it is to be stored; None if it is so already.
+    """Return the column in the form to store; None if it already has that form.
 
-    A task fails where the other way has to decide.
+    A task fails on a value that only `writers` can store correctly.
     """
     match hive_type:
         case PrimitiveType(name="date"):
-            # Spark moves old dates to another calendar, and ten days of 1582 to other days.
+            # Spark would convert old dates to the hybrid calendar, and ten days of 1582 to
+            # different days.
             return F.unix_date(name)
         case PrimitiveType(name=kind) if kind in ("timestamp", TIMESTAMP_LOCAL):
-            # As an instant, in UTC the wall clock; the other type is stored as a number.
+            # Cast to an instant, which in UTC is the wall-clock time; Spark stores TIMESTAMP_NTZ as
+            # a number.
             clock = F.col(name).cast("timestamp")
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))

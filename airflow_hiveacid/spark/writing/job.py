@@ -1,12 +1,12 @@
-"""The story of one transaction, from its checked statements to its result.
+"""One transaction, from its checked statements to its result.
 
-Read `_run` downwards: the ledger says whether this job was done before; the statements' events are
-made under the transaction's snapshot, one statement after another (`work`); executors write them to
-staging; the partitions are registered; once more everything is verified and noted; directories are
-renamed into place; leaving the `with` block commits.
+`_run` executes these steps in order. The ledger shows whether this job was done before. Events are
+made under the transaction's snapshot, one statement after another (`work`). Executors write the
+events to staging. Partitions are registered. The write is verified again and recorded in the
+ledger. Directories are renamed into place. Leaving the `with` block commits.
 
-What becomes of a failure is `writing.write`'s affair. A killed driver leaves an open transaction,
-which the metastore aborts when its heartbeats stop.
+`writing.write` handles failures. A killed driver leaves an open transaction, which the metastore
+aborts when its heartbeats stop.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    ContractVersionError,
+    EarlierRunUnknownError,
     HiveAcidError,
     OvertakenError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.succession import Succession
+from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.access import Touched, is_still_all, nameable, reading
-from airflow_hiveacid.spark.tasks import job_group
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.second_try import (
     StagedWork,
@@ -39,83 +41,88 @@ from airflow_hiveacid.spark.writing.second_try import (
     why_in_full,
     why_not_kept,
 )
-from airflow_hiveacid.spark.writing.work import Change, Work, naming
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
 from airflow_hiveacid.spark.writing.write import Write, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.jobs.codec import JsonValue
-    from airflow_hiveacid.plan.reruns import LedgerEntry
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
-# Each time somebody has committed meanwhile, so there is progress; but somebody has to say so.
+# Each restart means that another transaction has committed, so some job makes progress. Beyond this
+# limit the job fails, so that the user notices.
 _MOST_BEGINNINGS: Final = 5
 
 
-def run_changes(job: JobContext, changes: Sequence[Change]) -> JobResult:
-    """Run statements, one or several, in order, as one transaction.
+def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResult:
+    """Run one or more statements, in order, as one transaction.
 
-    Whoever is overtaken before it could publish begins anew, a few times, under its old rank.
+    If the job is overtaken before it publishes, it restarts, at most four times, and keeps its
+    rank.
 
     Raises:
-        HiveAcidError: nothing was changed, except after `CommitStateUnknownError`.
+        HiveAcidError: the job failed. Nothing was changed, unless the error is
+            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
     """
-    rank = Rank(not_kept=why_not_kept(changes))
+    restart_state = RestartState(not_kept=why_not_kept(changes))
 
     def run() -> JobResult:
         touched = _touched(changes)
         accesses, sources = _accesses(changes, touched), _tables_read(job, changes)
-        with begun(job, accesses, sources, rank) as write:
-            result = _run(job, changes, write, touched, rank)
-        rank.staged = None
+        with begun(job, accesses, sources, restart_state) as write:
+            result = _run(job, changes, write, touched, restart_state)
+        restart_state.staged = None
         return result
 
     try:
-        return until_not_overtaken(run, rank)
+        return until_not_overtaken(run, restart_state)
     finally:
-        if rank.staged is not None:
-            rank.staged.write.discard()
+        if restart_state.staged is not None:
+            restart_state.staged.write.discard()
 
 
 def _run(
     job: JobContext,
-    changes: Sequence[Change],
+    changes: Sequence[CheckedStatement],
     write: Write,
     touched: Sequence[Touched],
-    rank: Rank,
+    restart_state: RestartState,
 ) -> JobResult:
-    """The story itself; leaving `begun` commits."""
+    """Run the statements and publish their files; leaving `begun` commits them."""
     earlier = write.earlier_run()
     if earlier is not None:
         return already_done(job, write, earlier)
     now = _touched(changes)
     for change, before, after in zip(changes, touched, now, strict=True):
         if before != after:
-            raise write.tables[change.table.ref].overtaken("it has other partitions now")
+            raise write.tables[change.table.ref].overtaken("its partitions changed")
     check_sources(job, write)
     write.look_ahead()
-    work = Work(job, write)
-    why_not = _take_over(job, write, work, rank)
+    work = TransactionWork(job, write)
+    why_not = _take_over(job, write, work, restart_state)
     if why_not is not None:
         for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
             with naming(number, len(changes)):
                 work.run(change, scope)
-    if rank.not_kept is None:
-        rank.staged = _staged(changes[0], write, work)
-    return work.finish(_retried(rank, why_not))
+    if restart_state.not_kept is None:
+        restart_state.staged = _staged(changes[0], write, work)
+    return work.finish(_retried(restart_state, why_not))
 
 
-def _take_over(job: JobContext, write: Write, work: Work, rank: Rank) -> str | None:
-    """Take over what an earlier beginning has staged; answers why not, if that cannot be."""
-    staged, rank.staged = rank.staged, None
+def _take_over(
+    job: JobContext, write: Write, work: TransactionWork, restart_state: RestartState
+) -> str | None:
+    """Use the files staged before a restart, or return the reason why that is not possible."""
+    staged, restart_state.staged = restart_state.staged, None
     if staged is None:
-        return rank.not_kept or "none of its work was done"
+        return restart_state.not_kept or "none of its work was done"
     (part,) = write.tables.values()
     try:
         why_not = why_in_full(job.client, part.table, staged)
@@ -129,7 +136,7 @@ def _take_over(job: JobContext, write: Write, work: Work, rank: Rank) -> str | N
     return why_not
 
 
-def _staged(change: Change, write: Write, work: Work) -> StagedWork:
+def _staged(change: CheckedStatement, write: Write, work: TransactionWork) -> StagedWork:
     (part,) = write.tables.values()
     return StagedWork(
         write=write,
@@ -140,39 +147,41 @@ def _staged(change: Change, write: Write, work: Work) -> StagedWork:
     )
 
 
-def _retried(rank: Rank, why_not: str | None) -> dict[str, JsonValue]:
-    """What a result says of beginnings that were lost; nothing if none was."""
-    if rank.lost is None:
+def _retried(restart_state: RestartState, why_not: str | None) -> dict[str, JsonValue]:
+    """Return the result's details about restarts; empty if the job did not restart."""
+    if restart_state.lost is None:
         return {}
     how = {"how": "metadata"} if why_not is None else {"how": "in full", "why": why_not}
-    return {**how, "lost": rank.lost}
+    return {**how, "lost": restart_state.lost}
 
 
 @dataclass(slots=True)
-class Rank:
-    """The rank of a job among its copies, and since when it counts as begun.
+class RestartState:
+    """The part of a job's state that survives a restart, such as its rank among the job's copies.
 
-    Mutable: both are known once it has a transaction, and last when it begins anew. `staged`
-    is what it has staged and not committed, and `lost` why, unless `not_kept` says why that is of
-    no use. `succession` has the transactions out of which it begins anew.
+    Mutable: `first_txn_id` and `began` are set once the job has a transaction. `staged` is the
+    job's staged and uncommitted work; `not_kept` is the reason why staged work cannot be used
+    again, or None. `lost` is the reason for the last restart. `handover` has the transactions that
+    a restart replaces.
     """
 
     first_txn_id: TxnId | None = None
     began: Mapping[TableRef, ValidWriteIdList] | None = None
-    not_kept: str | None = "it is a program's"
+    not_kept: str | None = "it belongs to a program"
     staged: StagedWork | None = None
     lost: str | None = None
-    succession: Succession | None = None
+    handover: Handover | None = None
 
 
-def until_not_overtaken(run: Callable[[], JobResult], rank: Rank) -> JobResult:
-    """Run this, and again each time that somebody overtakes it, a few times.
+def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartState) -> JobResult:
+    """Call `run`, and call it again, at most four times, if another transaction overtakes it.
 
-    Whose transaction was ended by others ends, too, after however long a silence: it may have been
-    an order, and nobody could tell (docs/adr/0057).
+    If another client aborted the transaction, the job fails, even if the job only missed
+    heartbeats. The job cannot distinguish this from an abort that an operator ordered
+    (docs/decisions/restarts.md).
 
     Raises:
-        HiveAcidError: what it raises.
+        HiveAcidError: what `run` raises.
     """
     try:
         for beginning in itertools.count(1):
@@ -181,62 +190,70 @@ def until_not_overtaken(run: Callable[[], JobResult], rank: Rank) -> JobResult:
             except OvertakenError as error:
                 if beginning == _MOST_BEGINNINGS:
                     raise
-                rank.lost = str(error)
-                log.warning("beginning anew, %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
-        raise AssertionError(_MOST_BEGINNINGS)  # the last round has raised
+                restart_state.lost = str(error)
+                log.warning("restarting after %d of %d: %s", beginning, _MOST_BEGINNINGS, error)
+        raise AssertionError(_MOST_BEGINNINGS)  # unreachable: the last call has raised
     finally:
-        if rank.succession is not None:
-            rank.succession.close()
+        if restart_state.handover is not None:
+            restart_state.handover.close()
 
 
 @contextmanager
 def begun(
-    job: JobContext, accesses: Iterable[TableAccess], sources: Iterable[TableInfo], rank: Rank
+    job: JobContext,
+    accesses: Iterable[TableAccess],
+    sources: Iterable[TableInfo],
+    restart_state: RestartState,
 ) -> Iterator[Write]:
-    """Run a body as a job's write of these tables, which reads those; see `writing`.
+    """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
 
-    Spark's work in it is stopped when the transaction is lost.
+    Spark's work in the block is cancelled when the transaction is lost.
 
     Raises:
         HiveAcidError: as `writing`.
     """
-    rank.succession = rank.succession or Succession(job.client)
-    order = _order(job, accesses, sources, rank)
+    restart_state.handover = restart_state.handover or Handover(job.client)
+    order = _order(job, accesses, sources, restart_state)
     with job_group(job.spark, str(order.run.attempt)) as cancel:
         order = dataclasses.replace(order, on_lost=cancel)
         write: Write | None = None
         try:
             with writing(job.client, order) as write:
-                rank.first_txn_id = write.txn.first_txn_id
-                rank.began = write.txn.began
+                restart_state.first_txn_id = write.txn.first_txn_id
+                restart_state.began = write.txn.began
                 yield write
         except CommitStateUnknownError:
-            rank.staged = None  # it may be in place
+            restart_state.staged = None  # its files may be published
             raise
         except BaseException as error:
             if write is not None and order.keeps_staged:
-                _keep_or_discard(write, rank, error)
-            elif rank.staged is not None:  # of an earlier beginning; this one had not begun
-                rank.staged.write.discard()
-                rank.staged = None
+                _keep_or_discard(write, restart_state, error)
+            elif (
+                restart_state.staged is not None
+            ):  # from an earlier beginning; this write had not begun
+                restart_state.staged.write.discard()
+                restart_state.staged = None
             raise
 
 
-def _keep_or_discard(write: Write, rank: Rank, error: BaseException) -> None:
-    """Keep what is staged, by this write or an earlier one, if the next beginning may take it over.
+def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
+    """Keep the files that this write or an earlier write has staged if a restart may use them.
 
-    Only who was overtaken begins anew.
+    Only an overtaken job restarts.
     """
-    staged = rank.staged
+    staged = restart_state.staged
     if staged is None or staged.write is not write:
         write.discard()
     if staged is not None and not isinstance(error, OvertakenError):
         staged.write.discard()
-        rank.staged = None
+        restart_state.staged = None
 
 
 def _order(
-    job: JobContext, accesses: Iterable[TableAccess], sources: Iterable[TableInfo], rank: Rank
+    job: JobContext,
+    accesses: Iterable[TableAccess],
+    sources: Iterable[TableInfo],
+    restart_state: RestartState,
 ) -> WriteOrder:
     spec = job.spec
     read = {table.ref: table for table in sources}
@@ -247,6 +264,7 @@ def _order(
             attempt=AttemptId.parse(spec.attempt),
             statement=spec.statement,
             on_rerun=spec.on_rerun,
+            earlier_key=spec.earlier_key,
         ),
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
@@ -255,33 +273,38 @@ def _order(
         lock_timeout_s=spec.lock_timeout_s,
         heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
-        first_txn_id=rank.first_txn_id,
-        began=rank.began,
-        succession=rank.succession,
-        keeps_staged=rank.not_kept is None,
+        first_txn_id=restart_state.first_txn_id,
+        began=restart_state.began,
+        handover=restart_state.handover,
+        keeps_staged=restart_state.not_kept is None,
         on_step=job.on_step,
     )
 
 
 def check_sources(job: JobContext, write: Write) -> None:
-    """See that the tables that are only read still have the partitions that were locked.
+    """Check that the tables that are only read still have the partitions that were locked.
 
     Raises:
-        OvertakenError: one has others; begin anew.
+        OvertakenError: the partitions of a table that is only read have changed; restart.
     """
     for access in write.reads:
         if not is_still_all(job.client, access):
             raise OvertakenError(
                 table=access.ref,
                 txn_id=write.txn.txn_id,
-                why="it is read, and has other partitions now",
+                why="the job reads it, and its partitions changed",
             )
 
 
 def already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
-    """Give up the transaction: its job was done before; answers what that run did."""
+    """Abandon the transaction of a job that is already done, and return the earlier run's result.
+
+    Raises:
+        EarlierRunUnknownError: the ledger's entry has no readable result.
+    """
+    result = _result_of(job, write, earlier)
     log.warning(
-        "nothing is applied (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
+        "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
         " the task)%s",
         job.spec.on_rerun.value,
         job.spec.job_key,
@@ -292,14 +315,41 @@ def already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResu
         "" if job.spec.on_rerun is OnRerun.SKIP else "; clear the task to apply it again",
     )
     write.txn.abandon()
-    return dataclasses.replace(JobResult.parse(earlier.result), status=JobStatus.ALREADY_DONE)
+    return dataclasses.replace(result, status=JobStatus.ALREADY_DONE)
 
 
-def _touched(changes: Sequence[Change]) -> list[Touched]:
-    """The only partitions that each statement can touch, as they are now.
+def _result_of(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
+    """Return a ledger entry's result; an entry of an earlier release gives only basic fields.
 
-    What is found by looking at a table's partitions is not right for a table that an earlier
-    statement adds some to. Then only what the statement itself names counts.
+    Raises:
+        EarlierRunUnknownError: the entry has no readable result.
+    """
+    try:
+        return JobResult.parse(earlier.result)
+    except ContractVersionError as error:
+        if isinstance(error.found, int) and error.found < error.supported:
+            return JobResult(
+                kind=job.spec.kind,
+                job_key=job.spec.job_key,
+                status=JobStatus.ALREADY_DONE,
+                table=", ".join(map(str, write.tables)),
+                txn_id=earlier.txn_id,
+            )
+        raise EarlierRunUnknownError(
+            table=next(iter(write.tables)),
+            job_key=earlier.job_key,
+            txn_id=earlier.txn_id,
+            when=earlier.when,
+            why="the result in its entry cannot be read"
+            f" ({error.detail or f'version {error.found!r}'})",
+        ) from error
+
+
+def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
+    """Return the partitions that each statement can touch at present.
+
+    If several statements change a table, an earlier statement may add partitions that the metastore
+    does not list yet. Then only partitions that the statement itself specifies are returned.
     """
     count = Counter(change.table.ref for change in changes)
     found = [change.partitions() for change in changes]
@@ -309,8 +359,8 @@ def _touched(changes: Sequence[Change]) -> list[Touched]:
     ]
 
 
-def _accesses(changes: Sequence[Change], touched: Sequence[Touched]) -> list[TableAccess]:
-    """What is done to each table by all statements together, in the order of the first ones."""
+def _accesses(changes: Sequence[CheckedStatement], touched: Sequence[Touched]) -> list[TableAccess]:
+    """Return the combined operations of all statements on each table, in order of first use."""
     found: dict[TableRef, TableAccess] = {}
     for change, scope in zip(changes, touched, strict=True):
         access = TableAccess(
@@ -328,7 +378,7 @@ def _both(one: TableAccess, other: TableAccess) -> TableAccess:
     return dataclasses.replace(one, operations=one.operations | other.operations, partitions=names)
 
 
-def _tables_read(job: JobContext, changes: Sequence[Change]) -> list[TableInfo]:
+def _tables_read(job: JobContext, changes: Sequence[CheckedStatement]) -> list[TableInfo]:
     return [
         table
         for change in changes

@@ -1,4 +1,4 @@
-"""What a write is asked for. Plain values; what becomes of them is the business of `write`."""
+"""The request for one write, as plain values; `write` executes it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.succession import Succession
+    from airflow_hiveacid.metastore.transactions.handover import Handover
     from airflow_hiveacid.plan.reruns import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrder:
-    """What is to be written, by which run of which job, and within which bounds.
+    """The tables to write, the job's run that writes them, and the time limits.
 
-    `accesses` are the tables written, one each; `reads` those that are only read. `first_txn_id`
-    keeps the rank of a write that begins anew, `began` what was committed when it first began, and
-    `succession` the transactions out of which it does.
-    With `keeps_staged` an abort leaves in staging what was staged, for whoever tries again.
+    `accesses` has one entry per written table; `reads` are the tables that are only read. For a
+    restart, `first_txn_id` keeps the job's rank, `began` records what was committed when the job
+    first began, and `handover` has the transactions that the restart replaces. With `keeps_staged`
+    an abort leaves staged files in place for a restart.
     """
 
     run: Run
@@ -36,7 +36,7 @@ class WriteOrder:
     ledger_retention_s: float
     first_txn_id: TxnId | None = None
     began: Mapping[TableRef, ValidWriteIdList] | None = None
-    succession: Succession | None = None
+    handover: Handover | None = None
     clock: Clock | None = None
     on_step: Callable[[str], None]
     on_lost: Callable[[], None] = lambda: None

@@ -1,20 +1,21 @@
-"""Whether a change that committed since hides what a write is about to publish.
+"""Detection of commits with a higher write ID that hide the files of this write.
 
-Between the moment a write gets its write ID and the moment it has its locks, somebody else may get
-a higher one, lock, and commit. Rows are read from the highest base on: what a lower write ID adds
-below it is committed and never seen. An overwrite loses against every later row, which would stand
-beside what was to replace it. Appends overtake appends harmlessly. See docs/adr/0011.
+After a write gets its write ID and before it has its locks, another transaction may get a higher
+write ID, lock the table, and commit. Readers start at the highest base: rows of a lower write ID
+would be committed but never visible. An overwrite is overtaken by any row with a higher write ID,
+which would remain visible after the overwrite. An append that overtakes an append does no harm. See
+docs/decisions/restarts.md.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.threads import results_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 
 _Found = TypeVar("_Found")
 
-_PARALLEL: Final = 16
-
 
 def is_overtaken(write_ids: ValidWriteIdList, own: WriteId) -> bool:
-    """Whether somebody is known to have committed under a higher write ID than `own`."""
+    """Return True if a write ID higher than `own` is known to be committed."""
     above = range(own + 1, write_ids.high_watermark + 1)
     return any(write_ids.is_visible(WriteId(w)) for w in above)
 
@@ -40,16 +39,16 @@ def hiding_directory(
     *,
     replaces: bool,
 ) -> str | None:
-    """The URI of a directory that hides what write ID `own` adds to these partitions, or None.
+    """Return the URI of a directory that hides rows of the write ID `own`, or None.
 
-    What is not known to be open or aborted counts as committed: beginning anew costs little, and
-    gives a write ID above all that is there.
+    A write ID that is not known to be open or aborted is treated as committed. A restart costs
+    little, and gets a write ID above all existing write IDs.
 
     Args:
-        partitions: those that are about to change, where they exist.
-        write_ids: the table's newest list.
-        own: the write ID of what is about to be published.
-        replaces: whether it is an overwrite, beside which no newer row may stay.
+        partitions: the existing partitions that are about to change.
+        write_ids: the table's newest list of valid write IDs.
+        own: the write ID of the files to be published.
+        replaces: True for an overwrite, after which no newer row may remain.
 
     Raises:
         StorageError: a partition cannot be listed.
@@ -77,7 +76,7 @@ def found_in(
     partitions: Sequence[PartitionInfo],
     look: Callable[[PartitionInfo, Sequence[str]], _Found | None],
 ) -> tuple[PartitionInfo, _Found] | None:
-    """List partitions; the first of which something is found in the names, and what.
+    """List partitions; return the first for which `look` returns a result, with that result.
 
     Raises:
         StorageError: a partition cannot be listed.
@@ -86,6 +85,6 @@ def found_in(
     def one(partition: PartitionInfo) -> _Found | None:
         return look(partition, list_directories(*open_location(partition.location)))
 
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        answers = zip(partitions, pool.map(one, partitions), strict=True)
-        return next(((place, found) for place, found in answers if found is not None), None)
+    # A listing that fails does not hide the result of an earlier partition.
+    answers = zip(partitions, results_in_order(one, partitions), strict=True)
+    return next(((root, found) for root, found in answers if found is not None), None)

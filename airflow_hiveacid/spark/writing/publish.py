@@ -1,24 +1,31 @@
-"""How staged files become directories that readers see, while all can still be aborted.
+"""Publication of staged files as directories, while the transaction can still be aborted.
 
-Order matters, and is the point of this module (docs/adr/0002): executors have written every file
-where no reader looks; partitions are made known to the metastore; only then are directories
-renamed into place, one rename each (or, where nothing is renamed, is file after file made visible:
-docs/adr/0043). Until the transaction commits their write ID hides them.
+The order of steps matters (docs/decisions/publishing.md). Executors write every file to staging,
+where no reader looks. Then partitions are registered with the metastore. Only then are directories
+renamed into place, one rename each. On a store without renames, files appear in place one after
+another (docs/decisions/s3.md). Until the transaction commits, readers ignore files with its write
+ID.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import ACID_VERSION_FILE, METADATA_FILE, data_file
+from airflow_hiveacid.format.names import (
+    ACID_VERSION_FILE,
+    METADATA_FILE,
+    DeltaName,
+    data_file,
+    parse_directory_name,
+)
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.results import RowCounts
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -29,6 +36,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile
+from airflow_hiveacid.storage.stores.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,15 +50,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-_PARALLEL: Final = 16
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
     """One file that a task has written and the driver has accepted.
 
-    `kind` is that of the tables whose files are so: a file of plain rows, which LOAD DATA brings
-    into a full-ACID table, too, has that of an insert-only one.
+    `kind` is the kind of table that normally has files of this form. A file of plain rows is of
+    kind INSERT_ONLY, even if LOAD DATA adds it to a full-ACID table.
     """
 
     partition: PartitionName
@@ -62,10 +68,15 @@ class StagedFile:
     size_bytes: int
     kind: TransactionalKind = TransactionalKind.FULL_ACID
 
+    @property
+    def is_delete(self) -> bool:
+        """True if the rows of the file are delete events."""
+        return is_delete_directory(self.directory)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedDirectory:
-    """One directory that is to be published, with the staging area that holds it."""
+    """A directory that is to be published, with the staging area that contains it."""
 
     partition: PartitionName
     directory: str
@@ -75,7 +86,7 @@ class StagedDirectory:
 
     @property
     def accepted(self) -> tuple[AcceptedFile, ...]:
-        """Its files of rows, by the names that they will have."""
+        """The directory's data files, under their final names."""
         return tuple(
             AcceptedFile(
                 name=data_file(file.bucket, file.kind),
@@ -87,15 +98,35 @@ class StagedDirectory:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """The small files that belong into it."""
+        """The names of the directory's marker files."""
         is_acid = any(file.kind is TransactionalKind.FULL_ACID for file in self.files)
         names = ((ACID_VERSION_FILE, is_acid), (METADATA_FILE, self.is_compacted))
         return tuple(name for name, is_wanted in names if is_wanted)
 
     @property
     def final_path(self) -> str:
-        """Its URI once it is published."""
+        """The directory's URI after publication."""
         return self.staging.final_path(self.directory)
+
+
+def is_delete_directory(text: str) -> bool:
+    """Return True if a directory's name is that of a delete delta."""
+    name = parse_directory_name(text)
+    return isinstance(name, DeltaName) and name.is_delete
+
+
+def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
+    """Return the numbers of inserted, updated and deleted rows of staged directories.
+
+    An update writes a delete event and a new row; it is counted only under `updated`.
+    """
+    files = [file for directory in directories for file in directory.files]
+    updated = sum(file.updated for file in files)
+    return RowCounts(
+        inserted=sum(file.rows for file in files if not file.is_delete) - updated,
+        updated=updated,
+        deleted=sum(file.rows for file in files if file.is_delete) - updated,
+    )
 
 
 def assemble(
@@ -104,7 +135,7 @@ def assemble(
     *,
     is_compacted: bool = False,
 ) -> tuple[StagedDirectory, ...]:
-    """Move the files that count into their directories, with the small files that belong there."""
+    """Move the accepted files into their directories and add the marker files."""
     groups: dict[tuple[PartitionName, str], list[StagedFile]] = {}
     for file in files:
         groups.setdefault((file.partition, file.directory), []).append(file)
@@ -121,13 +152,12 @@ def assemble(
         )
     ]
     steps = [step for one in directories for step in _steps(one)]
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        list(pool.map(lambda step: step(), steps))
+    side_by_side(lambda step: step(), steps)
     return tuple(directories)
 
 
 def _steps(directory: StagedDirectory) -> Iterator[Callable[[], object]]:
-    """What is done for a directory, in any order: closing a small file far away takes long."""
+    """Yield the steps that assemble a directory, to run in parallel, since a store may be slow."""
     staging, name = directory.staging, directory.directory
     for file in directory.files:
         yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
@@ -144,11 +174,11 @@ def empty_file(
     staging: Staging,
     options: WriterOptions,
 ) -> StagedFile:
-    """Stage a file without rows: a directory needs one file to be seen by every engine."""
+    """Stage a file without rows, since some engines ignore a directory without files."""
     bucket, attempt = BucketId(0), uuid.uuid4().hex
     name = data_file(bucket, table.kind)
     fs, path = open_location(staging.attempt_path(directory, name, attempt))
-    is_delete = directory.startswith("delete_")
+    is_delete = is_delete_directory(directory)
     written: WrittenFile | WrittenRows
     if table.kind is TransactionalKind.INSERT_ONLY:
         with rows_writer(table.storage.format, fs, path, table.columns, options) as rows:
@@ -169,24 +199,23 @@ def empty_file(
 
 
 def check_free(directories: Sequence[StagedDirectory]) -> None:
-    """See that no final name is taken.
+    """Check that no directory exists under one of the final names.
 
     Raises:
-        DirectoryExistsError: one is.
+        DirectoryExistsError: a directory exists.
     """
 
     def look(directory: StagedDirectory) -> None:
         if exists(*open_location(directory.final_path)):
             raise DirectoryExistsError(path=directory.final_path)
 
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        list(pool.map(look, directories))
+    side_by_side(look, directories)
 
 
 def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
-    """A directory that would be published beside its partition, where nobody sees it; or None."""
+    """Return a directory that would be published outside its partition, or None."""
     places = {info.name: open_location(info.location)[1] for info in partitions}
     return next(
         (d for d in directories if places.get(d.partition) != open_location(d.staging.location)[1]),
@@ -195,9 +224,9 @@ def misplaced(
 
 
 class Publication:
-    """What a transaction has made visible, so that exactly that can be taken back.
+    """The directories that a transaction has published, so that exactly these can be removed.
 
-    Mutable: it remembers. How a directory becomes visible is its store's affair
+    Mutable: it remembers the directories. The store decides how a directory is published
     (`Staging.publish`).
     """
 
@@ -205,29 +234,28 @@ class Publication:
         self._tried: list[StagedDirectory] = []
 
     def publish(self, directories: Sequence[StagedDirectory]) -> None:
-        """Rename every directory into place, or publish its files where nothing is renamed.
+        """Rename every directory into place, or publish its files on a store without renames.
 
         Raises:
-            DirectoryExistsError: one is there already; it was not touched.
-            StorageError: a rename failed; the others may be in place.
+            DirectoryExistsError: a directory exists already; it was not touched.
+            StorageError: a rename failed; other directories may be in place.
         """
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(self._publish_one, directories))
+        side_by_side(self._publish_one, directories)
         log.info("published directories=%d", len(directories))
 
     def take_back(self, *, into_staging: bool = False) -> None:
-        """Remove what was published by us, or put it back where it was staged.
+        """Remove what this transaction has published, or move it back into staging.
 
-        Call it when the transaction is aborted.
+        Call this when the transaction is aborted.
         """
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(_put_back_one if into_staging else _take_back_one, self._tried))
+        side_by_side(_put_back_one if into_staging else _take_back_one, self._tried)
 
     def _publish_one(self, directory: StagedDirectory) -> None:
         self._tried.append(directory)
         staging = directory.staging
         if not staging.renames:
-            # Of each file there is a mark that tells whose it is, so nothing has to be forgotten.
+            # A mark on each file identifies its writer, so taking back this directory removes only
+            # our files.
             staging.publish_files(directory.directory, directory.accepted, directory.markers)
             return
         try:
@@ -243,7 +271,8 @@ def _take_back_one(directory: StagedDirectory) -> None:
         log.info("taking back %s", directory.final_path)
         staging.take_back_files(directory.directory, directory.accepted, directory.markers)
         return
-    # A rename that failed may have happened all the same. Its source tells: nobody else moves it.
+    # A rename may have succeeded although it reported a failure. Then the staged directory, which
+    # only this process moves, no longer exists.
     if exists(*open_location(staging.path_for(directory.directory))):
         return
     log.info("taking back %s", directory.final_path)
@@ -263,20 +292,20 @@ def _put_back_one(directory: StagedDirectory) -> None:
 
 
 def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None = None) -> str:
-    """The name of an attempt's staging directories, of its first or of a later statement."""
+    """Return the name of an attempt's staging directories for one of its statements."""
     token = f"{txn_id}-{attempt}"
     return f"{token}.{statement_id}" if statement_id else token
 
 
 def all_staged(first: str) -> tuple[str, ...]:
-    """The staging directories, as they are there, of all statements of an attempt at one home.
+    """Return the existing staging directories of all statements of an attempt, in one root.
 
     Args:
-        first: that of its first statement, which need not be there.
+        first: the directory of the attempt's first statement; it need not exist.
 
     Raises:
-        LocationPermissionError: they may not be listed.
-        StorageError: listing failed otherwise.
+        LocationPermissionError: the user may not list them.
+        StorageError: listing failed for another reason.
     """
     home, _, name = first.rpartition("/")
     found = list_directories(*open_location(home))
@@ -284,6 +313,6 @@ def all_staged(first: str) -> tuple[str, ...]:
 
 
 def discard(stagings: Iterable[Staging]) -> None:
-    """Remove what was staged and not published; doing it again is no error."""
+    """Remove everything in these staging areas; this can be repeated."""
     for staging in {s.top: s for s in stagings}.values():
         staging.discard()

@@ -1,13 +1,16 @@
-"""An INSERT that lost after its work was done is tried again without doing it again.
+"""Restart of an overtaken INSERT with the files that it has already staged.
 
-Its files are still staged. Under the new transaction they get the new write ID (`reissue`); no row
-is read, made or decoded. That is right if the statement would make the same files again: an INSERT
-of values, of files or of a query over such always would, since nothing of the table is in it. It is
-done again in full if it would put them at another place, or if they cannot be reissued.
+This restart happens within one driver; `plan.reruns` has the rules for Airflow's retries.
+In the new transaction the staged files get the new write ID (`reissue`); no row is read, computed
+or decoded again. This is correct if the statement would make the same files again. That holds for
+an INSERT of values, of files, or of a query over values and files, since such an INSERT reads no
+table. The INSERT is repeated in full if its files would now belong to a different root, or cannot
+be reissued.
 
-Whatever else loses is done again in full: an overwrite, what reads another table, several
-statements; and an UPDATE, DELETE or MERGE, since whoever has overtaken it has replaced rows that it
-has read. A result says which of the two it was, and why (`details`, `retried`).
+Every other overtaken job is repeated in full: an overwrite, a job that reads another table, or a
+job with several statements. An UPDATE, DELETE or MERGE is repeated, too, since the transaction that
+overtook it has replaced rows that it read. The result records whether the files were reused, and if
+not, why (`details`, `retried`).
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
-from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.reading.source import tables_of
-from airflow_hiveacid.spark.tasks import run_tasks
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
@@ -46,15 +49,17 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.table_write import TableWrite
-    from airflow_hiveacid.spark.writing.work import Change
+    from airflow_hiveacid.spark.writing.work import CheckedStatement
     from airflow_hiveacid.spark.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 
-# Up to here a stage of tasks would cost more than the copying: 1 to 2 ms of CPU a megabyte.
+# Up to these limits a stage of tasks costs more than copying in the driver: 1 to 2 ms of CPU per
+# megabyte.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
-# Staging of its own: the statement is 0, and may have to be done again beside it.
+# Use a separate staging area: the statement has ID 0, and may run again and stage files with that
+# ID.
 _TAKEN_OVER: Final = StatementId(1)
 _FEW_BYTES: Final = 256 << 20
 _SIZES: Final = "path string, size_bytes long"
@@ -62,7 +67,7 @@ _SIZES: Final = "path string, size_bytes long"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWork:
-    """What an INSERT has staged, all of it. `write` has the files in its staging."""
+    """The directories that an INSERT has staged, in the staging area of `write`."""
 
     write: Write
     write_id: WriteId
@@ -71,17 +76,18 @@ class StagedWork:
     results: tuple[StatementResult, ...]
 
 
-def why_not_kept(changes: Sequence[Change]) -> str | None:
-    """Why what these stage is of no use, should they be overtaken; None if it may be."""
+def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
+    """Return why staged files of these statements cannot be used after a restart, or None."""
     if len(changes) != 1:
-        return "it is of several statements"
+        return "the transaction has several statements"
     change = changes[0]
     if change.operations != {DataOperation.INSERT}:
-        # What makes a change lose is a base, or a partition that is gone: of rows that it has read.
+        # A change is overtaken by a base or a dropped partition, so rows that the change has read
+        # were replaced.
         is_overwrite = DataOperation.OVERWRITE in change.operations
         return "it replaces what is there" if is_overwrite else "what it has read was replaced"
     if change.make_files is not None:
-        return "its files are somebody else's"
+        return "it takes over existing files"
     if change.tables or tables_of(change.source):
         return "it has read another table"
     if not Staging(location=change.table.location, token=_ANY).renames:
@@ -90,10 +96,10 @@ def why_not_kept(changes: Sequence[Change]) -> str | None:
 
 
 def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> str | None:
-    """Why an INSERT has to be done again; None if its files are what it would make now.
+    """Return why an INSERT must run again; None if it would make the same files now.
 
     Raises:
-        MetastoreError: it does not say where the partitions are.
+        MetastoreError: the locations of the partitions cannot be read.
     """
     if not staged.directories:
         return "it had staged nothing"
@@ -105,18 +111,18 @@ def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> 
     ]
     stray = misplaced(staged.directories, places)
     if stray is not None:
-        return f"partition {stray.partition} is not at {stray.staging.location} any more"
+        return f"partition {stray.partition} is no longer at {stray.staging.location}"
     return None
 
 
 def reissued(
     spark: SparkSession, staged: StagedWork, part: TableWrite
 ) -> tuple[StagedDirectory, ...]:
-    """The same directories under the write ID of another write, staged as its own.
+    """Stage the directories of an earlier write again, with the write ID of a new write.
 
     Raises:
-        HiveAcidError: a file cannot be made; what was made goes with the write's staging, wherever
-            the partitions are.
+        HiveAcidError: a file cannot be written. Files already written are removed with the write's
+            staging areas, at all partition locations.
     """
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)
@@ -150,9 +156,9 @@ def _renamed(directory: str, write_id: WriteId) -> DeltaName:
 def _make(
     spark: SparkSession, kind: TransactionalKind, made: Sequence[tuple[StagedFile, Reissue]]
 ) -> Mapping[str, int]:
-    """Make the files; their sizes, by their places."""
+    """Write the files and return their sizes by path."""
     if kind is TransactionalKind.INSERT_ONLY:
-        # Nothing in these says a write ID: they get another name.
+        # These files contain no write ID, so renaming them is enough.
         for _, work in made:
             fs, target = open_location(work.target)
             make_directory(fs, target.rpartition("/")[0])

@@ -1,9 +1,9 @@
 """Changes of so few rows that the driver writes them itself.
 
-To sort some thousand events by task, and to start tasks in Python for them, costs more than to
-write them. So they come to the driver as Arrow batches, which hands them to the same writers
-(`writers.write_events`) in the same order. What is too much for that never comes: rows and bytes
-were counted before, of rows that are kept.
+Shuffling a few thousand events and starting Python tasks for them costs more than writing them. So
+the driver collects them as Arrow batches and passes them to the writers that tasks use
+(`writers.write_events`), in the same order. Larger changes are never collected: rows are first
+kept, and their number and size are determined.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.spark.events import GROUP, IDENTITY
-from airflow_hiveacid.spark.failures import typed_failures
-from airflow_hiveacid.spark.tasks import collected
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import collected
+from airflow_hiveacid.spark.reading.events import GROUP, IDENTITY
 from airflow_hiveacid.spark.writing.writers import Written, write_events
 
 if TYPE_CHECKING:
@@ -25,26 +25,27 @@ if TYPE_CHECKING:
 
 MOST_EVENTS: Final = 50_000
 MOST_BYTES: Final = 16 << 20
-"""What comes to the driver: some tenths of a second's work, and memory that every driver has."""
+"""The limits for writes in the driver: a few tenths of a second of work, in little memory.
+"""
 
 _BATCH_ROWS: Final = 16_384
-# What rows leave alone is fetched with their batch, however wide that is.
+# Old values of updated rows are fetched for a whole batch, even if the rows are wide.
 _FETCHING_ROWS: Final = 1_000
-# That of `spark.events.grouped`.
+# The same order as in `spark.events.grouped`.
 _ORDER: Final = (*GROUP, "_file", *IDENTITY)
 
 
 def are_few(events: int, size_bytes: int) -> bool:
-    """Whether so many events, of about so many bytes, come to the driver."""
+    """Return True if this many events, with this approximate size, can be written in the driver."""
     return events <= MOST_EVENTS and size_bytes <= MOST_BYTES
 
 
 def write_here(plan: WritePlan, events: DataFrame) -> list[Written]:
-    """Write events, in whatever order they come, in this process; what there is of each file.
+    """Write unordered events in this process, and return one record per file.
 
     Raises:
         MergeCardinalityError: two source rows act on one target row.
-        PySparkException: the events could not be made.
+        PySparkException: Spark could not compute the events.
         StorageError: reading or writing failed.
     """
     with typed_failures():

@@ -1,6 +1,6 @@
-"""Which bucket file a new row goes to, and how many of them a statement deserves.
+"""Choice of the bucket file for each new row, and of the number of bucket files.
 
-Takes a frame of rows that are to be inserted; gives it with a column `_bucket`.
+The input is a frame of rows that are to be inserted; the output has the column `_bucket`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.format.types import HiveType, parse_type
+from airflow_hiveacid.spark.engine.workers import task_body
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 
 if TYPE_CHECKING:
@@ -23,26 +24,25 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
 
 _ROWS_PER_WRITER: Final = 500_000
-"""New rows of a statement that one bucket file of an unbucketed table takes before a second
-starts."""
+"""The number of new rows per bucket file in an unbucketed table."""
 
 _MAX_WRITERS: Final = 64
 
 
 def writers_for(rows: int) -> int:
-    """How many bucket files that many new rows of an unbucketed partition deserve."""
+    """Return the number of bucket files for a number of new rows in an unbucketed partition."""
     return max(1, min(_MAX_WRITERS, -(-rows // _ROWS_PER_WRITER)))
 
 
 def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> DataFrame:
-    """Give each row that is to be inserted its bucket.
+    """Assign a bucket to each row that is to be inserted.
 
-    Bucketed tables: Hive's hash decides. Others: one of `writers` (see `writers_for`). `seed` tells
-    the rows apart.
+    In a bucketed table Hive's hash selects the bucket. In other tables `seed` selects one of
+    `writers` buckets (see `writers_for`).
 
-    Whoever calls this promises that a task which runs again has the same rows, and that `seed`
-    depends on nothing but the row: then it sends each to the same writer, and none is lost or
-    written twice when a part of the shuffle is lost after some writers are done with theirs.
+    The caller must ensure that a task that runs again has the same rows, and that `seed` depends
+    only on the row. Then a repeated task sends each row to the same writer. So no row is lost or
+    written twice if part of the shuffle is lost after some writers have finished.
     """
     if table.num_buckets:
         schema = StructType(
@@ -75,11 +75,12 @@ def _fill_buckets(
     num_buckets: int,
     version: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Hash the bucket columns of new rows."""
-    for batch in batches:
-        row = batch.column("row")
-        hashed = bucket_ids(
-            [pc.struct_field(row, name) for name in names], types, num_buckets, version
-        )
-        at = batch.schema.get_field_index("_bucket")
-        yield batch.set_column(at, batch.schema.field(at), hashed)
+    """Fill `_bucket` with Hive's hash of the bucket columns."""
+    with task_body():
+        for batch in batches:
+            row = batch.column("row")
+            hashed = bucket_ids(
+                [pc.struct_field(row, name) for name in names], types, num_buckets, version
+            )
+            at = batch.schema.get_field_index("_bucket")
+            yield batch.set_column(at, batch.schema.field(at), hashed)

@@ -1,9 +1,9 @@
-"""What one write does to one table: its files, its ledger entry, and how both are taken back.
+"""A write's changes to one table: files, ledger entry, and the undo of both.
 
 A transaction may write several tables, and one table in several statements. Each statement stages
-its directories apart; they are published together, under the statement's own ID. Whoever reads the
-table in between reads them where they are staged (`staged`). In which order the tables of a write
-go through these steps is the affair of `write`. Must not know Spark.
+its own directories, with its own statement ID; all are published together. A later statement reads
+the directories of earlier statements where they are staged (`staged`). `write` decides the order in
+which tables go through these steps. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, data_file, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import doing_of
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
-from airflow_hiveacid.metastore.unchanged import check_table
-from airflow_hiveacid.plan.history import Between, CommitNote, below
-from airflow_hiveacid.plan.reruns import LedgerEntry, earlier_run
+from airflow_hiveacid.jobs.codec import FIRST_WITH_INSTALLATION, version_of
+from airflow_hiveacid.metastore.transactions.unchanged import check_table
+from airflow_hiveacid.plan.history import below
+from airflow_hiveacid.plan.reruns import earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged
-from airflow_hiveacid.spark.writing.burial import bury
+from airflow_hiveacid.spark.writing.abandoned import remove_abandoned
 from airflow_hiveacid.spark.writing.overtaking import found_in, hiding_directory, is_overtaken
 from airflow_hiveacid.spark.writing.publish import (
     Publication,
@@ -32,29 +35,30 @@ from airflow_hiveacid.spark.writing.publish import (
     check_free,
     discard,
     misplaced,
+    row_counts,
     token_of,
 )
-from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from airflow_hiveacid.format.ids import StatementId
-    from airflow_hiveacid.format.rivals import Deed
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.rivals import ForeignWrite
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 
 
 class TableWrite:
-    """The part of a write that is about one table. Mutable: it remembers what it has put where."""
+    """The part of a write that changes one table. Mutable: it remembers where its files are."""
 
     def __init__(
         self, client: MetastorePort, txn: Transaction, order: WriteOrder, access: TableAccess
@@ -77,12 +81,12 @@ class TableWrite:
 
     @property
     def directories(self) -> tuple[StagedDirectory, ...]:
-        """What has been staged and will be published."""
+        """The directories that have been staged and will be published."""
         return self._directories
 
     @property
     def staged(self) -> Staged | None:
-        """The same as a later statement reads it; None if there is nothing."""
+        """The staged directories in the form in which a later statement reads them, or None."""
         if not self._directories:
             return None
         places = {d.partition: d.staging.location for d in self._directories}
@@ -93,55 +97,69 @@ class TableWrite:
         )
 
     def token(self, statement_id: StatementId) -> str:
-        """The name of one statement's staging directories, which are ours to remove."""
+        """Return the name of one statement's staging directories, which `discard` removes."""
         token = token_of(self._txn.txn_id, self._order.run.attempt, statement_id)
         self._tokens.add(token)
         return token
 
     def check_table(self) -> None:
-        """See that the table is still what the statements were checked against.
+        """Check that the table is still the one that the statements were checked against.
 
         Raises:
-            TableChangedError: its definition changed, or it is another table of that name.
+            TableChangedError: the table's definition changed, or another table now has its name.
         """
         check_table(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 
     def earlier_run(self) -> LedgerEntry | None:
-        """The run that makes this one needless, as far as this table's ledger knows.
+        """Return the earlier run in this table's ledger that makes this run unnecessary, or None.
 
         Raises:
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
-        run, snapshot = self._order.run, self._txn.snapshot
-        self._earlier = self._ledger.entries(run.job_key)
-        write_ids = snapshot.write_ids(self.table.ref)
-        known = committed(self._earlier, write_ids, snapshot.txns)
+        run, ref = self._order.run, self.table.ref
+        self._earlier = self._entries()
+        known = self._committed(self._txn.snapshot)
+        if any(entry.doubt for entry in known):
+            # Another copy of this job may have committed after the snapshot, before the ledger was
+            # read.
+            known = self._committed(self._txn.newest(ref))
         return earlier_run(run, known, self.table, self._txn.txn_id)
 
+    def _entries(self) -> tuple[LedgerEntry, ...]:
+        """Return this job's entries, including entries of earlier releases under another key."""
+        run = self._order.run
+        found = list(self._ledger.entries(run.job_key))
+        if run.earlier_key is not None:
+            found += (e for e in self._ledger.entries(run.earlier_key) if _is_of_earlier_release(e))
+        return tuple(sorted(found, key=lambda e: e.is_confirmed))
+
+    def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
+        return committed(self._earlier, snapshot.write_ids(self.table.ref), snapshot.txns)
+
     def is_certain(self, entry: LedgerEntry) -> bool:
-        """Whether an entry of this table's is beyond doubt (`Ledger.is_certain`)."""
+        """Return True if an entry of this table's ledger is certain (`Ledger.is_certain`)."""
         return self._ledger.is_certain(entry)
 
     def confirm_earlier(self, entry: LedgerEntry) -> None:
-        """Confirm an entry whose writer was killed before it could."""
+        """Confirm an entry whose writer was killed before it could confirm it."""
         if not entry.is_confirmed:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
     def bury_abandoned(self) -> None:
-        """Remove what aborted attempts of this job have left; `earlier_run` has found them.
+        """Remove files and entries of this job's aborted attempts, which `earlier_run` has found.
 
         Raises:
-            StorageError: something cannot be removed.
+            StorageError: a directory or an entry cannot be removed.
         """
         dead = abandoned(self._earlier, self.table.ref, self._txn.snapshot)
-        bury(self._ledger, self._client, self.table, dead)
+        remove_abandoned(self._ledger, self._client, self.table, dead)
 
-    # ---- those who were faster -------------------------------------------------------------------
+    # ---- transactions that committed first -------------------------------------------------------
 
     def named(self, winner: Winner) -> Winner:
-        """The same with what this table's ledger knows of it.
+        """Add to a winning transaction its job, if this table's ledger has recorded the job.
 
         Raises:
             StorageError: the ledger cannot be read.
@@ -154,14 +172,14 @@ class TableWrite:
         )
 
     def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
-        """See that nobody has committed, since this job began, what its policy lets it fail for.
+        """Check that no transaction committed a conflicting change since this job began.
 
-        The metastore looks for itself at the commit. This look comes before, and knows whatever
-        can be seen of others: what they did not have recorded, and what was committed before a
-        transaction that began anew.
+        The conflict policy decides what conflicts. The metastore does its own check at the commit.
+        This check is earlier. This check also finds changes that the metastore has not recorded,
+        and changes that were committed before a restart.
 
         Raises:
-            WriteConflictError: somebody has.
+            WriteConflictError: another transaction has committed a conflicting change.
         """
         ref = self.table.ref
         began = self._txn.began.get(ref)
@@ -171,7 +189,7 @@ class TableWrite:
         if not self._has_news(now):
             return
 
-        def rival_among(partition: PartitionInfo, names: Sequence[str]) -> Deed | None:
+        def rival_among(partition: PartitionInfo, names: Sequence[str]) -> ForeignWrite | None:
             operations = self._operations.get(partition.name) or self._access.operations
             return first_rival(
                 committed_since(names, began, seen, now),
@@ -194,10 +212,10 @@ class TableWrite:
             )
 
     def check_not_overtaken(self, partitions: Sequence[PartitionInfo]) -> None:
-        """See that nothing committed since the write ID was given hides what is to be written.
+        """Check that no later commit hides this write.
 
         Raises:
-            OvertakenError: something does; begin anew.
+            OvertakenError: a directory with a higher write ID hides this write; restart.
         """
         path = hiding_directory(
             partitions,
@@ -209,17 +227,18 @@ class TableWrite:
             raise self.overtaken(f"{path} would hide what it writes")
 
     def look_ahead(self) -> None:
-        """Do so before the work, if it is known already that somebody came first.
+        """Check for conflicts and overtaking before the work, if the snapshot shows newer commits.
 
-        With the locks in hand the answer cannot change any more, so this spares the work. Whoever
-        changes rows must not even see a higher write ID than its own: Hive 4 passes over delete
-        events for rows that are younger than these (VectorizedOrcAcidRowBatchReader), and would
-        show the old row beside the new one.
+        Once the locks are granted, a check before the work has the same result as a check after it,
+        so a check before the work can save that work. An UPDATE, DELETE or MERGE must not even read
+        rows with a higher write ID than its own. Hive 4 ignores a delete event whose write ID is
+        lower than its row's (VectorizedOrcAcidRowBatchReader), so it would show both the old row
+        and the new row.
 
         Raises:
             WriteConflictError: as `check_no_rival`.
-            OvertakenError: as `check_not_overtaken`; or rows that are seen may be younger than the
-                change.
+            OvertakenError: as `check_not_overtaken`; or the snapshot may show rows with a higher
+                write ID than the change.
         """
         known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)
@@ -231,7 +250,7 @@ class TableWrite:
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
 
     def _has_news(self, now: ValidWriteIdList) -> bool:
-        """Whether anything of the table was committed since the job began, where that matters."""
+        """Return True if a write to the table is known to be committed since the job began."""
         began = self._txn.began.get(self.table.ref)
         return began is not None and any(
             now.is_visible(WriteId(w))
@@ -239,13 +258,13 @@ class TableWrite:
         )
 
     def overtaken(self, why: str) -> OvertakenError:
-        """What lets this write begin anew, to be raised."""
+        """Return the error that makes this write restart, for the caller to raise."""
         return OvertakenError(table=self.table.ref, txn_id=self._txn.txn_id, why=why)
 
     # ---- files -----------------------------------------------------------------------------------
 
     def check_locations(self, locations: Collection[str]) -> None:
-        """See that every place that may be written can be published to, and remember it.
+        """Check that files can be published to these locations, and remember them.
 
         Raises:
             UnsupportedTableError: a partition is on a store without renames.
@@ -260,14 +279,15 @@ class TableWrite:
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
     ) -> None:
-        """Take over the directories of a statement, whose files are all written.
+        """Add the directories of a statement, whose files are all written.
 
-        A base takes the place of what earlier statements have staged in its partition: readers
-        would pass over it, so it is not published at all.
+        A base replaces the directories that earlier statements have staged in its partition.
+        Readers would ignore the replaced directories, so they are not published.
 
         Args:
-            directories: they; none if the statement changes nothing.
-            operations: what the statement does; by default all that this write does to the table.
+            directories: the statement's directories; empty if it changes nothing.
+            operations: the statement's operations; by default all operations of this write on the
+                table.
         """
         replaced = {d.partition for d in directories if _is_base(d)}
         kept = [d for d in self._directories if d.partition not in replaced]
@@ -277,10 +297,10 @@ class TableWrite:
             self._operations.setdefault(directory.partition, set()).update(done)
 
     def register(self) -> None:
-        """Tell the metastore which partitions change, before the first file appears in one.
+        """Register the changed partitions with the metastore, before a file appears in any of them.
 
         Raises:
-            OvertakenError: a partition has come, or come again, at another place; begin anew.
+            OvertakenError: a partition was created, or created again, at another location; restart.
         """
         if not self._directories:
             self._txn.change_nothing(self.table.ref)
@@ -294,18 +314,18 @@ class TableWrite:
                 self._txn.register_partitions(self.table.ref, found, operations)
 
     def verify(self) -> None:
-        """Make sure, right before anything becomes visible, that it can still count.
+        """Check, right before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: it is another table by now; who has dropped it took no lock.
+            TableChangedError: the table was replaced; the client that dropped it took no lock.
             WriteConflictError: as `check_no_rival`.
-            OvertakenError: what is to be published would be hidden.
-            DirectoryExistsError: something of that name is there. Nothing is noted yet, so nobody
-                will take it for ours.
+            OvertakenError: another directory would hide the published files.
+            DirectoryExistsError: a directory exists under a final name. The ledger has no entry
+                yet, so no retry will treat that directory as this job's directory.
         """
         if self._directories:
             self.check_table()
-            # Where they are was asked when they were registered, and is asked again right behind.
+            # The locations were checked at registration, and `check_published` checks them again.
             places = {d.partition: d.staging.location for d in self._directories}
             written = [PartitionInfo(name=name, location=place) for name, place in places.items()]
             self.check_no_rival(written)
@@ -313,7 +333,7 @@ class TableWrite:
             check_free(self._directories)
 
     def note(self, result: str) -> None:
-        """Put into the ledger what is going to be published."""
+        """Record in the ledger the directories to publish and the result."""
         run = self._order.run
         self._entry = LedgerEntry(
             job_key=run.job_key,
@@ -331,26 +351,26 @@ class TableWrite:
         self._ledger.write(self._entry)
 
     def publish(self) -> None:
-        """Give every directory its final name; the open write ID hides them until the commit.
+        """Rename every directory to its final name; the open write ID hides it until the commit.
 
         Raises:
-            DirectoryExistsError: one is there already; it was not touched.
+            DirectoryExistsError: a directory exists already; it was not touched.
             StorageError: a rename failed.
         """
         self._publication.publish(self._directories)
 
     def check_published(self) -> None:
-        """See that what was published is where readers look.
+        """Check that the published directories are where readers look.
 
         Raises:
-            OvertakenError: a partition is gone, or is at another place; who has dropped it took no
-                lock. Whoever does it from here on removes what was published, too.
+            OvertakenError: a partition is gone or at another location; the client that dropped it
+                took no lock. A later drop also removes the published directories.
         """
         if self.table.is_partitioned:
             self._check_places(self._client.get_partitions(self.table, self._partitions))
 
     def take_back(self) -> None:
-        """Undo what this write did to the table: the transaction is known to be aborted."""
+        """Undo this write's changes to the table; call this only if the transaction was aborted."""
         self._publication.take_back(into_staging=self._order.keeps_staged)
         if not self._order.keeps_staged:
             self.discard()
@@ -358,18 +378,17 @@ class TableWrite:
             self._ledger.withdraw(self._entry)
 
     def confirm(self) -> None:
-        """Note the commit, which has happened, and tidy up."""
+        """Record the commit, which has already happened; remove old entries and staged files."""
         if self._entry is not None:
             self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
             VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
         self.discard()
-        self._ledger.prune(self._order.now_s(), self._order.ledger_retention_s)
+        files = self._ledger.tidy(self._order.now_s(), self._order.ledger_retention_s)
+        VersionNotes.of(self.table).bundle_commits(files)
 
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
-        files = [(d, file) for d in self._directories for file in d.files]
-        written = sum(f.rows for d, f in files if not _is_delete(d))
-        removed = sum(f.rows for d, f in files if _is_delete(d))
-        updated = sum(f.updated for _, f in files)
+        files = [file for directory in self._directories for file in directory.files]
+        rows = row_counts(self._directories)
         times = self._txn.times
         seen = None if times is None else times.seen
         return CommitNote(
@@ -379,23 +398,23 @@ class TableWrite:
             job_key=entry.job_key,
             attempt=str(entry.attempt),
             kind="+".join(self._kinds),
-            inserted=written - updated,
-            updated=updated,
-            deleted=removed - updated,
+            inserted=rows.inserted,
+            updated=rows.updated,
+            deleted=rows.deleted,
             partitions=tuple(map(str, self._partitions)) if self.table.is_partitioned else (),
             files=len(files),
-            size_bytes=sum(f.size_bytes for _, f in files),
+            size_bytes=sum(file.size_bytes for file in files),
             directories=tuple(below(self.table.location, d) for d in entry.directories),
             opened_s=None if times is None else times.opened_s,
             seen="" if seen is None else self._txn.snapshot.write_ids(self.table.ref).text(),
             seen_after_s=(seen and seen.after_s) or 0.0,
             seen_by_s=(seen and seen.by_s) or 0.0,
-            committed=Between() if times is None else times.committed,
+            committed=TimeBounds() if times is None else times.committed,
         )
 
     @property
     def _kinds(self) -> list[str]:
-        """What was done to the table, for people."""
+        """The operations on the table, as names for the commit note."""
         done = {one for each in self._operations.values() for one in each}
         return sorted(operation.name.lower() for operation in done)
 
@@ -409,7 +428,7 @@ class TableWrite:
             raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")
 
     def discard(self) -> None:
-        """Remove everything of this write that is still in staging."""
+        """Remove all files of this write that are still in staging."""
         discard(
             Staging(location=home, token=token)
             for home in sorted(self._homes)
@@ -417,13 +436,14 @@ class TableWrite:
         )
 
 
+def _is_of_earlier_release(entry: LedgerEntry) -> bool:
+    """Return True if an entry may be from a release whose job keys named no installation."""
+    version = version_of(entry.result)
+    return not entry.is_legible or (version is not None and version < FIRST_WITH_INSTALLATION)
+
+
 def _is_base(directory: StagedDirectory) -> bool:
     return isinstance(parse_directory_name(directory.directory), BaseName)
-
-
-def _is_delete(directory: StagedDirectory) -> bool:
-    name = parse_directory_name(directory.directory)
-    return isinstance(name, DeltaName) and name.is_delete
 
 
 def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> list[FileEntry]:

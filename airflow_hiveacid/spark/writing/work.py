@@ -1,11 +1,12 @@
-"""The statements of one transaction, one after another, each on what the earlier ones have left.
+"""The statements of a transaction, run in order; each sees the changes of earlier statements.
 
-Takes an open write and checked statements; has their events made and written to staging, each under
-a statement ID of its own. A later statement reads what earlier ones have staged as if it were
-committed, and of everybody else what the transaction's one snapshot shows. `finish` publishes all.
+The input is an open write and checked statements. Each statement's events are staged under its own
+statement ID. A later statement reads the files that earlier statements have staged as if they were
+committed. Every statement sees changes of other transactions as of the transaction's snapshot.
+`finish` publishes the files of all statements.
 
-Statement IDs grow, since Hive looks for the delete event of a row of the same write ID in later
-statements only (VectorizedOrcAcidRowBatchReader).
+Statement IDs increase. If a row and its delete event have the same write ID, Hive looks for the
+event only in later statements (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations
@@ -24,17 +25,16 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.codec import JsonValue, to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.plan.statements import check_alike
-from airflow_hiveacid.spark.events import Events
-from airflow_hiveacid.spark.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.reading.source import load_source, show
+from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
-from airflow_hiveacid.spark.store_tokens import with_tokens
 from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.flat_files import can_write_flat, write_flat
 from airflow_hiveacid.spark.writing.publish import (
@@ -42,6 +42,7 @@ from airflow_hiveacid.spark.writing.publish import (
     StagedFile,
     assemble,
     empty_file,
+    row_counts,
 )
 from airflow_hiveacid.spark.writing.small_changes import write_here
 from airflow_hiveacid.spark.writing.writers import (
@@ -51,15 +52,13 @@ from airflow_hiveacid.spark.writing.writers import (
     write_events,
     writer_options,
 )
-from airflow_hiveacid.storage.plain.avro_schema import check_avro_alike
-from airflow_hiveacid.storage.plain.text_form import check_text_writable
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.jobs.codec import JsonValue
-    from airflow_hiveacid.jobs.specs import SourceSpec
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.write import Write
 
@@ -68,23 +67,30 @@ log = logging.getLogger("hiveacid")
 _NOW: Final[Mapping[str, str]] = {}
 
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
-"""Turns a target and a way to read the source into events."""
+"""Function that turns a target, and a function that reads the source, into events."""
+
+AsOf = Callable[[VersionSpec], Target]
+"""Function that returns the target as of a version, under the transaction's snapshot."""
+
+MakeFiles = Callable[[WritePlan, Target, AsOf], tuple[StagedFile, ...]]
+"""Function that stages files, from the write plan, the target, and the target's `AsOf`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A checked statement.
+class CheckedStatement:
+    """A statement that was checked against its tables, ready to run.
 
-    `kind` is its name: `insert`, `merge` and so on. `operations` is what it does to the table; they
-    decide the lock. `make_events` turns the target (its files as the statement sees them) and the
-    source into events; without it there are none. `make_files` stages files in another way than
-    from events. `shape` is the frame that the source was checked
-    by. `tables` are those that queries within its expressions ask, by their views. `partitions`
-    answers the only partitions that it can touch, as they are now, where that is known; `fixed` are
-    they if the statement itself names them, whatever there is. `empties` says which of those that
-    there are an overwrite replaces, with rows or without; by default those that it can touch. With
-    a shape and no source, the shape is the source. `common` is what it has in common with others,
-    all of which see the tables as the first of them does.
+    `kind` is its name: `insert`, `merge` and so on. `operations` are its operations on the table,
+    which decide the lock. `make_events` turns the target (its files as the statement sees them) and
+    the source into events; None means no events. `make_files` stages files without events.
+
+    `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
+    itself. `tables` are the tables that queries within its expressions read, by view name.
+    `partitions` returns the only partitions that the statement can touch at present, if that is
+    known. `fixed` has these partitions if the statement itself specifies them, even if they do not
+    exist. `empties` selects the existing partitions that an overwrite replaces even without new
+    rows; by default the partitions that it can touch. `common` has inputs shared with other
+    statements; all these statements see the tables as the first one does.
     """
 
     kind: str
@@ -98,14 +104,15 @@ class Change:
     partitions: Callable[[], Touched] = Touched
     fixed: tuple[PartitionName, ...] | None = None
     empties: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...]] | None = None
-    make_files: Callable[[WritePlan], tuple[StagedFile, ...]] | None = None
+    make_files: MakeFiles | None = None
+    details: Callable[[], Mapping[str, JsonValue]] | None = None
 
 
 @contextmanager
 def naming(number: int, count: int) -> Iterator[None]:
-    """Say of an error which of several statements it is of; numbers begin with 1.
+    """Add the statement's 1-based number to an error if there are several statements.
 
-    A worker's error becomes itself before that (`typed_failures`).
+    An executor's error is first converted back to its own type (`typed_failures`).
     """
     try:
         with typed_failures():
@@ -116,12 +123,13 @@ def naming(number: int, count: int) -> Iterator[None]:
         raise
 
 
-class Work:
-    """The work of one write. Mutable: it counts its statements."""
+class TransactionWork:
+    """The execution of statements in one write. Mutable: it collects the statements' results."""
 
     def __init__(self, job: JobContext, write: Write) -> None:
         self._job, self._write = job, write
         self._results: list[StatementResult] = []
+        self._details: dict[str, JsonValue] = {}
         self._common: tuple[Common, dict[str, DataFrame]] | None = None
 
     def target(
@@ -130,7 +138,7 @@ class Work:
         touched: Touched | None = None,
         version: VersionSpec | None = None,
     ) -> Target:
-        """A table as the next statement sees it, or as of a version.
+        """Return a table as the next statement sees it, or as of a version.
 
         Raises:
             HiveAcidError: as `past_of`.
@@ -149,30 +157,33 @@ class Work:
             staged=None if part is None else part.staged,
         )
 
-    def run(self, change: Change, touched: Touched) -> StatementResult:
-        """Have one statement's files written to staging.
+    def _as_of(self, table: TableInfo, touched: Touched, version: VersionSpec) -> Target:
+        return self.target(table, touched, version)
+
+    def run(self, change: CheckedStatement, touched: Touched) -> StatementResult:
+        """Write one statement's files to staging.
 
         Args:
             change: the statement.
-            touched: the only partitions that it can touch; they are locked.
+            touched: the only partitions that the statement can touch; they are locked.
 
         Raises:
-            HiveAcidError: nothing of the transaction will be seen.
+            HiveAcidError: the statement failed; no change of the transaction will become visible.
         """
         part = self._write.tables[change.table.ref]
         target = self.target(change.table, touched)
         part.check_locations(target.elsewhere.values())
-        check_alike(change.table, target.partitions)
-        check_avro_alike(change.table, target.partitions)
-        check_text_writable(change.table, target.partitions)
+        check_files_writable(change.table, target.partitions)
         plan = self._plan(change, target)
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()
         if change.make_events is not None:
-            files = _written(plan, change.make_events(target, partial(self._source, change)))
+            files = written_files(plan, change.make_events(target, partial(self._source, change)))
         if change.make_files is not None:
-            files = change.make_files(plan)
-        replaced = touched.names
+            files = change.make_files(plan, target, partial(self._as_of, change.table, touched))
+        if change.details is not None:
+            self._details |= change.details()
+        replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in target.partitions))
         directories = _assemble(plan, files, replaced)
@@ -183,7 +194,7 @@ class Work:
 
     @property
     def results(self) -> tuple[StatementResult, ...]:
-        """What each statement has done so far."""
+        """The results of the statements so far."""
         return tuple(self._results)
 
     def take_over(
@@ -193,16 +204,16 @@ class Work:
         operations: frozenset[DataOperation],
         results: tuple[StatementResult, ...],
     ) -> None:
-        """Count as done what an earlier beginning of this job has done, a single statement."""
+        """Use the staged files and result of the job's only statement from before a restart."""
         self._write.stage(ref, directories, operations)
         size = sum(file.size_bytes for directory in directories for file in directory.files)
         self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
 
     def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
-        """Publish what all statements have staged; what is left is to leave the write's block.
+        """Publish the files of all statements; leaving the write's block then commits them.
 
         Args:
-            retried: what the result says of an earlier beginning that was lost.
+            retried: details for the result about the run before a restart.
 
         Raises:
             HiveAcidError: see the steps of `Write`.
@@ -214,7 +225,7 @@ class Work:
         self._write.publish()
         return result
 
-    def _plan(self, change: Change, target: Target) -> WritePlan:
+    def _plan(self, change: CheckedStatement, target: Target) -> WritePlan:
         part, statement = self._write.tables[change.table.ref], StatementId(len(self._results))
         delta = DeltaName(low=part.write_id, high=part.write_id, statement_id=statement)
         overwrite = DataOperation.OVERWRITE in change.operations
@@ -230,41 +241,42 @@ class Work:
             locations=target.elsewhere,
         )
 
-    def _source(self, change: Change) -> DataFrame:
-        """Read the source; ACID tables as the statement sees them.
+    def _source(self, change: CheckedStatement) -> DataFrame:
+        """Read the source, with ACID tables as the statement sees them.
 
-        Others are as they were found when the statement was checked: to list their files and to
-        find out their columns once more would cost as much again, and find other files.
+        For other sources the result is the frame with which the statement was checked. Listing the
+        files and reading the columns again would double the cost, and might find different files.
         """
         if change.common is not None and change.source is not None:
             frames = self._common_frames(change.common)
-            return load_source(self._job.spark, change.source, frames)
+            return self._job.load(change.source, frames)
         tables = self._job.source_tables(change.source)
         if not tables and change.shape is not None:
             return change.shape
         if change.source is None:
             raise TypeError("this statement has no source")
         frames = self._frames(tables, change.source.versions)
-        return load_source(self._job.spark, change.source, frames)
+        return self._job.load(change.source, frames)
 
     def _common_frames(self, common: Common) -> dict[str, DataFrame]:
-        """What statements with something in common read: made for the first, kept for the others.
+        """Return shared inputs: computed for the first statement, kept for the other statements.
 
-        Whatever earlier ones of them stage, files are looked up once.
+        Files are listed only once, even if an earlier statement has staged more files.
         """
         if self._common is None or self._common[0] is not common:
             tables = self._frames(self._job.tables(common.tables), common.versions)
-            self._common = (common, common_frames(self._job.spark, common, tables))
+            self._common = (common, common_frames(self._job, common, tables))
         return self._common[1]
 
     def _frames(
         self, tables: Mapping[str, TableInfo], versions: Mapping[str, str] = _NOW
     ) -> dict[str, DataFrame]:
-        """Tables beside the target, by their views, as the next statement sees them.
+        """Return a dict from view name to frame, for tables as the next statement sees them.
 
         Args:
-            tables: they.
-            versions: what of them is read as of an earlier version (`SourceSpec.versions`).
+            tables: the tables, by view name.
+            versions: the versions of tables that are read as of an earlier version
+                (`SourceSpec.versions`).
         """
         return {
             view: self.target(
@@ -282,6 +294,7 @@ class Work:
                 str(ref): job.policy_of(part.table).value
                 for ref, part in self._write.tables.items()
             },
+            **self._details,
         }
         if retried:
             details["retried"] = dict(retried)
@@ -307,8 +320,8 @@ class Work:
         )
 
 
-def _written(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
-    """Have the events written; what comes back names the files that count."""
+def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
+    """Write the events and return the files that the driver accepted."""
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
     if written is None and events.few is not None:
@@ -334,13 +347,13 @@ def _written(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
 
 
 def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
-    """The same by Spark's own writer; None if that cannot store these rows as we would."""
+    """Write rows with Spark's writer, or return None if our writer would store them differently."""
     if rows is None or not can_write_flat(plan):
         return None
     try:
         return write_flat(plan, rows)
     except UnsupportedFileError as error:
-        log.info("rows are written one by one: %s", error)
+        log.info("writing rows with our writer instead of Spark's: %s", error)
         return None
 
 
@@ -349,10 +362,9 @@ def _assemble(
     files: tuple[StagedFile, ...],
     partitions: tuple[PartitionName, ...] | None,
 ) -> tuple[StagedDirectory, ...]:
-    """Put the files together; an overwrite also replaces what gets no rows."""
+    """Assemble the files into directories; an overwrite also replaces partitions without rows."""
     if isinstance(plan.insert_directory, BaseName):
-        replaced = partitions if plan.table.is_partitioned else (PartitionName(),)
-        for name in set(replaced or ()) - {f.partition for f in files}:
+        for name in set(partitions or ()) - {f.partition for f in files}:
             empty = empty_file(
                 plan.table, name, str(plan.insert_directory), plan.staging(name), plan.options
             )
@@ -360,15 +372,12 @@ def _assemble(
     return assemble(files, {f.partition: plan.staging(f.partition) for f in files})
 
 
-def _result(change: Change, directories: tuple[StagedDirectory, ...]) -> StatementResult:
+def _result(change: CheckedStatement, directories: tuple[StagedDirectory, ...]) -> StatementResult:
     files = [f for d in directories for f in d.files]
-    inserted = sum(f.rows for f in files if not f.directory.startswith("delete_"))
-    deleted = sum(f.rows for f in files if f.directory.startswith("delete_"))
-    updated = sum(f.updated for f in files)
     return StatementResult(
         kind=change.kind,
         table=str(change.table.ref),
-        rows=RowCounts(inserted=inserted - updated, updated=updated, deleted=deleted - updated),
+        rows=row_counts(directories),
         partitions=tuple(sorted({str(d.partition) for d in directories if d.partition.columns})),
         files=len(files),
         size_bytes=sum(f.size_bytes for f in files),

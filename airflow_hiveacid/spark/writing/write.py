@@ -1,22 +1,22 @@
-"""One write: what it goes through, and how it takes back what it has put where.
+"""One write: its states, and how an abort undoes its changes.
 
-It may be of several tables; what is done to each is the affair of `table_write`. Read `Write`
-downwards; each method brings all tables to the next state:
+A write may change several tables; `table_write` does the work for each. The methods of `Write` are
+in the order of these states; each method moves all tables to the next state:
 
 | state | what is true |
 | --- | --- |
 | begun | the transaction has its locks and its snapshot; the tables are as they were checked |
-| staged | every file of a statement is written, where no reader looks |
-| registered | the metastore knows which partitions change |
-| verified | it has just said that the transaction is open; nobody's newer base hides what comes |
-| noted | every table's ledger says what is going to be published there, and by whom |
-| published | every directory has its final name; the open write IDs hide them |
-| settled, committed | the transaction has ended well; the ledgers confirm it |
+| staged | every file of a statement is written to staging, where no reader looks |
+| registered | the changed partitions are registered with the metastore |
+| verified | the metastore confirmed that the transaction is open; no newer base hides the files |
+| noted | every table's ledger records the directories that will be published, and the job |
+| published | every directory has its final name; readers ignore the open write IDs |
+| settled, committed | the transaction is committed; the ledgers confirm it |
 
-When the transaction is known to be aborted, at whatever point and by whomever, exactly what this
-write did is undone: the directories that it renamed itself, its staging, its ledger entries. When
-nobody can tell what became of the commit, nothing is touched. `writing` is where both are decided,
-by the transaction alone (`Transaction.on_abort`). Must not know Spark.
+If the transaction is known to be aborted, at any point and for any reason, exactly this write's
+changes are undone. These changes are the write's renamed directories, its staging and its ledger
+entries. If the outcome of the commit is unknown, all files stay. `writing` decides this from the
+transaction's state alone (`Transaction.on_abort`). Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -33,29 +33,32 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     WriteConflictError,
 )
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.writing.table_write import TableWrite
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transaction import Transaction
-    from airflow_hiveacid.plan.reruns import LedgerEntry
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
     from airflow_hiveacid.spark.writing.publish import StagedDirectory
 
 log = logging.getLogger("hiveacid")
 
-_GONE: Final = "what it published is gone, compacted after a commit or cleaned after an abort"
+_GONE: Final = (
+    "it was about to commit, and what it published is gone, compacted after a commit or cleaned"
+    " after an abort"
+)
 _DAMAGED: Final = "its entry in the table's _hiveacid directory is damaged"
 
 
 class WriteState(enum.Enum):
-    """How far a write has come."""
+    """The states of a write."""
 
     BEGUN = enum.auto()
     STAGED = enum.auto()
@@ -69,7 +72,7 @@ class WriteState(enum.Enum):
 
 
 class Write:
-    """One write on its way. Mutable: it knows how far it has come."""
+    """One write in progress. Mutable: it tracks its state."""
 
     def __init__(self, client: MetastorePort, txn: Transaction, order: WriteOrder) -> None:
         self.txn = txn
@@ -79,37 +82,37 @@ class Write:
 
     @property
     def tables(self) -> Mapping[TableRef, TableWrite]:
-        """What is done to each table, in the order in which they are gone through."""
+        """The part of the write for each table, in the order in which they are processed."""
         return MappingProxyType(self._tables)
 
     @property
     def reads(self) -> tuple[TableAccess, ...]:
-        """The tables that are read beside these."""
+        """The tables that are only read."""
         return self._order.reads
 
     @property
     def directories(self) -> tuple[StagedDirectory, ...]:
-        """What has been staged and will be published, of all tables."""
+        """The directories that have been staged and will be published, in all tables."""
         return tuple(d for table in self._tables.values() for d in table.directories)
 
     def check_tables(self) -> None:
-        """See that every table is still what the statements were checked against.
+        """Check that every table is still the one that the statements were checked against.
 
         Raises:
-            TableChangedError: one has another definition, or is another table of that name.
+            TableChangedError: a table's definition changed, or another table now has its name.
         """
         for table in self._tables.values():
             table.check_table()
 
     def earlier_run(self) -> LedgerEntry | None:
-        """The run that makes this one needless; None if there is work to do.
+        """Return the earlier run that makes this run unnecessary; None if there is work to do.
 
-        Tables of a transaction are committed together, so the ledger of one is enough to tell. What
-        aborted attempts of this job have left is removed on the way.
+        Tables of a transaction are committed together, so the ledger of one table decides. If there
+        is work to do, this method also removes files and entries of this job's aborted attempts.
 
         Raises:
-            EarlierRunUnknownError: it may have been done, and nothing is left that tells, or what
-                exactly.
+            EarlierRunUnknownError: the job may have been done, but no record of its commit or
+                result is left; or the metastore contradicts the ledger.
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         tables = self._tables.values()
@@ -127,7 +130,7 @@ class Write:
                 job_key=entry.job_key,
                 txn_id=entry.txn_id,
                 when=entry.when,
-                why=_GONE if entry.is_legible else _DAMAGED,
+                why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
             )
         for table, entry in known:
             if entry.is_legible and entry.txn_id == certain[0].txn_id:
@@ -135,10 +138,11 @@ class Write:
         return certain[0]
 
     def look_ahead(self) -> None:
-        """Spare the work, if it is known already that somebody came first (`TableWrite`).
+        """Fail early if another transaction is known to have committed first (`TableWrite`).
 
         Raises:
-            OvertakenError: begin anew.
+            WriteConflictError: another transaction's commit conflicts with this write.
+            OvertakenError: another transaction overtook this write; restart.
         """
         for table in self._tables.values():
             table.look_ahead()
@@ -149,29 +153,29 @@ class Write:
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
     ) -> None:
-        """Take over the directories of one statement (`TableWrite.stage`)."""
+        """Add the directories of one statement (`TableWrite.stage`)."""
         self._tables[ref].stage(directories, operations)
         self._enter(WriteState.STAGED)
 
     def register(self) -> None:
-        """Tell the metastore which partitions change, before the first file appears in one.
+        """Register the changed partitions with the metastore, before a file appears in any of them.
 
         Raises:
-            OvertakenError: a partition has come, or come again, at another place; begin anew.
+            OvertakenError: a partition was created, or created again, at another location; restart.
         """
         for table in self._tables.values():
             table.register()
         self._enter(WriteState.REGISTERED)
 
     def verify(self) -> None:
-        """Make sure, right before anything becomes visible, that it can still count.
+        """Check, right before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: one is another table by now; who has dropped it took no lock.
-            TransactionAbortedError, FencedError: the transaction is over.
-            OvertakenError: what is to be published would be hidden.
-            DirectoryExistsError: something of that name is there. Nothing is noted yet, so nobody
-                will take it for ours.
+            TableChangedError: a table was replaced; the client that dropped it took no lock.
+            TransactionAbortedError, FencedError: the transaction has ended.
+            OvertakenError: another directory would hide the published files.
+            DirectoryExistsError: a directory exists under a final name. The ledgers have no entry
+                yet, so no retry will treat that directory as this job's directory.
         """
         for table in self._tables.values():
             table.verify()
@@ -179,19 +183,19 @@ class Write:
         self._enter(WriteState.VERIFIED)
 
     def note(self, result: str) -> None:
-        """Put into every ledger what is going to be published; the result is the whole write's."""
+        """Record the directories to publish in each ledger, with the whole write's result."""
         for table in self._tables.values():
             table.note(result)
         self._enter(WriteState.NOTED)
 
     def publish(self) -> None:
-        """Give every directory its final name; the open write IDs hide them until the commit.
+        """Rename every directory to its final name; the open write IDs hide them until the commit.
 
         Raises:
-            DirectoryExistsError: one is there already; it was not touched.
+            DirectoryExistsError: a directory exists already; it was not touched.
             StorageError: a rename failed.
-            OvertakenError: a partition is gone, or is at another place; who has dropped it took no
-                lock.
+            OvertakenError: a partition is gone or at another location; the client that dropped it
+                took no lock.
         """
         for table in self._tables.values():
             table.publish()
@@ -200,19 +204,19 @@ class Write:
             table.check_published()
 
     def take_back(self) -> None:
-        """Undo what this write did; the transaction calls it when it is known to be aborted."""
+        """Undo this write's changes; the transaction calls this when it is known to be aborted."""
         self.state = WriteState.ABORTED
         failures = []
         for table in self._tables.values():
             try:
                 table.take_back()
-            except HiveAcidError as error:  # what is left of one table keeps no other's
+            except HiveAcidError as error:  # a failure for one table must not stop other tables
                 failures.append(error)
         if failures:
             raise failures[0]
 
     def discard(self) -> None:
-        """Remove what an abort has left in staging (`WriteOrder.keeps_staged`)."""
+        """Remove the files that an abort has left in staging (`WriteOrder.keeps_staged`)."""
         for table in self._tables.values():
             try:
                 table.discard()
@@ -220,31 +224,31 @@ class Write:
                 log.warning("left in staging: %s", error)
 
     def confirm(self) -> None:
-        """Note the commit, which has happened: from here on nothing may fail the job."""
+        """Record the commit, which has already happened; errors no longer fail the job."""
         self.state = WriteState.COMMITTED
         for table in self._tables.values():
             try:
                 table.confirm()
             except HiveAcidError as error:
-                log.warning("committed, but not everything is tidied up: %s", error)
+                log.warning("committed, but tidying up failed: %s", error)
 
     def leave(self) -> None:
-        """Touch nothing: nobody can tell what became of the commit."""
+        """Leave all files in place, since the outcome of the commit is unknown."""
         self.state = WriteState.UNKNOWN
         log.error(
-            "the commit of txn_id=%s is in doubt; left as they are: %s",
+            "the outcome of the commit of txn_id=%s is unknown; left as they are: %s",
             self.txn.txn_id,
             ", ".join(d.final_path for d in self.directories) or "no directories",
         )
 
     def name_winner(self, error: WriteConflictError) -> None:
-        """Say of a conflict who has won it, which job, if the ledgers know one, and by what."""
+        """Add policies, the winning transaction and its job, if known, to a conflict's error."""
         error.policies = {str(a.ref): a.policy.value for a in self._order.accesses}
         for table in self._tables.values():
             try:
                 error.winner = table.named(error.winner)
             except HiveAcidError as unknown:
-                log.warning("cannot look up who was first: %s", unknown)
+                log.warning("cannot look up which transaction was first: %s", unknown)
         if error.winner.is_known:
             error.add_note(f"the first was {error.winner}")
 
@@ -255,11 +259,12 @@ class Write:
 
 @contextmanager
 def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
-    """Run a body as one write: committed when it returns, undone when it raises.
+    """Run a block as one write: commit when it ends, roll back when it raises an error.
 
     Raises:
-        TableChangedError: a table is not what the statements were checked against.
-        WriteConflictError: another transaction was first; the error says whose, if it can.
+        TableChangedError: a table was replaced or changed after the statements were checked.
+        WriteConflictError: a conflicting transaction committed first; the error has that
+            transaction's job, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None
@@ -267,6 +272,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
         with begin(
             client,
             job_key=order.run.job_key,
+            earlier_key=order.run.earlier_key,
             attempt=order.run.attempt,
             reads=order.reads,
             writes=order.accesses,
@@ -274,7 +280,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             heartbeat_s=order.heartbeat_s,
             first_txn_id=order.first_txn_id,
             began=order.began,
-            succession=order.succession,
+            handover=order.handover,
             clock=order.clock,
             on_step=order.on_step,
             on_lost=order.on_lost,

@@ -1,11 +1,11 @@
-"""What a Spark task does with events: one ACID file per (partition, directory, bucket).
+"""The writers of a Spark task: one ACID file per (partition, directory, bucket).
 
-`write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`): it
-takes batches of events, group by group in the order of `spark.events.grouped`, writes staged files
-and yields one row per file. A file's path names the attempt, so that a second copy of a task harms
-nothing: only the files whose rows came back to the driver are published.
+`write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`). The
+function takes batches of events, group by group in the order of `spark.events.grouped`, writes
+staged files and yields one row per file. A file's path contains the attempt, so a second copy of a
+task does no harm. The driver publishes only the files that tasks reported to it.
 
-Memory is a few batches and one stripe of an old file, whatever the sizes of files and groups.
+Memory use is a few batches and one stripe of an old file, whatever the size of files and groups.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.spark.events import DELETE_KIND, GROUP, IDENTITY
-from airflow_hiveacid.spark.failures import worker_errors
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
+from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.reading.events import DELETE_KIND, GROUP, IDENTITY
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
@@ -37,7 +37,7 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
 
@@ -69,7 +69,7 @@ _ARROW_SCHEMA: Final = pa.schema(
 
 
 class Written(NamedTuple):
-    """One such row."""
+    """One row of `WRITTEN_SCHEMA`."""
 
     partition: str
     directory: str
@@ -81,30 +81,34 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, row: object) -> Self:
-        """From a row of Spark's."""
+        """Convert a row from Spark."""
         return cls(*(getattr(row, name) for name in cls._fields))
 
     def batch(self) -> pa.RecordBatch:
-        """Such a row as Arrow has it."""
+        """Return the row as an Arrow batch."""
         return pa.RecordBatch.from_pylist([self._asdict()], schema=_ARROW_SCHEMA)
 
     @classmethod
     def all_of(cls, batches: Iterable[pa.RecordBatch]) -> list[Self]:
-        """From batches that a writer yields."""
+        """Convert the batches that a writer yields."""
         return [cls(**row) for batch in batches for row in batch.to_pylist()]
 
 
-# By what Hive calls them; GZIP is everywhere, and what stands for all others.
+# The default dfs.namenode.fs-limits.max-component-length of HDFS, and the limit of Linux.
+_LONGEST_NAME_BYTES: Final = 255
+_BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
+# The keys are Hive's names. Every reader supports GZIP, so GZIP is used instead of any codec that
+# is not listed.
 _IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
 
 
 def writer_options(
     table: TableInfo, generation: MetastoreGeneration, *, is_base: bool
 ) -> WriterOptions:
-    """How files are laid out: bases in large stripes, deltas in small ones, as Hive does.
+    """Return the layout of files: large stripes in bases, small stripes in deltas, as in Hive.
 
-    Compression is the table's; else what every reader of that metastore's age can read: ORC 1.5, in
-    Hive 3.1, knows no ZSTD.
+    The table chooses the compression. The default is a codec that every reader of the metastore's
+    generation supports: ORC 1.5, in Hive 3.1, does not support ZSTD.
     """
     default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
     compression = table.parameters.get("orc.compress", "").lower() or default
@@ -120,12 +124,12 @@ def writer_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """Everything an executor must know to write events; plain values.
+    """All that an executor needs to write events; plain values.
 
-    `token` names the staging directories; `locations` says where partitions are that are not where
-    the table's location would have them. `insert_directory` is a delta, or a base for an
-    overwrite; `delete_directory` a delete delta. `given` is that of `Events`. `old_files` maps the
-    `_file` values of updates to the files that hold the old rows.
+    `token` is the name of the staging directories. `locations` has the locations of partitions that
+    are not in their default root below the table. `insert_directory` is a delta, or a base for an
+    overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps the
+    `_file` values of updates to the files with the old rows.
     """
 
     table: TableInfo
@@ -140,11 +144,18 @@ class WritePlan:
     old_files: Mapping[int, AcidFile] = field(default_factory=dict)
 
     def partition(self, key: str) -> PartitionName:
-        """The partition that a `_partition` value names."""
-        return self.table.partition_name(json.loads(key))
+        """Return the partition for a `_partition` value.
+
+        Raises:
+            InvalidNameError: the metastore or the store cannot store one of the partition's values.
+        """
+        name = self.table.partition_name(json.loads(key))
+        is_bounded = scheme_of(self.table.location) in _BOUNDED_NAMES
+        check_storable(name, most_bytes=_LONGEST_NAME_BYTES if is_bounded else None)
+        return name
 
     def staging(self, partition: PartitionName) -> Staging:
-        """Where a partition's files are staged."""
+        """Return the staging area of a partition's files."""
         location = self.locations.get(partition)
         return Staging.of(
             self.table, location or self.table.default_partition_location(partition), self.token
@@ -152,13 +163,13 @@ class WritePlan:
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        """The data columns."""
+        """The table's data columns."""
         return self.table.columns
 
 
 def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Iterator[pa.RecordBatch]:
-    """Write the events of one Spark task; yields one row of `WRITTEN_SCHEMA` per file."""
-    with worker_errors():
+    """Write the events of one Spark task and yield one row of `WRITTEN_SCHEMA` per file."""
+    with task_body():
         attempt = uuid.uuid4().hex
         is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
         group: _Group | _PlainGroup | None = None
@@ -185,7 +196,7 @@ def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch where the group changes."""
+    """Split a batch into slices, each with events of one group."""
     if not batch.num_rows:
         return
     changed = np.zeros(batch.num_rows - 1, dtype=bool)
@@ -198,7 +209,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class _Group:
-    """One staged file being written. Mutable: it counts rows and remembers the last identity."""
+    """A staged ACID file being written. Mutable: it counts rows and remembers the last row ID."""
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         self.key = key
@@ -215,9 +226,15 @@ class _Group:
         )
         make_directory(fs, posixpath.dirname(path))
         self._writer = AcidFileWriter(
-            fs, path, plan.columns, plan.options, is_delete=self._is_delete
+            fs,
+            path,
+            plan.columns,
+            plan.options,
+            is_delete=self._is_delete,
+            table=plan.table.ref,
         )
-        # One list for the whole file: another list would make the cursor start again.
+        # Use one list for the whole file, since the cursor of `OldRows` restarts when the list
+        # changes.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
         )
@@ -227,7 +244,7 @@ class _Group:
         self._last: Key | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write events of this group."""
+        """Write a batch of this group's events."""
         if self._is_delete:
             self._refuse_doubles(batch)
             events = delete_events(
@@ -248,7 +265,7 @@ class _Group:
         self._rows += batch.num_rows
 
     def close(self) -> pa.RecordBatch:
-        """Finish the file and say what it is."""
+        """Finish the file and return its row of `WRITTEN_SCHEMA`."""
         written = self._writer.close()
         return Written(
             partition=self._partition,
@@ -265,7 +282,7 @@ class _Group:
         self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
-        """Two events of one old row mean that two source rows acted on it."""
+        """Raise an error if two events change one old row, because two source rows match it."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last
@@ -279,11 +296,12 @@ class _Group:
         self._last = keys.at(-1)
 
     def _whole_rows(self, batch: pa.RecordBatch) -> pa.StructArray:
-        """The new rows, with what their statement left alone fetched from the old ones."""
+        """Return the new rows; columns that were not set are fetched from the old rows."""
         new = batch.column("row")
         if not self._fetched:
             return new
-        # Old rows have seconds and nanoseconds apart, and one file has one form.
+        # Old rows have timestamps as pairs of seconds and nanoseconds. Convert new rows to this
+        # form, too, since all rows of a file must have the same form.
         new = with_pairs(new)
         clause = batch.column("_clause").to_numpy(zero_copy_only=False)
         is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
@@ -307,13 +325,13 @@ class _Group:
     ) -> pa.StructArray:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         place = np.cumsum(needs_old) - 1 + batch.num_rows
-        # All at once: to take one field out costs as much as there are.
+        # Flatten once: extracting one field costs as much as extracting all.
         given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         fields = []
         for column in self._plan.columns:
             values = given.get(column.name)
             if values is None:
-                # No clause brings it, so every row here has it from an old one.
+                # No clause sets this column, so every row here takes it from an old row.
                 fields.append(fetched[column.name])
             elif column.name in kept:
                 pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
@@ -326,7 +344,7 @@ class _Group:
 
 
 class _PlainGroup:
-    """The same for an insert-only table: rows as they are, in a file of the table's format."""
+    """A staged file of an insert-only table: plain rows in the table's format."""
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         self.key = key
@@ -347,12 +365,12 @@ class _PlainGroup:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows of this group."""
+        """Write a batch of this group's rows."""
         self._writer.write(batch.column("row"))
         self._rows += batch.num_rows
 
     def close(self) -> pa.RecordBatch:
-        """Finish the file and say what it is."""
+        """Finish the file and return its row of `WRITTEN_SCHEMA`."""
         partition, _, bucket = self.key
         return Written(
             partition=partition,

@@ -1,1 +1,1 @@
-"""ACID files: rows with identity, events, and how they merge."""
+"""ACID files: rows with identities, and insert and delete events."""

@@ -1,7 +1,7 @@
-"""What an ACID event is: a row or its deletion under an identity; how events are made and checked.
+"""Create and check ACID events; each event inserts or deletes one row.
 
-Takes rows, or identities of rows; gives record batches of the ACID schema, and refuses batches that
-no file may hold. Must not know files.
+Input is rows or row identities. Output is record batches with the ACID schema. Batches that are
+invalid in an ACID file are refused. This module must not read or write files.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})
@@ -49,10 +49,10 @@ def insert_events(
     bucket_property: BucketProperty,
     first_row_id: RowId,
 ) -> pa.RecordBatch:
-    """Insert events for these rows, with row IDs counting up from `first_row_id`.
+    """Return insert events for rows; their row IDs count up from `first_row_id`.
 
-    Row IDs restart at 0 for every file and write ID (OrcRecordUpdater); the caller counts on over
-    the batches of one file. Rows come out in the order they went in.
+    Row IDs restart at 0 for every file and write ID (OrcRecordUpdater). The caller must continue
+    the count over all batches of a file. The events have the order of the rows.
     """
     count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
     row = rows.to_struct_array() if isinstance(rows, pa.RecordBatch) else rows
@@ -72,18 +72,17 @@ def insert_events(
 def delete_events(
     identity: pa.RecordBatch, write_id: WriteId, columns: Sequence[Column]
 ) -> pa.RecordBatch:
-    """Delete events of the transaction `write_id` for the rows with these identities.
+    """Return delete events with current write ID `write_id` for the rows with these identities.
 
     Args:
-        identity: The columns `IDENTITY_COLUMNS`, perhaps among others; the order stays as it is,
-        and
-            a file wants it ascending.
-        write_id: Of the deleting transaction.
-        columns: The table's columns, whose type the (NULL) row has.
+        identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
+            order of this batch; a file needs ascending identities.
+        write_id: The deleting transaction's write ID.
+        columns: The table's columns, which determine the type of the row (the row itself is NULL).
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        InvalidNameError: a column's type is not a Hive type.
+        UnsupportedTableError: a column's type is a union or contains a union.
     """
     row = row_type(columns)
     count = identity.num_rows
@@ -102,18 +101,18 @@ def delete_events(
 
 
 def identity_at(events: pa.RecordBatch, index: int) -> RecordIdentifier:
-    """The identity of one event; a negative index counts from the end."""
+    """Return the identity of one event; a negative index counts from the end."""
     original, bucket, row_id = (events.column(name)[index].as_py() for name in IDENTITY_COLUMNS)
     return RecordIdentifier(WriteId(original), BucketProperty(bucket), RowId(row_id))
 
 
 class EventCheck:
-    """Sees batch by batch that the events may stand in one file; keeps the last identity in mind.
+    """A check that batches of events form a valid file.
 
-    Every batch costs a few passes over its five integer columns. What is refused would be read as
-    lost or resurrected rows: readers merge files and search delete events by this order
-    (RecordIdentifier.compareTo, VectorizedOrcAcidRowBatchReader of Hive), and Hive 4 fails when a
-    file holds another bucket's rows.
+    The check makes a few passes over the five integer columns of each batch. Readers merge files
+    and search delete events in identity order (RecordIdentifier.compareTo,
+    VectorizedOrcAcidRowBatchReader of Hive). Without this order, they would lose rows or return
+    deleted rows. Hive 4 fails if a file contains rows of a different bucket.
     """
 
     def __init__(self, path: str, bucket_id: BucketId, *, is_delete: bool) -> None:
@@ -123,10 +122,10 @@ class EventCheck:
         self._last: Key | None = None
 
     def check(self, events: pa.RecordBatch) -> None:
-        """Accept a batch that is not empty.
+        """Check the next batch of the file; the batch must not be empty.
 
         Raises:
-            CorruptFileError: the file would not be one that readers understand; says why.
+            CorruptFileError: the file would be invalid; the message gives the reason.
         """
         for name in IDENTITY_SCHEMA.names:
             if events.column(name).null_count:
@@ -168,10 +167,10 @@ class EventCheck:
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:
-        """Accept events between these two, which have been checked elsewhere.
+        """Accept the events from `first` to `last` without a check. The caller has checked them.
 
         Raises:
-            CorruptFileError: they do not rise above all before.
+            CorruptFileError: `first` is not greater than the last identity of the previous batch.
         """
         if self._last is not None and first <= self._last:
             self._refuse_order(self._last, first)

@@ -1,8 +1,8 @@
-"""Sorted streams of events made into one: merge, take deletes out, hide what nobody may see.
+"""Process sorted streams of events: merge streams, apply deletes, drop invisible events.
 
-Takes and gives iterators of Arrow batches sorted ascending by row identity; whatever other columns
-they have travel along. Holds one batch of every stream that is open at a time, or as many small
-ones as make a batch of four thousand rows. Must not know files.
+Input and output are iterators of Arrow batches, in ascending order of row identity. All other
+columns are passed through. The merge holds one batch of every open stream in memory, and joins
+small batches into batches of up to 4096 rows. This module must not read or write files.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ Batches = Iterator[pa.RecordBatch]
 _NO_BOUND: Final = least_key(LONG_MIN)
 
 
-# A stream's next rows are looked for until there are so many, so that short ones end at once.
+# Batches of a stream are concatenated up to these limits, so that a short stream is one batch.
 _SHORT_ROWS: Final = 4096
 _SHORT_BYTES: Final = 1 << 20
-# Each step looks at every open stream; of more than these, groups are merged, and then the groups.
+# The cost of each step of a merge grows with the number of open streams. If there are more streams
+# than this, groups of streams are merged first.
 _MOST_AT_ONCE: Final = 64
 
 _Part = tuple[pa.RecordBatch, Keys]
 
 
 class _Head:
-    """The unread rest of what one stream has given. Mutable: it moves through the stream."""
+    """The next rows of a stream: rows that were read from the stream but not yet merged."""
 
     def __init__(self, stream: Batches) -> None:
         self._stream = stream
@@ -78,7 +79,7 @@ class _Head:
         return self.keys.at(-1)
 
     def take(self, count: int) -> _Part:
-        """The next rows, at most all that are in hand."""
+        """Return the next `count` rows; `count` must not exceed the length of `batch`."""
         taken = self.batch.slice(0, count), self.keys.part(0, count)
         if count == len(self.keys):
             self._fill()
@@ -89,17 +90,18 @@ class _Head:
 
 
 def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
-    """Merge sorted streams of one schema into one sorted stream; equal rows come in any order.
+    """Merge sorted streams with the same schema; rows with equal identities come in any order.
 
-    Each step takes, of every open stream, what is not greater than the smallest last row in hand,
-    and sorts only that: nothing is compared row by row, and a stretch that one stream has to
-    itself passes through untouched. Streams that are short are in hand as a whole and hold nothing
-    up: many of them are put together and sorted once.
+    Every open stream holds a batch of rows. Each step compares the last rows of these batches,
+    takes all rows up to the smallest of them from all streams, and sorts only the taken rows. Rows
+    are not compared one by one, and a range of rows that is in only one stream is not sorted. A
+    short stream fits into one batch, so many short streams are concatenated and sorted once.
 
     Args:
         streams: the inputs, each sorted ascending by identity.
-        lower_bounds: for each stream a key that none of its rows is smaller than. A stream is not
-            opened before the merge has come that far, so files of disjoint ranges are read in turn.
+        lower_bounds: for each stream, a key that is not greater than any row of the stream. A
+            stream is opened only when the merge reaches this key, so files with disjoint ranges are
+            read one after another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
     waiting = sorted(zip(bounds, streams, strict=True), key=lambda one: one[0])
@@ -110,7 +112,7 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
 
 
 def _merged(streams: Sequence[tuple[Key, Batches]]) -> Batches:
-    """Merge streams that come in the order of their lower bounds."""
+    """Merge streams that are sorted by their lower bounds."""
     waiting = list(reversed(streams))
     heads: list[_Head] = []
     while waiting or heads:
@@ -131,7 +133,7 @@ def _merged(streams: Sequence[tuple[Key, Batches]]) -> Batches:
 
 
 def _sorted_together(parts: Sequence[_Part]) -> Batches:
-    """One sorted batch of parts whose ranges overlap; other parts as they are, in order."""
+    """Yield the parts in order; overlapping parts are concatenated and sorted."""
     run: list[pa.RecordBatch] = []
     reached: Key | None = None
     for batch, keys in sorted(parts, key=lambda part: part[1].at(0)):
@@ -152,10 +154,10 @@ def _sorted_run(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
-    """Drop every row that has a delete event, whichever transaction either is of.
+    """Drop every row that has a delete event, regardless of write IDs.
 
-    Both streams must be sorted by identity, and so is the result. Delete events without a row pass
-    unnoticed. Batches that lose all rows are left out.
+    `inserts` and `deletes` must be sorted by identity; the result is also sorted. Delete events
+    whose row is not in `inserts` are ignored. Empty batches are dropped.
     """
     tomb: tuple[Keys, Key] | None = _next_keys(deletes)
     for batch in inserts:
@@ -184,10 +186,10 @@ def _next_keys(stream: Batches) -> tuple[Keys, Key] | None:
 
 
 def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList) -> Batches:
-    """Keep the events whose own (current) write ID the reader may see; order and batches stay.
+    """Keep only the events whose current write ID is visible to the reader.
 
-    This is asked of rows and of delete events alike (OrcRawRecordMerger.next of Hive): one file may
-    hold events of several write IDs. Batches that lose all rows are left out.
+    Insert and delete events are checked one by one (OrcRawRecordMerger.next of Hive), because one
+    file may hold events of several write IDs. Empty batches are dropped.
     """
     for batch in stream:
         visible = visible_mask(current_write_ids(batch), write_ids)
@@ -197,7 +199,7 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
 
 
 def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
-    """Which of these write IDs the reader may see."""
+    """Return a mask of the write IDs that are visible to the reader."""
     visible: Mask = ids <= write_ids.high_watermark
     hidden = exceptions(write_ids)
     if len(ids) and len(hidden):
@@ -209,12 +211,15 @@ def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> M
 
 
 def exceptions(write_ids: ValidWriteIdList) -> npt.NDArray[np.int64]:
-    """The open and aborted write IDs, ascending. Made once for a list: there may be a million."""
+    """Return the open and aborted write IDs in ascending order.
+
+    The result is cached, because a list may contain a million IDs.
+    """
     return _exceptions(_Same(write_ids))
 
 
 class _Same:
-    """A list as a key, equal to no other; to compare two takes as long as they are."""
+    """A cache key for a write ID list, compared by object identity because lists can be long."""
 
     def __init__(self, write_ids: ValidWriteIdList) -> None:
         self.write_ids = write_ids
@@ -236,11 +241,11 @@ def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
 
 
 def unique_deletes(stream: Batches) -> Batches:
-    """Keep one delete event of each row: the one with the lowest current write ID.
+    """Keep only the delete event with the lowest current write ID for each row.
 
-    That is the one which every snapshot that sees any of them sees. Two delete events of one row
-    make other readers lose a whole file ("Two readers for" in OrcRawRecordMerger). The stream must
-    be sorted by identity, and so is the result.
+    If any delete event of a row is visible in a snapshot, this event is visible. If a row has two
+    delete events, other readers may lose all rows of a file ("Two readers for" in
+    OrcRawRecordMerger). The input must be sorted by identity; the result is also sorted.
     """
     held: pa.RecordBatch | None = None
     for batch in stream:

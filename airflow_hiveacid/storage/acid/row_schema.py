@@ -1,7 +1,7 @@
-"""The six root columns of an ACID file: names, types, ORC column IDs, and a row's identity.
+"""The six root columns of an ACID file: names, types, ORC column IDs, and row identity.
 
-Takes columns with Hive's type texts; gives Arrow schemas and the ORC column ID of every nested
-type. Must not know files.
+Input is columns with Hive types. Output is Arrow schemas and the ORC column ID of every nested
+type. This module must not read or write files.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -36,10 +36,10 @@ CURRENT_WRITE_ID: Final = "currentTransaction"
 ROW: Final = "row"
 
 IDENTITY_COLUMNS: Final = (ORIGINAL_WRITE_ID, BUCKET_PROPERTY, ROW_ID)
-"""Root columns that identify a row; also the sort order of every file."""
+"""Root columns that identify a row; every file is sorted by them."""
 
 ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
-"""All root columns, in the order of every file."""
+"""All root columns, in the order that every file has."""
 
 ROOT_KINDS: Final = (
     TypeKind.INT,
@@ -49,10 +49,10 @@ ROOT_KINDS: Final = (
     TypeKind.LONG,
     TypeKind.STRUCT,
 )
-"""Their ORC kinds."""
+"""The ORC kinds of the root columns."""
 
 ROW_COLUMN_ID: Final = 6
-"""ORC column ID of `row`; those of the root columns before it are 1..5, in order."""
+"""ORC column ID of `row`; the root columns before it have 1..5, in order."""
 
 OPERATION_COLUMN_ID: Final = 1
 """ORC column ID of `operation`."""
@@ -74,7 +74,10 @@ IDENTITY_SCHEMA: Final = pa.schema(_ROOT_FIELDS)
 
 
 class Operation(enum.IntEnum):
-    """The `operation` column; an update is a delete event and an insert event since Hive 3."""
+    """Values of the `operation` column.
+
+    Since Hive 3, an update is written as a delete event and an insert event.
+    """
 
     INSERT = 0
     UPDATE = 1
@@ -82,7 +85,10 @@ class Operation(enum.IntEnum):
 
 
 class RecordIdentifier(NamedTuple):
-    """The identity of a row; ordered as in every ACID file (RecordIdentifier.compareTo of Hive)."""
+    """The identity of a row.
+
+    Identities sort as in ACID files (Hive's RecordIdentifier.compareTo).
+    """
 
     original_write_id: WriteId
     bucket_property: BucketProperty
@@ -90,40 +96,40 @@ class RecordIdentifier(NamedTuple):
 
 
 def acid_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The six root columns of every ACID file, names and types as Hive writes them.
+    """Return the six root columns of every ACID file, with names and types as Hive writes them.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        InvalidNameError: a column's type is not a Hive type.
+        UnsupportedTableError: a column's type is a union or contains a union.
     """
     return root_schema(row_type(columns))
 
 
 def root_schema(row: pa.StructType) -> pa.Schema:
-    """The six root columns around this row type."""
+    """Return the schema of the six root columns, with the given type of `row`."""
     return pa.schema([*_ROOT_FIELDS, pa.field(ROW, row)])
 
 
 def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
-    """The types of all columns with their ORC column IDs, which count depth first from 7.
+    """Return the types of all columns with their ORC column IDs, in depth-first order from 7.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
+        InvalidNameError: a column's type is not a Hive type.
     """
     return types_from(columns, ROW_COLUMN_ID + 1)
 
 
 def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType) -> None:
-    """See that rows of this Arrow type can go into these columns without a conversion.
+    """Check that rows of an Arrow type can be written to these columns without conversion.
 
-    Names and types must be those of `row_type`, with two liberties: nullability flags do not
-    matter, and a timestamp may have any unit or be a `PAIR_TYPE`. Microseconds reach further than
-    nanoseconds (9999-12-31 is a usual "never"), and ORC itself holds seconds and nanoseconds apart.
+    Names and types must equal those of `row_type`. Nullability is ignored, and a timestamp may have
+    any unit or be a `PAIR_TYPE`. Microseconds cover more years than nanoseconds (9999-12-31 often
+    means "never"), and ORC stores seconds and nanoseconds separately.
 
     Raises:
-        TypeMismatchError: they cannot.
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        TypeMismatchError: a column's name or type differs.
+        InvalidNameError: a column's type is not a Hive type.
+        UnsupportedTableError: a column's type is a union or contains a union.
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

@@ -1,1 +1,1 @@
-"""Hive's hashes, and the buckets they lead to."""
+"""Hive's hashes, and the buckets that they select."""

@@ -1,9 +1,9 @@
-"""Which bucket a row belongs to: Hive's hash of the CLUSTERED BY columns, versions 1 and 2.
+"""Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
-Takes Arrow arrays of the bucket columns and their Hive types; gives bucket IDs. Readers prune by
-bucket, so a wrong one is a lost row: types whose hash depends on the machine are refused. Must not
-know files nor tables. The rules are those of ObjectInspectorUtils (getBucketHashCode and
-getBucketHashCodeOld) of Hive; all arithmetic is modulo 2**32.
+The module takes Arrow arrays of the CLUSTERED BY columns and their Hive types. Readers skip files
+by bucket, so they would miss a row in the wrong bucket. Therefore types whose hash depends on the
+machine are refused. The module must not depend on files or tables. The rules are those of Hive's
+ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld); all arithmetic is modulo 2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Hashes = npt.NDArray[np.uint32]
-"""One 32-bit hash a row, unsigned so that numpy wraps around silently."""
+"""One 32-bit hash per row, unsigned so that numpy wraps around silently."""
 
 OLD: Final = 1
 MURMUR: Final = 2
@@ -60,25 +60,25 @@ _INT_MAX: Final = 0x7FFFFFFF
 def bucket_ids(
     arrays: Sequence[pa.Array], types: Sequence[HiveType], num_buckets: int, version: int
 ) -> pa.Int32Array:
-    """The bucket of each row.
+    """Return the bucket of each row.
 
     Args:
-        arrays: The bucket columns in the order of CLUSTERED BY, equally long, at least one.
-        types: Their types.
-        num_buckets: Of the table, at least 1.
+        arrays: One or more bucket columns of equal length, in the order of CLUSTERED BY.
+        types: The types of these columns.
+        num_buckets: The table's number of buckets, at least 1.
         version: The table property `bucketing_version`: 1 or 2.
 
     Raises:
-        UnsupportedTableError: the hash of a type cannot be known outside the JVM that wrote the
-            table, or the version is neither 1 nor 2.
+        UnsupportedTableError: the hash of a type is unknown outside the JVM that wrote the table,
+            or the version is neither 1 nor 2.
     """
     hashes = row_hashes(arrays, types, version)
-    # Not the absolute value: a negative hash keeps its low 31 bits (getBucketNumber).
+    # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).
     return pa.array(((hashes & np.uint32(_INT_MAX)) % np.uint32(num_buckets)).astype(np.int32))
 
 
 def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
-    """Hive's hash of each row over these columns, before it is cut down to the buckets.
+    """Return each row's hash over these columns as in Hive, before the modulo by the bucket count.
 
     Raises:
         UnsupportedTableError: see `bucket_ids`.
@@ -92,10 +92,10 @@ def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: i
 
 
 def check_hashable(hive_type: HiveType, version: int) -> None:
-    """See that a column of this type can be hashed as Hive does.
+    """Check that a column of this type can be hashed as Hive does.
 
     Raises:
-        UnsupportedTableError: it cannot; says why.
+        UnsupportedTableError: Hive's hash cannot be computed; the message gives the reason.
     """
     if version not in (OLD, MURMUR):
         raise _unsupported(hive_type, f"bucketing version {version} is not known")
@@ -117,12 +117,12 @@ _UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
 
 
 def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
-    """The types inside a nested one, and which version of the hash each of them gets."""
+    """Return the types inside a nested type, each with the version of its hash."""
     match hive_type:
         case ArrayType(element=element):
             return [(element, version)]
         case MapType(key=key, value=value):
-            return [(key, version), (value, OLD)]  # so in both versions
+            return [(key, version), (value, OLD)]  # both versions hash map values this way
         case StructType(fields=fields):
             return [(field, version) for _, field in fields]
         case _:
@@ -137,7 +137,7 @@ def _unsupported(hive_type: HiveType, reason: str) -> UnsupportedTableError:
 
 
 def _hash(array: pa.Array, hive_type: HiveType, version: int) -> Hashes:
-    """Hashes of one column; NULL is 0."""
+    """Return the hash of each value in a column; the hash of NULL is 0."""
     match hive_type:
         case ArrayType() | MapType() | StructType():
             hashes = _of_nested(array, hive_type, version)
@@ -220,7 +220,8 @@ def _murmur_long(numbers: npt.NDArray[Any]) -> Hashes:
 
 
 def _murmur_float(floats: npt.NDArray[Any]) -> Hashes:
-    # Hive puts the bits, taken for a number, into the buffer as a float once more.
+    # Hive reads the float's bits as an integer, casts that integer to a float, and hashes the bits
+    # of the result.
     return _murmur_int(_int_bits(floats).astype(np.float32).view(np.int32))
 
 
@@ -240,11 +241,11 @@ _OF_NUMBERS: Final[Mapping[str, Mapping[int, Callable[[npt.NDArray[Any]], Hashes
 }
 
 
-# --- text, and folding in general ---
+# --- text, and hashes of segments ---
 
 
 def _of_bytes(array: pa.Array, version: int, *, start: int) -> Hashes:
-    """Hashes of the bytes of strings; `start` is where the old one begins."""
+    """Return the hash of each string's bytes; in version 1, `start` is the initial hash."""
     _, offsets_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(array) + 1, array.offset * 4)
     data = np.frombuffer(data_buffer if data_buffer is not None else b"", np.uint8)
@@ -254,7 +255,7 @@ def _of_bytes(array: pa.Array, version: int, *, start: int) -> Hashes:
 
 
 def _fold(items: Hashes, offsets: npt.NDArray[np.int32], *, start: int = 0) -> Hashes:
-    """R = start, then r = 31 * r + item for each item of a segment, for all segments at once."""
+    """Hash each segment: begin with r = start; for each item, compute r = 31 * r + item."""
     lengths = np.diff(offsets)
     powers: Hashes = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
     powers[0] = 1
@@ -272,8 +273,8 @@ def _segment_sums(items: Hashes, offsets: npt.NDArray[np.int32]) -> Hashes:
     return sums
 
 
-# --- values of which only a scalar form is known: each distinct one is hashed once, in Python ---
-# 400,000 distinct values take a second; such columns are rarely bucketed by.
+# --- values with only a scalar hash: each distinct value is hashed once, in Python ---
+# Hashing 400,000 distinct values takes a second; tables are rarely bucketed by these types.
 
 
 def _of_decimals(array: pa.Array, version: int) -> Hashes:
@@ -292,7 +293,7 @@ def _of_timestamps(array: pa.Array) -> Hashes:
 
 
 def _spread(hashes: Hashes, places: npt.NDArray[Any]) -> Hashes:
-    # Without any value but NULL there is nothing to point at.
+    # If all values are NULL, there are no hashes.
     return hashes[places] if len(hashes) else np.zeros(len(places), np.uint32)
 
 

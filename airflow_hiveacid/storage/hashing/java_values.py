@@ -1,6 +1,6 @@
-"""Single values as Java and Hive serialise or hash them: decimals, timestamps, variable longs.
+"""Java's and Hive's hash codes and binary forms of decimals, timestamps and integers.
 
-Takes and gives plain Python values. Must not know arrays.
+The module takes and returns plain Python values. It must not depend on arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST: Final = 8
 
 
 def decimal_hash_code(value: decimal.Decimal) -> int:
-    """BigDecimal.hashCode of Java: its integer folded by words, highest first, then the scale."""
+    """Return Java's BigDecimal.hashCode, which is computed from 32-bit words and the scale."""
     unscaled, scale = _trimmed(value)
     total = 0
     for shift in reversed(range(0, abs(unscaled).bit_length(), _WORD_BITS)):
@@ -27,7 +27,7 @@ def decimal_hash_code(value: decimal.Decimal) -> int:
 
 
 def decimal_bytes(value: decimal.Decimal) -> bytes:
-    """BigInteger.toByteArray of Java, of the value's digits.
+    """Return Java's BigInteger.toByteArray of the unscaled value.
 
     Example:
         >>> from decimal import Decimal
@@ -40,7 +40,7 @@ def decimal_bytes(value: decimal.Decimal) -> bytes:
 
 
 def timestamp_bytes(seconds: int, nanos: int) -> bytes:
-    """How Hive serialises a timestamp (TimestampWritableV2.convertTimestampToBytes).
+    """Return a timestamp as Hive serialises it (TimestampWritableV2.convertTimestampToBytes).
 
     Example:
         >>> timestamp_bytes(1577836800, 123000000).hex()
@@ -57,7 +57,7 @@ def timestamp_bytes(seconds: int, nanos: int) -> bytes:
 
 
 def variable_long(value: int) -> bytes:
-    """Hadoop's variable-length integer (WritableUtils.writeVLong).
+    """Return Hadoop's variable-length form of an integer (WritableUtils.writeVLong).
 
     Example:
         >>> variable_long(-112).hex(), variable_long(321).hex()
@@ -67,13 +67,13 @@ def variable_long(value: int) -> bytes:
         return value.to_bytes(1, "big", signed=True)
     magnitude = value if value >= 0 else ~value
     length = (magnitude.bit_length() + 7) // 8
-    # The lengths of positive and of negative numbers count down from where one byte ends.
+    # The first byte is -112 - length for positive numbers, and 8 less for negative numbers.
     head = _ONE_BYTE.start - length - (0 if value >= 0 else _LONGEST)
     return head.to_bytes(1, "big", signed=True) + magnitude.to_bytes(length, "big")
 
 
 def _trimmed(value: decimal.Decimal) -> tuple[int, int]:
-    """Unscaled value and scale without trailing zeros, as HiveDecimal keeps them."""
+    """Return a decimal's unscaled value and scale without trailing zeros, as in HiveDecimal."""
     sign, digits, exponent = value.as_tuple()
     unscaled, scale = int("".join(map(str, digits))), -int(exponent)
     if not unscaled:

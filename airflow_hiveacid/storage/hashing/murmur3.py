@@ -1,8 +1,9 @@
-"""Murmur3, 32 bits, as Hive computes it, over many values at once.
+"""Hive's variant of 32-bit Murmur3, computed over many values at once.
 
-Takes bytes or words of many values; gives one hash each. Hive's variant sign-extends the one to
-three bytes behind the last whole word (Murmur3.hash32), so that common libraries give other hashes
-for text that is not ASCII. Must not know what the bytes mean.
+The module takes the bytes or 32-bit words of many values and returns one hash for each value.
+Hive's variant sign-extends the one to three bytes after the last whole word (Murmur3.hash32). Thus
+common libraries compute different hashes for text that is not ASCII. The module must not depend on
+the meaning of the bytes.
 
 Example:
     >>> data = np.frombuffer("é".encode(), np.uint8)
@@ -34,7 +35,7 @@ _WORD_BYTES: Final = 4
 
 
 def murmur3_words(words: Sequence[Words]) -> Words:
-    """Hashes of values that are whole words: word i of every value in `words[i]`, little endian."""
+    """Return a hash per value; `words[i]` has the i-th little-endian 32-bit word of each value."""
     hashes = np.full(len(words[0]), SEED)
     for word in words:
         hashes = _mixed_in(hashes, word)
@@ -42,17 +43,17 @@ def murmur3_words(words: Sequence[Words]) -> Words:
 
 
 def murmur3_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Words:
-    """Hashes of the byte strings `data[offsets[i]:offsets[i + 1]]`.
+    """Return the hash of each byte string `data[offsets[i]:offsets[i + 1]]`.
 
-    One step for each word of the longest value, over all values that are as long: the longer values
-    come first, so that those still at work are a prefix.
+    Each step hashes one 32-bit word of every value that is long enough. Values are sorted by
+    length, longest first, so the unfinished values are at the front.
     """
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     word_counts = lengths // _WORD_BYTES
     by_length = np.argsort(-word_counts, kind="stable")
     sorted_counts = word_counts[by_length]
     hashes = np.full(len(lengths), SEED)
-    # A word at every byte, aligned or not.
+    # A view that holds the 32-bit word at every byte offset, aligned or not.
     windows = np.ndarray((max(0, len(data) - 3),), "<u4", np.ascontiguousarray(data), 0, (1,))
     for step in range(int(word_counts.max(initial=0))):
         at_work = by_length[: np.searchsorted(-sorted_counts, -step)]
@@ -65,7 +66,7 @@ def murmur3_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Wor
 def _tails(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], counts: npt.NDArray[Any]
 ) -> Words:
-    """The bytes behind the last word, each sign-extended; 0, which changes nothing, without any."""
+    """Return the sign-extended bytes after each value's last whole word; 0 if there are none."""
     signed = data.view(np.int8)
     tails = np.zeros(len(starts), np.uint32)
     for place in range(_WORD_BYTES - 1):

@@ -1,1 +1,1 @@
-"""ORC files as containers: footers, statistics, compression, stripes copied and spliced."""
+"""ORC files below the level of rows: footers, statistics, compression, and copies of stripes."""

@@ -1,8 +1,8 @@
-"""How many rows of a file make a batch of bounded size.
+"""Compute how many rows a batch may have without exceeding a size limit.
 
-Rows differ: sixteen thousand of them are 100 KB or 10 GB. Takes a tail and the columns that are
-read; gives a number of rows, from what the statistics say of the lengths of texts and lists. Must
-not read rows.
+Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The module takes a tail and the columns to
+read. It computes the number of rows per batch from statistics of text and list lengths. It must not
+read rows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
-"""How large a batch shall be at most, as far as the statistics tell."""
+"""The target limit of a batch's size, as estimated from the statistics."""
 
 _FEWEST_ROWS: Final = 16
-# What a value without a length takes in Arrow, with its part of the validity bits.
+# The size of the largest fixed-length value in Arrow, including its validity bit.
 _VALUE_BYTES: Final = 17
-# How much larger data is in memory than in the file, where statistics tell nothing.
+# The assumed ratio of size in memory to size in the file if statistics are missing.
 _EXPANSION: Final = 8
 _OF_ANY_LENGTH: Final = frozenset(
     {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
@@ -31,9 +31,10 @@ _OF_ANY_LENGTH: Final = frozenset(
 
 
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
-    """At most `most` rows, and so few that a batch of these columns takes about `BATCH_BYTES`.
+    """Return the number of rows for a batch of about `BATCH_BYTES`, at most `most`.
 
-    Long values may lie close together, so the stripe counts, too, that has the most bytes a row.
+    Long values may be concentrated in a few stripes, so the stripe with the most bytes per row is
+    also measured.
     """
     columns = list(_below(tail, column_ids))
     heaviest = max(
@@ -53,7 +54,7 @@ def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
 def _fitting(
     tail: OrcTail, columns: Sequence[int], stripe: int | None, stripes: Sequence[int]
 ) -> int:
-    """How many rows of one stripe, or of the whole file, make a batch."""
+    """Return the number of rows per batch, measured over one stripe or the whole file."""
     rows = sum(tail.stripes[number].rows for number in stripes)
     sizes = [_bytes_of(tail, column_id, stripe, rows) for column_id in columns]
     size = sum(found for found in sizes if found is not None)
@@ -69,10 +70,9 @@ def _below(tail: OrcTail, column_ids: Sequence[int]) -> Iterator[int]:
 
 
 def _bytes_of(tail: OrcTail, column_id: int, stripe: int | None, count: int) -> int | None:
-    """Bytes of a column in memory, in a stripe or the file; None if the statistics do not tell.
+    """Return a column's size in memory, for one stripe or the file; None if it is not recorded.
 
-    They do not where they miscount the rows themselves: a minor compaction of Hive 3.1 writes
-    zeros.
+    Statistics with a wrong row count are ignored: Hive 3.1's minor compaction writes zeros.
     """
     rows, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
     if rows is None or rows.values != count or statistics is None:

@@ -1,8 +1,8 @@
-"""How sections of an ORC file are compressed: in chunks, each under a three-byte header.
+"""Compression of the sections of an ORC file, in chunks that have a three-byte header.
 
-Takes and gives bytes of whole sections (metadata, footer, stripe footer). The header of a chunk
-holds its length and whether it is stored as it is, because compressing did not help. Must not know
-what a section means.
+The module takes and returns the bytes of whole sections (metadata, footer, stripe footer). A
+chunk's header holds its length and a flag that marks chunks stored uncompressed because compression
+did not help. The module must not depend on a section's content.
 
 Example:
     >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
@@ -25,36 +25,37 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
-# A section takes thirty times its length once it is parsed. Real ones that are larger than this do
-# not shrink like a stretch of zeros.
+# In real files, a section larger than this never compresses as strongly as a run of zeros.
 _LARGE_SECTION_BYTES: Final = 32 << 20
 _MOST_EXPANSION: Final = 128
 _LZ4_FULL_NIBBLE: Final = 15
 _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
-# 32 bits, seven a byte; a number as long as the chunk would take hours to put together.
+# A length has 32 bits, seven per byte. A damaged length could fill the whole chunk, and decoding it
+# would then take hours.
 _SNAPPY_LENGTH_BYTES: Final = 5
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SINGLE_SEGMENT: Final = 0x20
-# Bytes of the two fields, by the bits of the descriptor that stand for them.
+# The content size and the dictionary ID in a header have these sizes in bytes; two bits of the
+# descriptor are the index.
 _ZSTD_SIZES: Final = (0, 2, 4, 8)
 _ZSTD_DICTIONARY_SIZES: Final = (0, 1, 2, 4)
-_ZSTD_OFFSET: Final = 256  # of a length in two bytes
+_ZSTD_OFFSET: Final = 256  # added to a length that is stored in two bytes
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 1024
-"""The block size of a file that does not say one."""
+"""The block size of a file whose postscript has none."""
 
 MOST_BLOCK_BYTES: Final = 1 << 23
-"""The largest block of any writer: a chunk's header holds 23 bits of length."""
+"""The limit for a block in all writers, because a chunk's header has 23 bits for the length."""
 
 MOST_SECTION_BYTES: Final = 256 << 20
-"""The largest section, stored or expanded. Hive's own reader takes 1 GiB of a footer; this is one
-of millions of numbers."""
+"""The limit for a section, stored or expanded. It allows millions of numbers; Hive's own reader
+accepts a footer of 1 GiB."""
 
 
 class Compression(enum.IntEnum):
-    """How streams and tail of a file are compressed; numbers as in the file."""
+    """The compression of a file's streams and tail; a file stores a member's number."""
 
     NONE = 0
     ZLIB = 1
@@ -64,18 +65,23 @@ class Compression(enum.IntEnum):
     ZSTD = 5
 
 
-def decompress(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> bytes:
+def decompress(
+    data: bytes, kind: int, block_bytes: int, *, path: str = "", small_bytes: int | None = None
+) -> bytes:
     """Expand one section.
 
     Args:
-        data: The section, all of it.
-        kind: A `Compression`, or a number that a later release writes.
-        block_bytes: The most that one chunk may expand to: a few bytes could stand for gigabytes.
+        data: The whole section.
+        kind: A `Compression`, or a number that only later ORC releases define.
+        block_bytes: The largest size of an expanded chunk, because a few bytes could expand to
+            gigabytes.
         path: The file, for messages.
+        small_bytes: Every section may expand to this size. A larger section is refused if it
+            expands more than `_MOST_EXPANSION` times.
 
     Raises:
-        CorruptFileError: the section is damaged, or larger than a section can be.
-        UnsupportedFileError: it is LZO or something newer.
+        CorruptFileError: the section is damaged, or exceeds the size of any real section.
+        UnsupportedFileError: the compression is LZO or an unknown method.
     """
     if kind == Compression.NONE:
         return data
@@ -86,7 +92,8 @@ def decompress(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> b
         )
     parts: list[bytes] = []
     size = 0
-    most = min(MOST_SECTION_BYTES, max(_LARGE_SECTION_BYTES, _MOST_EXPANSION * len(data)))
+    small = _LARGE_SECTION_BYTES if small_bytes is None else small_bytes
+    most = min(MOST_SECTION_BYTES, max(small, _MOST_EXPANSION * len(data)))
     for stored, chunk in _chunks(data, path=path):
         try:
             parts.append(chunk if stored else expand(chunk, block_bytes))
@@ -99,10 +106,10 @@ def decompress(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> b
 
 
 def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = "") -> bytes:
-    """Compress one section in chunks of at most `block_bytes` before compression.
+    """Compress one section in chunks of at most `block_bytes` uncompressed bytes.
 
     Raises:
-        UnsupportedFileError: the kind cannot be written.
+        UnsupportedFileError: this method is not supported for writing.
     """
     if kind == Compression.NONE:
         return data
@@ -121,7 +128,7 @@ def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = ""
 
 
 def _chunks(data: bytes, *, path: str) -> Iterator[tuple[bool, bytes]]:
-    """The chunks, each with whether it is stored as it is."""
+    """For each chunk, yield whether the chunk is stored uncompressed, and yield its bytes."""
     at = 0
     while at < len(data):
         header = int.from_bytes(data[at : at + _HEADER_BYTES], "little")
@@ -137,7 +144,7 @@ def _expand_zlib(chunk: bytes, most: int) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     plain = inflater.decompress(chunk, most + 1)
     if not inflater.eof and len(plain) <= most:
-        raise IndexError  # the chunk ends before its data does
+        raise IndexError  # the chunk is truncated
     return plain
 
 
@@ -153,8 +160,9 @@ def _expand_zstd(chunk: bytes, most: int) -> bytes:
     length = _zstd_length(chunk)
     if length is not None and length <= most:
         return _arrow_decompress("zstd", chunk, length, most)
-    # As a stream, because a frame need not state its length and Arrow's one-shot call wants it. A
-    # stream costs ten times as much, and a plan reads footers by the hundred thousand.
+    # Expand as a stream, because Arrow's one-shot call needs the length, which a frame may omit.
+    # Otherwise avoid streams: they take ten times as long, and a plan reads hundreds of thousands
+    # of footers.
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(most + 1))
 
@@ -166,7 +174,7 @@ def _shrink_zlib(plain: bytes) -> bytes:
 
 def _arrow_decompress(codec: str, chunk: bytes, length: int, most: int) -> bytes:
     if length > most:
-        raise IndexError  # no writer makes such a chunk, and the length is not worth trusting
+        raise IndexError  # no writer makes such a chunk, so the length cannot be trusted
     return bytes(pa.Codec(codec).decompress(chunk, decompressed_size=length, asbytes=True))
 
 
@@ -192,7 +200,7 @@ _SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
 
 
 def _snappy_length(chunk: bytes) -> int:
-    """The expanded length, with which a raw Snappy block begins: seven bits a byte, low first."""
+    """Return the length at the start of a raw Snappy block: seven bits per byte, low bits first."""
     length = 0
     for at, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
         length |= (byte & ~_CONTINUED) << (7 * at)
@@ -202,7 +210,7 @@ def _snappy_length(chunk: bytes) -> int:
 
 
 def _zstd_length(chunk: bytes) -> int | None:
-    """The expanded length, if the frame states it in its header (RFC 8878, 3.1.1.1), else None."""
+    """Return the length in the frame's header (RFC 8878, 3.1.1.1); None if it is absent."""
     if chunk[: len(_ZSTD_MAGIC)] != _ZSTD_MAGIC:
         return None
     descriptor = chunk[len(_ZSTD_MAGIC)]
@@ -216,7 +224,7 @@ def _zstd_length(chunk: bytes) -> int | None:
 
 
 def _lz4_length(chunk: bytes) -> int:
-    """The expanded length of a raw LZ4 block, which nothing states: its sequences added up."""
+    """Return the expanded length of a raw LZ4 block, which is the sum over its sequences."""
     at = length = 0
     while True:
         token = chunk[at]
@@ -230,7 +238,7 @@ def _lz4_length(chunk: bytes) -> int:
 
 
 def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
-    """A length in a sequence and where it ends; full nibbles and bytes go on in the next."""
+    """Return a length and the position after it; if a nibble or byte is full, add the next byte."""
     count = nibble
     more = nibble == _LZ4_FULL_NIBBLE
     while more:
@@ -241,4 +249,4 @@ def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
 
 
 WRITABLE: Final = (Compression.NONE, *_SHRINK)
-"""The kinds that `compress` takes."""
+"""The compression methods that `compress` supports."""

@@ -1,11 +1,12 @@
-"""How batches become ORC stripes: what an encoder is, the one for Arrow, and the sink below them.
+"""Encoders that write batches as ORC stripes: the protocol, the Arrow encoder and the sink.
 
-Takes record batches; gives finished stripes to a stream, and at the end the tail that describes
-them. Must not know what the columns mean.
+An encoder takes record batches and writes finished stripes to a stream. At the end it writes the
+tail that describes the stripes. An encoder must not depend on the meaning of columns.
 
-An encoder decides whether a stripe is full only when it has taken in one of its own batches, so it
-is fed in exactly such pieces: bytes that arrive at the sink during a piece end a stripe with its
-last row. That is how the key of each stripe's last row is known without reading the file again.
+An encoder checks whether a stripe is full only at the end of its internal batch. Therefore callers
+pass pieces of exactly that batch size. If the sink receives bytes while a piece is encoded, a
+stripe has ended with the piece's last row. Thus the writer learns the key of each stripe's last row
+without reading the file again.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIECE_ROWS: Final = 4096
-"""Rows that an encoder takes in at once; stripes end between pieces."""
+"""Rows that an encoder takes at once; stripes end between pieces."""
 
 DICTIONARY_THRESHOLD: Final = 0.8
-"""Text with a smaller share of distinct values gets a dictionary (orc.dictionary.key.threshold)."""
+"""Text with a lower share of distinct values gets a dictionary (orc.dictionary.key.threshold)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """How a file is laid out.
+    """The layout of an ORC file.
 
     Attributes:
-        compression: `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read the last two.
-        stripe_size_bytes: When a stripe is full, as compressed; what an encoder holds in memory.
-        compression_block_bytes: Largest chunk before compression, a multiple of 64 KiB.
-        row_index_stride: Rows per entry of the row index; 0 writes none.
+        compression: `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
+            `zstd`.
+        stripe_size_bytes: Compressed size of a full stripe; an encoder holds one stripe in memory.
+        compression_block_bytes: Largest uncompressed size of a chunk, a multiple of 64 KiB.
+        row_index_stride: Rows per entry of the row index; with 0, no index is written.
     """
 
     compression: str = "zlib"
@@ -64,7 +66,7 @@ class WriterOptions:
 
     @property
     def kind(self) -> Compression:
-        """The compression as files name it."""
+        """The compression as a value of `Compression`."""
         return _CODECS[self.compression]
 
 
@@ -74,11 +76,11 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
 class StripeSink:
-    """The file an encoder believes it writes: hands stripes on, and keeps the tail back.
+    """The file object that an encoder writes to; it forwards stripes but keeps the tail.
 
-    The magic bytes at the start are dropped: of several encoders' stripes in one file, only the
-    file has them. Once `hold` is called, what comes stays in memory: the last stripe and the tail,
-    which nothing tells apart while they come.
+    The sink drops the encoder's magic bytes: a file contains them once, even with stripes of
+    several encoders. After `hold`, the last stripe and the tail stay in memory, because only the
+    tail shows where the stripe ends.
     """
 
     closed = False
@@ -90,7 +92,7 @@ class StripeSink:
         self.received = 0
 
     def write(self, data: bytes) -> int:
-        """Take bytes; always all of them."""
+        """Accept all of `data`; return its length in bytes."""
         body = data[self._magic_left :]
         self._magic_left -= len(data) - len(body)
         self.received += len(body)
@@ -101,11 +103,11 @@ class StripeSink:
         return len(data)
 
     def hold(self) -> None:
-        """From now on keep what comes."""
+        """Keep all bytes that arrive after this call in memory."""
         self._held = []
 
     def release(self, path: str) -> OrcTail:
-        """Hand the last stripe on and give the tail that came after it."""
+        """Forward the last stripe, and return the tail that arrived after it."""
         data = b"".join(self._held or ())
         self._held = None
         tail = parse_tail(path, data, len(MAGIC) + self.received)
@@ -116,44 +118,44 @@ class StripeSink:
         return tail
 
     def flush(self) -> None:
-        """Nothing to do: bytes are handed on at once."""
+        """Do nothing, because bytes are forwarded at once."""
 
     def close(self) -> None:
-        """Nothing to do: the stream behind belongs to somebody else."""
+        """Do nothing, because the underlying stream belongs to the caller."""
 
     def readable(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def tell(self) -> int:
-        """Bytes taken so far."""
+        """Return the number of bytes accepted so far."""
         return len(MAGIC) - self._magic_left + self.received
 
 
 class Encoder(Protocol):
-    """Turns batches into stripes at a sink."""
+    """An encoder of batches that writes stripes to a sink."""
 
     @property
     def wanted_rows(self) -> int:
-        """The largest piece it takes now: after so many rows it sees whether its stripe is full."""
+        """The number of rows that the next piece should have."""
 
     def add(self, piece: pa.RecordBatch) -> bool:
-        """Encode one piece; whether a stripe ended with its last row."""
+        """Encode one piece; return True if a stripe ended with the last row of the piece."""
 
     def finish(self) -> None:
         """Write the last stripe and the tail."""
 
 
 class ArrowEncoder:
-    """The encoder for nearly everything: Arrow columns go straight into ORC's C++ writer."""
+    """The encoder for nearly all batches; it passes Arrow columns directly to ORC's C++ writer."""
 
     def __init__(self, sink: StripeSink, schema: pa.Schema, options: WriterOptions) -> None:
         self._sink = sink
@@ -166,17 +168,16 @@ class ArrowEncoder:
             row_index_stride=options.row_index_stride,
             dictionary_key_size_threshold=DICTIONARY_THRESHOLD,
         )
-        # The writer takes its types from the first table; without one it would write nothing at
-        # all.
+        # The writer takes its types from the first table; without a table it would write nothing.
         self._writer.write(schema.empty_table())
 
     @property
     def wanted_rows(self) -> int:
-        """Any piece of at most this many rows is one batch to this writer."""
+        """The number of rows in one batch of ORC's C++ writer."""
         return PIECE_ROWS
 
     def add(self, piece: pa.RecordBatch) -> bool:
-        """Encode one piece; whether a stripe ended with its last row."""
+        """Encode one piece; return True if a stripe ended with the last row of the piece."""
         before = self._sink.received
         self._writer.write(
             pa.Table.from_arrays(list(map(_whole, piece.columns)), schema=piece.schema)
@@ -189,11 +190,12 @@ class ArrowEncoder:
 
 
 def _whole(array: pa.Array) -> pa.Array:
-    """The same values with all buffers from their beginning, where it matters.
+    """Copy a nested array into buffers that begin at offset 0; return other arrays unchanged.
 
-    Arrow's ORC writer puts the NULLs of a nested column into what is below it (NormalizeArray), and
-    does not mind that either may be a slice: values would move to other rows. It is right about a
-    struct that is never NULL, such as `row` of ACID files, whatever is below.
+    Arrow's ORC writer copies the NULLs of a nested column to its children (NormalizeArray). The
+    writer ignores the offset of a sliced column or child, so values would move to different rows.
+    The writer is correct for a struct without NULL, such as `row` of ACID files, even with sliced
+    children.
     """
     is_right = pa.types.is_struct(array.type) and not array.null_count
     if is_right or not pa.types.is_nested(array.type):

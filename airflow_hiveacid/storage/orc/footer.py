@@ -1,6 +1,7 @@
-"""What the tail of an ORC file says: stripes, types, statistics, metadata.
+"""The parsed content of an ORC file's tail: stripes, types, statistics, metadata.
 
-Values only; `tail` makes them of bytes, and bytes of them. Must not know where a file is.
+The module defines only value classes, which the module `tail` parses and serialises. It must not
+read files.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ KEY_INDEX: Final = "hive.acid.key.index"
 ACID_STATS: Final = "hive.acid.stats"
 ACID_VERSION: Final = "hive.acid.version"
 
-# A table has as many layouts as it had sets of columns; as values one takes forty times its bytes.
+# A table's files have few layouts: one for each set of columns that the table has had. A parsed
+# layout takes forty times as much memory as its bytes.
 _KEPT_LAYOUTS: Final = 8
 _LARGEST_KEPT_BYTES: Final = 256 << 10
-# What differs from file to file.
+# The footer fields that differ from file to file.
 _NO_LAYOUT: Final = ("header_length", "content_length", "stripes", "metadata", "rows", "statistics")
 
 _R = TypeVar("_R")
 
 
-class Calendar(enum.IntEnum):
-    """Which calendar dates and timestamps before 1582-10-15 are in; numbers as in the file."""
+class OrcCalendar(enum.IntEnum):
+    """The calendar of dates and timestamps before 1582-10-15; a file stores a member's number."""
 
     UNKNOWN = 0
     JULIAN_GREGORIAN = 1
@@ -40,7 +42,7 @@ class Calendar(enum.IntEnum):
 
 
 class TypeKind(enum.IntEnum):
-    """The kinds of ORC types; numbers as in the file."""
+    """The kinds of ORC types; a file stores a member's number."""
 
     BOOLEAN = 0
     BYTE = 1
@@ -82,7 +84,7 @@ PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeInfo:
-    """Where one stripe lies and how many rows it has; lengths in bytes."""
+    """The position of one stripe and its number of rows; offset and lengths are in bytes."""
 
     offset: int
     index_length: int
@@ -92,18 +94,18 @@ class StripeInfo:
 
     @property
     def length(self) -> int:
-        """All bytes of the stripe; it ends before `offset + length`."""
+        """The stripe's length in bytes, with index and footer."""
         return self.index_length + self.data_length + self.footer_length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcType:
-    """One type of the file; its place in `OrcTail.types` is its column ID.
+    """One type in a file; its position in `OrcTail.types` is its column ID.
 
-    `kind` is a `TypeKind` where this release knows it, else the bare number. `children` are column
-    IDs; `field_names` go with them when it is a struct. `maximum_length` is that of char and
-    varchar, 0 otherwise. `by_name` finds a child by its exact name, `by_lower_name` by its name in
-    lower case; of several with one name, either finds the first.
+    `kind` is a `TypeKind`, or a plain number if `TypeKind` does not define it. `children` are
+    column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char and
+    varchar, 0 otherwise. `by_name` maps exact names to children, and `by_lower_name` maps
+    lower-case names. If children share a name, both maps contain the first of them.
     """
 
     kind: int
@@ -116,7 +118,7 @@ class OrcType:
     by_lower_name: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Backwards, so that the first of a name is the last to be put in.
+        # In reverse order, so that the first child with a name overwrites later children.
         pairs = list(zip(reversed(self.field_names), reversed(self.children), strict=False))
         object.__setattr__(self, "by_name", dict(pairs))
         lower = {name.lower(): child for name, child in pairs}
@@ -127,11 +129,11 @@ class OrcType:
 class OrcTail:
     """A parsed tail. The protobuf messages are shared, not copied: do not change them.
 
-    `file_length` is where the reader's file ends: less than its size when a streaming writer has
-    committed only so much. `stripes` are in file order; `types` are by column ID, depth first. Both
-    are made once, since a plan asks for them by the thousand. `layout` is the same, and then
-    `types` is the very same object, in every file with these types. `content` is the whole file
-    where that came along when its end was read, as it does of a small one.
+    `file_length` is the number of bytes that a reader may read. It is less than the file's size
+    while a streaming writer has committed only part of the file. `stripes` are in file order;
+    `types` are in order of column ID, depth first. Stripes and types are parsed only once, because
+    a plan uses thousands of them. Files with the same types have an equal `layout` and share one
+    `types` object. For a small file that was read whole with the tail, `content` is the whole file.
     """
 
     path: str
@@ -157,12 +159,12 @@ class OrcTail:
 
     @property
     def user_metadata(self) -> dict[str, str]:
-        """Key and value of every user metadata item; bytes that are no UTF-8 are replaced."""
+        """The user metadata by key; bytes that are not UTF-8 are replaced."""
         return {item.name: item.value.decode(errors="replace") for item in self.footer.metadata}
 
     @property
     def compression(self) -> Compression:
-        """How streams and tail are compressed."""
+        """The compression of the streams and the tail."""
         return Compression(self.postscript.compression)
 
     @property
@@ -172,19 +174,19 @@ class OrcTail:
 
     @property
     def row_index_stride(self) -> int:
-        """Rows per entry of the row index; with 0 there is none, and statistics do not count."""
+        """Rows per entry of the row index; 0 means no index, so statistics are not trusted."""
         return self.footer.row_index_stride
 
     @property
-    def calendar(self) -> Calendar:
-        """The writer's calendar; a number of a later release counts as unknown."""
+    def calendar(self) -> OrcCalendar:
+        """The writer's calendar; UNKNOWN if `OrcCalendar` does not define the file's number."""
         try:
-            return Calendar(self.footer.calendar)
+            return OrcCalendar(self.footer.calendar)
         except ValueError:
-            return Calendar.UNKNOWN
+            return OrcCalendar.UNKNOWN
 
     def column_id(self, *names: str) -> int | None:
-        """The column ID below these field names, compared exactly; None when one is not there."""
+        """Return the ID of the column at this path of exact names; None if a name is missing."""
         column_id: int | None = 0
         for name in names:
             if column_id is None:
@@ -193,7 +195,7 @@ class OrcTail:
         return column_id
 
     def statistics(self, column_id: int, stripe: int | None = None) -> pb.ColumnStatistics | None:
-        """Statistics of a column in the whole file or in one stripe (0-based); None when absent."""
+        """Return a column's statistics for the file or one stripe (0-based); None if absent."""
         if stripe is None:
             entries = self.footer.statistics
         elif stripe < len(self.metadata.stripes):
@@ -203,10 +205,10 @@ class OrcTail:
         return entries[column_id] if column_id < len(entries) else None
 
     def integer_range(self, column_id: int, stripe: int | None = None) -> tuple[int, int] | None:
-        """Least and greatest value of an integer column, both inclusive.
+        """Return the least and greatest value of an integer column, both inclusive.
 
-        None when the file does not say, which includes files without a row index: their writers are
-        free to leave the statistics wrong.
+        Return None if the file does not record them, or has no row index. Without a row index, the
+        writer may have left wrong statistics.
         """
         found = self.statistics(column_id, stripe)
         if not self.row_index_stride or found is None:
@@ -228,7 +230,7 @@ def _stripe(stripe: pb.Stripe) -> StripeInfo:
 
 
 def _layout(footer: pb.Footer) -> bytes:
-    """The types of a footer, with the little else in it that does not differ from file to file."""
+    """Serialise the footer fields that are the same in all files with the same types."""
     layout = pb.Footer()
     layout.CopyFrom(footer)
     for name in _NO_LAYOUT:
@@ -238,9 +240,9 @@ def _layout(footer: pb.Footer) -> bytes:
 
 
 def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
-    """Remember what a function makes of a layout: a plan reads thousands of footers that have one.
+    """Cache a function's results by layout: a plan reads thousands of footers with one layout.
 
-    A layout that is very large is not remembered.
+    Very large layouts are not cached.
     """
     kept = functools.lru_cache(_KEPT_LAYOUTS)(function)
 
@@ -253,7 +255,7 @@ def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
 
 @per_layout
 def types_of(layout: bytes) -> tuple[OrcType, ...]:
-    """The types of a layout, by column ID."""
+    """Return the types of a layout, in order of column ID."""
     return tuple(map(_type, pb.Footer.FromString(layout).types))
 
 

@@ -1,10 +1,10 @@
-"""A file that is read in large windows, of those streams only that somebody will decode.
+"""A reader that fetches only the streams that will be decoded, in large windows.
 
-Arrow asks for 128 KiB of one stream, then of the next; of a file far away each request costs a
-journey. What it will ask for is known once a stripe's footer is: the streams of the wanted columns.
-Takes an open file, its tail and column IDs; gives what looks like the file to `splice`. Must not
-know what the columns mean. What is wrong with a stripe is left to the decoder to say: where a
-stripe footer makes no sense, nothing is read ahead.
+Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
+costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
+`ReadAhead` takes an open file, its tail and column IDs; `splice` reads a `ReadAhead` like a file.
+The module must not depend on the meaning of columns. If a stripe's footer is invalid, nothing is
+read ahead, and the decoder reports the fault.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 
 HELD_BYTES: Final = 32 << 20
-"""How much of a stripe is held, about: as much as a batch of rows may take."""
+"""The approximate limit of bytes held from one stripe; a batch of rows may be as large."""
 
 LARGEST_READ_BYTES: Final = 8 << 20
 
-# Reading over such a gap takes as long as another journey.
+# Reading across a gap of this size takes as long as another round trip.
 _GAP_BYTES: Final = 128 << 10
 _LEAST_READ_BYTES: Final = 128 << 10
 _SMALL_STRIPE_BYTES: Final = 256 << 10
-# Row indexes and Bloom filters, which Arrow does not look at.
+# The kinds of row indexes and Bloom filters, which Arrow does not read.
 _INDEX_KINDS: Final = frozenset({6, 7, 8})
 
 
 class ReadAhead:
-    """An open file, read in windows. Mutable: it holds what it has read of one stripe."""
+    """An open file, read in windows. Mutable: it holds the bytes read from one stripe."""
 
     def __init__(self, source: pa.NativeFile, tail: OrcTail, columns: Iterable[int]) -> None:
         self._source = source
@@ -48,7 +48,7 @@ class ReadAhead:
         self._windows: list[_Window] = []
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """What the file's own `read_at` gives; less than asked for where the file ends."""
+        """Return the same bytes as the file's own `read_at`."""
         parts = list(self._parts(offset, offset + size))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -68,7 +68,7 @@ class ReadAhead:
             at += len(part)
 
     def _enter(self, at: int) -> None:
-        """Find out what will be read of the stripe that a byte lies in."""
+        """Plan the reads of the stripe that contains the byte `at`."""
         here = self._stripe
         if here is not None and here.offset <= at < here.offset + here.length:
             return
@@ -101,7 +101,7 @@ class ReadAhead:
 
 @dataclass(slots=True)
 class _Window:
-    """A range of bytes that is read from its beginning on, `step` bytes at a time.
+    """A range of bytes that is read from start to end, `step` bytes at a time.
 
     Mutable: it holds the bytes that were read last.
     """
@@ -113,7 +113,7 @@ class _Window:
     _held: bytes = b""
 
     def read(self, source: pa.NativeFile, at: int, stop: int) -> bytes:
-        """Some of the bytes at..stop-1, from the first on; none where the file has ended."""
+        """Return bytes from `at` on, up to `stop` at most; return none at the end of the file."""
         if not self._at <= at < self._at + len(self._held):
             self._held = source.read_at(min(self.step, self.stop - at), at)
             self._at = at
@@ -121,14 +121,14 @@ class _Window:
 
 
 def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
-    """Windows over streams, which come in the file's order."""
+    """Yield the windows for reading streams, which must be in file order."""
     total = sum(stop - start for start, stop in streams)
     if total <= HELD_BYTES:
         for start, stop in _joined(streams):
             for at in range(start, stop, LARGEST_READ_BYTES):
                 yield _Window(at, min(at + LARGEST_READ_BYTES, stop), LARGEST_READ_BYTES)
         return
-    # Streams are decoded side by side, so each has a window that moves along.
+    # Streams are decoded in parallel, so each stream has a window that moves forward.
     step = max(_LEAST_READ_BYTES, min(LARGEST_READ_BYTES, HELD_BYTES // len(streams)))
     for start, stop in _joined(streams, step):
         yield _Window(start, stop, step)
@@ -137,7 +137,7 @@ def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
 def _joined(
     streams: Sequence[tuple[int, int]], most: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Streams with little between them as one, as long as that is at most so large."""
+    """Join streams that have only small gaps between them into ranges of about `most` bytes."""
     if not streams:
         return
     start, reached = streams[0]
@@ -151,7 +151,7 @@ def _joined(
 
 
 def _with_relatives(types: Sequence[OrcType], columns: Iterable[int]) -> frozenset[int]:
-    """Columns, what is below them, and the structs above them: those say where there is NULL."""
+    """Return the columns with their children and parents; a parent's streams record its NULLs."""
     chosen = set(columns)
     for column_id, type_ in enumerate(types):
         if column_id in chosen:

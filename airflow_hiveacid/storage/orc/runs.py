@@ -1,8 +1,8 @@
-"""Integer columns that stand still or count up, as the streams of an ORC stripe.
+"""Encode constant or evenly increasing integer columns as streams of an ORC stripe.
 
-Takes a first value, a step and a number of rows; gives the bytes of the data stream and of the row
-index, without an encoder: both are runs of a fixed delta (RLE version 2). Must not know what the
-column means.
+The module takes a first value, a step and a number of rows. It returns the bytes of the data stream
+and the row index. No encoder is needed, because the data are runs with a fixed delta (RLE version
+2). The module must not depend on the column's meaning.
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)
@@ -21,7 +21,7 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The header of a run of a fixed delta: two bits of kind, five of width (none), nine of length - 1.
+# The header of a run with a fixed delta: 2 bits kind, 5 bits width (0), 9 bits length - 1.
 _FIXED_DELTA: Final = 0b11 << 14
 _MOST_IN_A_RUN: Final = 512
 _LONG: Final = range(-(1 << 63), 1 << 63)
@@ -33,7 +33,7 @@ _CONTINUED: Final = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLayout:
-    """How the streams of a file are laid out; `stride` is rows per entry of the row index."""
+    """The layout of a file's streams; `stride` is the number of rows per entry of the row index."""
 
     compression: Compression
     block_bytes: int
@@ -42,18 +42,18 @@ class RunLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The values `first`, `first + step`, ..., as many as `rows`, at least one."""
+    """The values `first`, `first + step`, ..., one for each of `rows` rows (at least one)."""
 
     first: int
     step: int
     rows: int
 
     def at(self, row: int) -> int:
-        """The value in a 0-based row."""
+        """Return the value in a row (0-based)."""
         return self.first + row * self.step
 
     def statistics(self, start: int, stop: int) -> pb.ColumnStatistics:
-        """Statistics of the rows from `start` up to `stop`, which is not included."""
+        """Return statistics of the rows from `start` to `stop`, excluding `stop`."""
         least, greatest = sorted((self.at(start), self.at(stop - 1)))
         total = (stop - start) * (least + greatest) // 2
         integers = pb.IntegerStatistics(minimum=least, maximum=greatest)
@@ -64,7 +64,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunColumn:
-    """The two streams of a column in one stripe, as they lie in the file, and its statistics."""
+    """One column in one stripe: its two streams as stored in the file, and its statistics."""
 
     data: bytes
     row_index: bytes
@@ -72,7 +72,7 @@ class RunColumn:
 
 
 def column_of_runs(series: Series, layout: RunLayout) -> RunColumn:
-    """Encode a column of signed integers for one stripe."""
+    """Encode a series as a column of signed integers for one stripe."""
     runs = [_run(series, start) for start in range(0, series.rows, _MOST_IN_A_RUN)]
     plain = b"".join(runs)
     chunks, starts = _chunks(plain, layout)
@@ -102,7 +102,7 @@ def _run(series: Series, start: int) -> bytes:
 
 
 def _signed(value: int) -> Iterator[int]:
-    """A number as ORC's signed variable-length integer: the sign lowest, seven bits a byte."""
+    """Yield the bytes of a signed varint in ORC: zigzag, seven bits per byte, low bits first."""
     left = value << 1 ^ value >> _SIGN_BIT
     while left > _GROUP_MASK:
         yield left & _GROUP_MASK | _CONTINUED
@@ -111,7 +111,7 @@ def _signed(value: int) -> Iterator[int]:
 
 
 def _chunks(plain: bytes, layout: RunLayout) -> tuple[bytes, list[int]]:
-    """The stream as stored, and where in it each compression block begins."""
+    """Return the compressed stream, and the offset of each compression block in it."""
     if layout.compression is Compression.NONE:
         return plain, [0]
     stored = b""
@@ -124,7 +124,7 @@ def _chunks(plain: bytes, layout: RunLayout) -> tuple[bytes, list[int]]:
 
 
 def _place(offset: int, starts: list[int], layout: RunLayout) -> tuple[int, ...]:
-    """A place in the plain stream as the row index names it."""
+    """Convert an offset in the uncompressed stream to the position that the row index stores."""
     if layout.compression is Compression.NONE:
         return (offset,)
     block, inside = divmod(offset, layout.block_bytes)

@@ -1,9 +1,8 @@
-"""A file that is read in place but for some stretches: another tail, other stripe footers.
+"""Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-Takes an open file and a list of pieces, each a stretch of that file or bytes of our own; gives a
-file that Arrow reads as if the pieces lay one behind the other. Also makes the one thing that
-needs it besides a tail: stripes whose timestamps have lost their seconds. Must not know what
-columns mean.
+The module takes an open file and a list of pieces; a piece is a range of that file or new bytes. It
+returns a file object that consists of the pieces. It also builds pieces for stripes in which the
+seconds of timestamps are 0. It must not depend on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-# A file this small is read in one go; a call back into Python for each stream would cost more.
+# A file up to this size is read at once, because a Python callback per stream takes longer.
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
-# Run-length encodings of zeros: 130 longs in version 1, 512 in version 2 (a run of fixed delta 0).
-# Java counts them in an array's length; each zero that is put in their place is a bit of memory.
+# The largest number of values of one column in a stripe: Java's limit, because Java counts the
+# values with the length of an array. Each value costs some memory, because a zero is inserted for
+# it.
 _MOST_VALUES: Final = 1 << 31
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
+# Runs of zeros: 130 longs in RLE version 1, 512 in version 2 (a run with fixed delta 0).
 _ZERO_RUNS: Final[Mapping[int, tuple[bytes, int]]] = {
     _DIRECT: (b"\x7f\x00\x00", 130),
     _DIRECT_V2: (b"\xc1\xff\x00\x00", 512),
@@ -47,7 +48,7 @@ _ZERO_RUNS: Final[Mapping[int, tuple[bytes, int]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Bytes of the file that stay where they are."""
+    """A range of bytes of the original file."""
 
     offset: int
     length: int
@@ -62,11 +63,11 @@ _LONGEST_LAST_WAIT_S: Final = 1.0
 
 @atexit.register
 def let_go_of_files() -> None:
-    """Wait until Arrow has let go of what it was shown; called when the interpreter ends.
+    """Wait until Arrow has released the spliced files; called when the interpreter exits.
 
-    Its threads do so some milliseconds after the last row was given. If Python is gone by then the
-    process is aborted (apache/arrow#45214), with all its work done and an exit code of failure. A
-    file that a program holds on to itself is waited for a second.
+    Arrow's threads release files some milliseconds after the last row. If Python exits earlier, the
+    process aborts with an error code, although all work is done (apache/arrow#45214). If the
+    program itself still holds a file, stop waiting after a second.
     """
     gc.collect()
     end = time.monotonic() + _LONGEST_LAST_WAIT_S
@@ -74,23 +75,26 @@ def let_go_of_files() -> None:
         time.sleep(0.001)
 
 
-class Source(Protocol):
-    """What is needed of an open file."""
+class OpenedFile(Protocol):
+    """The part of an open file's interface that this module needs."""
 
     def read_at(self, size: int, offset: int, /) -> bytes:
-        """Bytes from an offset on; fewer where the file ends."""
+        """Return `size` bytes from `offset` on; return fewer at the end of the file."""
 
 
-def splice(source: Source, pieces: Sequence[Piece], ahead: Source | None = None) -> pa.NativeFile:
-    """Show these pieces as one file. The source must stay open.
+def splice(
+    source: OpenedFile, pieces: Sequence[Piece], ahead: OpenedFile | None = None
+) -> pa.NativeFile:
+    """Return one file that consists of these pieces. The source must stay open.
 
     Args:
         source: the file.
-        pieces: what is shown of it.
-        ahead: the same file in another guise, that a large one is read through.
+        pieces: the file's ranges and new bytes, in order.
+        ahead: a second reader of the same file, which is used if the pieces are large.
 
     Raises:
-        EOFError: the source is shorter than its pieces; where it is large, reading fails later.
+        EOFError: the source is too short for the pieces. With large pieces, the error occurs at a
+            later read.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:
@@ -99,8 +103,8 @@ def splice(source: Source, pieces: Sequence[Piece], ahead: Source | None = None)
     return pa.PythonFile(_SplicedFile(ahead or source, pieces, lengths), mode="r")
 
 
-def _in_memory(source: Source, pieces: Sequence[Piece]) -> Source:
-    """The part of a file that its stretches lie in, read at once if it is small."""
+def _in_memory(source: OpenedFile, pieces: Sequence[Piece]) -> OpenedFile:
+    """Read the range that covers all stretches into memory if it is small; else return the file."""
     stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
     end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
     start = min((stretch.offset for stretch in stretches), default=0)
@@ -111,7 +115,7 @@ def _in_memory(source: Source, pieces: Sequence[Piece]) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a file, that begins at an offset."""
+    """A part of a file, held in memory."""
 
     offset: int
     content: bytes
@@ -120,7 +124,7 @@ class _Part:
         return self.content[offset - self.offset : offset - self.offset + size]
 
 
-def _content(source: Source, piece: Piece) -> bytes:
+def _content(source: OpenedFile, piece: Piece) -> bytes:
     if isinstance(piece, bytes):
         return piece
     content: bytes = source.read_at(piece.length, piece.offset)
@@ -130,9 +134,9 @@ def _content(source: Source, piece: Piece) -> bytes:
 
 
 class _SplicedFile(io.RawIOBase):
-    """The pieces as a file. Mutable: it has a position."""
+    """A file that consists of pieces. Mutable: it has a position."""
 
-    def __init__(self, source: Source, pieces: Sequence[Piece], lengths: Sequence[int]) -> None:
+    def __init__(self, source: OpenedFile, pieces: Sequence[Piece], lengths: Sequence[int]) -> None:
         super().__init__()
         _shown.add(self)
         self._source = source
@@ -179,22 +183,22 @@ def _cut(piece: Piece, start: int, stop: int) -> Piece:
 # ---- stripes -------------------------------------------------------------------------------------
 
 
-def stripe_footer(source: Source, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
+def stripe_footer(source: OpenedFile, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
     """Read the footer of one stripe.
 
     Raises:
-        CorruptFileError: it is damaged.
+        CorruptFileError: the footer is damaged.
     """
     start = stripe.offset + stripe.index_length + stripe.data_length
     return parse_stripe_footer(tail, source.read_at(stripe.footer_length, start))
 
 
 def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
-    """The footer of a stripe from its bytes.
+    """Return the footer of a stripe from its bytes.
 
     Raises:
-        CorruptFileError: it is damaged.
-        UnsupportedFileError: the compression of the file is not known.
+        CorruptFileError: the footer is damaged.
+        UnsupportedFileError: the compression of the file is unknown.
     """
     plain = decompress(
         section, tail.postscript.compression, tail.compression_block_bytes, path=tail.path
@@ -208,23 +212,25 @@ def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
 
 
 def without_seconds(
-    source: Source,
+    source: OpenedFile,
     tail: OrcTail,
     timestamps: Collection[int],
     values: Callable[[int, int], int],
 ) -> tuple[list[Piece], pb.Footer]:
-    """Stripes in which every second of some timestamp columns reads as 0 (of ORC's own epoch).
+    """Return pieces for stripes in which all seconds of some timestamp columns are 0.
 
-    Seconds and nanoseconds are streams apart; the stream of seconds is replaced by zeros.
+    Seconds and nanoseconds are separate streams; zeros replace the stream of seconds. In ORC, 0
+    seconds means 2015-01-01.
 
     Args:
         source: the open file.
-        tail: its tail, with the stripes that are wanted.
-        timestamps: column IDs.
-        values: from stripe number and column ID to a number of values that is not too small.
+        tail: the file's tail, with only the wanted stripes.
+        timestamps: the IDs of the timestamp columns.
+        values: returns an upper bound for the number of values, given a stripe number and a column
+            ID.
 
     Returns:
-        The pieces of the file up to its tail, and the footer that goes with them.
+        The pieces of the new file without its tail, and the new footer.
 
     Raises:
         CorruptFileError: a stripe footer is damaged.
@@ -250,7 +256,8 @@ def without_seconds(
         end = compress(inside.SerializeToString(), kind, block_bytes, path=tail.path)
         pieces.append(end)
         stripe.offset = offset
-        # Arrow reads streams by the stripe footer alone; where the index ends does not matter then.
+        # `index_length` may be wrong, which is harmless: Arrow finds streams only with the stripe
+        # footer.
         stripe.data_length = sum(s.length for s in inside.streams) - stripe.index_length
         stripe.footer_length = len(end)
         offset += stripe.index_length + stripe.data_length + len(end)
@@ -271,7 +278,7 @@ def _zeros(tail: OrcTail, encoding: int, count: int) -> bytes:
     plain = run * -(-count // size)
     if tail.postscript.compression == Compression.NONE:
         return plain
-    # Chunks that are stored as they are.
+    # The chunks are stored uncompressed.
     step = tail.compression_block_bytes
     chunks = [plain[start : start + step] for start in range(0, len(plain), step)]
     return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)

@@ -1,9 +1,9 @@
-"""How column statistics of ORC files add up, and which of them may not stand in a footer.
+"""Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-Takes and gives statistics messages: what is known of some rows and of others becomes what is known
-of all of them. What is not known of every part is left out as a whole, never in part: a reader
-takes typed statistics without a minimum for those of a column that is NULL throughout, and drops
-its rows (RecordReaderImpl.evaluatePredicateRange of ORC). Must not know files.
+The module takes and returns protobuf messages. It merges the statistics of several parts into
+statistics of all rows. Typed statistics that are incomplete in one part are left out of the result.
+If typed statistics have no minimum, a reader assumes that the column is all NULL, and skips its
+rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module must not depend on files.
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 LONGEST_BOUND_BYTES: Final = 1024
-"""Longest string worth a place in a footer (StringStatisticsImpl.MAX_BYTES_RECORDED of ORC)."""
+"""The longest string in a footer (ORC's StringStatisticsImpl.MAX_BYTES_RECORDED)."""
 
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _UNSIGNED_LONG: Final = range(1 << 64)
@@ -33,14 +33,17 @@ _CONTINUATION_MASK: Final = 0xC0
 _CONTINUATION: Final = 0x80
 _BEFORE_SURROGATES: Final = 0xD7FF
 _BEHIND_SURROGATES: Final = 0xE000
-# What follows takes one byte more than these, or two units of UTF-16 for one, or does not exist.
+# The last code points before a longer encoding in UTF-8 or UTF-16 begins, and the last code point
+# of all.
 _GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
-# What Java makes of the last character before the surrogates, and of that before the first pair.
+# The results when Java increments U+D7FF and U+FFFF. In UTF-16, they sort before the original
+# characters.
 _NOT_COUNTED_UP: Final = ("?", "\U00010000")
 _REPLACED: Final = "\ufffd".encode()
-# Sums of 38-digit values of any scale in up to 2**64 rows are exact in this.
+# With this precision, sums of 38-digit decimals of any scale are exact for up to 2**64 rows.
 _EXACT: Final = decimal.Context(prec=160)
-# What the fields for nanoseconds within the millisecond stand for when absent; they count from one.
+# Defaults of absent fields. Each field holds the nanoseconds within the millisecond, increased by
+# 1.
 _LEAST_NANOS: Final = 1
 _MOST_NANOS: Final = 1_000_000
 
@@ -49,10 +52,10 @@ _Typed = Any
 
 
 def merge_statistics(parts: Sequence[pb.ColumnStatistics]) -> pb.ColumnStatistics:
-    """Statistics of one column over the rows of all parts, at least one."""
+    """Merge the statistics of one column from all parts; `parts` must not be empty."""
     merged = pb.ColumnStatistics(
         values=sum(part.values for part in parts),
-        # A part that does not say may hold NULL (ColumnStatisticsImpl of ORC).
+        # A part without this field may hold NULL (ORC's ColumnStatisticsImpl).
         has_null=any(part.has_null or not part.HasField("has_null") for part in parts),
     )
     if all(part.HasField("bytes_on_disk") for part in parts):
@@ -64,17 +67,18 @@ def merge_statistics(parts: Sequence[pb.ColumnStatistics]) -> pb.ColumnStatistic
 
 
 def merge_stripes(stripes: Sequence[pb.StripeStatistics]) -> list[pb.ColumnStatistics]:
-    """Statistics of every column of a file from those of its stripes, at least one."""
+    """Merge the statistics of a file's stripes (at least one) into one entry per column."""
     columns = zip(*(stripe.columns for stripe in stripes), strict=True)
     return [merge_statistics(column) for column in columns]
 
 
 def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
-    """Replace bounds of strings that would make the footer large by short ones that bound as well.
+    """Replace string bounds that would bloat the footer with shorter, wider bounds.
 
-    The C++ writer keeps whole values. Java writes a lower and an upper bound instead, which readers
-    of ORC 1.5 (Hive 3.1) do not know, and take a column without a minimum for one of NULLs. Readers
-    only ever leave out rows that lie outside the bounds, so wider ones are right for all of them.
+    The C++ writer stores whole values. Java's writer stores truncated bounds in the fields
+    `lower_bound` and `upper_bound`. Readers in ORC 1.5 (Hive 3.1) ignore these fields, and treat a
+    column without a minimum as all NULL. Readers use bounds only to skip rows outside them, so
+    wider bounds are safe for all readers.
     """
     for column in statistics:
         strings = column.strings
@@ -90,20 +94,21 @@ def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
-    """Whether Java may have put U+FFFD into a bound, for bytes that are no UTF-8.
+    """Return True if Java may have replaced invalid UTF-8 in a bound with U+FFFD.
 
-    It compares the bytes and writes the text, which has another place in the order: text that is in
-    the file may lie outside such bounds.
+    Java compares the bytes but writes the decoded string, which sorts differently. Thus strings in
+    the file may lie outside these bounds.
     """
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
 
 
 def plain_bounds(column: pb.ColumnStatistics) -> bool:
-    """Put Java's bounds of strings where every reader looks; whether there was anything to do.
+    """Move Java's string bounds to the fields that all readers use; return True if any changed.
 
-    Java counts the last character of a cut text up by one; where that does not give a greater text
-    in UTF-16 as well, there are no bounds any more; nor where they are not those of the bytes.
+    Java increments the last character of a shortened upper bound. The bounds are dropped unless, in
+    UTF-16, the incremented string sorts after the original string. They are also dropped if Java
+    may have replaced bytes in them.
     """
     strings = column.strings
     if has_replaced_bounds(strings):
@@ -130,7 +135,7 @@ def _is_counted_up(text: bytes) -> bool:
 
 
 def as_dates(column: pb.ColumnStatistics) -> bool:
-    """Make statistics of days, counted as integers, those of dates; there is always something."""
+    """Replace integer statistics of day numbers with date statistics; always return True."""
     integers = column.integers
     days = {
         field: getattr(integers, field)
@@ -145,9 +150,9 @@ def as_dates(column: pb.ColumnStatistics) -> bool:
 
 
 def keep_lengths_only(column: pb.ColumnStatistics) -> None:
-    """Take out the bounds of strings and keep the sum of their lengths, which bounds batches.
+    """Remove string bounds but keep the total string length, which limits batch sizes.
 
-    It moves to where it is kept of binary values: no reader looks there to compare strings.
+    The total moves to the field for binary values, which no reader uses to compare strings.
     """
     total = column.strings.sum if column.strings.HasField("sum") else None
     column.ClearField("strings")
@@ -156,7 +161,7 @@ def keep_lengths_only(column: pb.ColumnStatistics) -> None:
 
 
 def length_sum(column: pb.ColumnStatistics) -> int | None:
-    """Bytes in all strings or binary values of a column; None if its writer does not say."""
+    """Return the total bytes of a column's strings or binaries; None if not recorded."""
     if not column.values:
         return 0
     for typed in (column.strings, column.binaries):
@@ -166,7 +171,7 @@ def length_sum(column: pb.ColumnStatistics) -> int | None:
 
 
 def _prefix(text: bytes) -> bytes:
-    """The beginning of a text, of whole characters."""
+    """Cut a string to at most `LONGEST_BOUND_BYTES`, without splitting a character."""
     end = min(len(text), LONGEST_BOUND_BYTES)
     while 0 < end < len(text) and text[end] & _CONTINUATION_MASK == _CONTINUATION:
         end -= 1
@@ -174,9 +179,10 @@ def _prefix(text: bytes) -> bytes:
 
 
 def _above(prefix: bytes) -> bytes | None:
-    """A text no longer than this that is greater than all that begin so, by bytes and in UTF-16.
+    """Return a string, no longer than the prefix, that sorts after all strings with this prefix.
 
-    Java compares strings by their UTF-16 units. None if there is none, or this is no text.
+    The string sorts later in both orders: by bytes, and by UTF-16 units as Java compares. Return
+    None if there is no such string, or if the prefix is not UTF-8.
     """
     try:
         characters = prefix.decode()
@@ -194,7 +200,7 @@ def _merge_typed(
     merged: pb.ColumnStatistics, kind: str, parts: Sequence[pb.ColumnStatistics]
 ) -> None:
     filled = [part for part in parts if part.values]
-    if not filled:  # NULL throughout, which any of them says as well as another
+    if not filled:  # all values are NULL, so statistics of any part are right
         typed = next(getattr(part, kind) for part in parts if part.HasField(kind))
         getattr(merged, kind).CopyFrom(typed)
     elif all(part.HasField(kind) for part in filled):
@@ -223,8 +229,8 @@ def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
 
 
 def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
-    # A sum that is NaN tells readers not to compare; so it has to be there and to stay
-    # (RecordReaderImpl.evaluatePredicateProto).
+    # If the sum is NaN, readers ignore the bounds (RecordReaderImpl.evaluatePredicateProto). A
+    # missing sum could hide NaN, so every part must have a sum.
     if not _have(parts, "minimum", "maximum", "sum"):
         return None
     return pb.DoubleStatistics(
@@ -237,7 +243,7 @@ def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
 def _float_sum(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # beyond the largest double, or inf - inf
+    except (OverflowError, ValueError):  # the sum exceeds the largest double, or is inf - inf
         return math.nan
 
 
@@ -287,7 +293,7 @@ def _merge_binaries(parts: Sequence[_Typed]) -> pb.BinaryStatistics:
 
 
 def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
-    # Bounds in the time zones of their writers (before ORC-135) do not compare with each other.
+    # Before ORC-135, bounds are in the writer's time zone, so they are not comparable.
     if not _have(parts, "minimum_utc", "maximum_utc"):
         return None
     low = min((part.minimum_utc, part.minimum_nanos or _LEAST_NANOS) for part in parts)
@@ -301,7 +307,8 @@ def _merge_timestamps(parts: Sequence[_Typed]) -> pb.TimestampStatistics | None:
 
 
 def _merge_collections(parts: Sequence[_Typed]) -> pb.CollectionStatistics:
-    # Nobody prunes by them, and the C++ writer leaves out bounds that are 0: field by field.
+    # Merge fields separately, because the C++ writer leaves out bounds that are 0. No reader uses
+    # these statistics to skip rows.
     merged = pb.CollectionStatistics(total_children=_sum(parts, "total_children", _UNSIGNED_LONG))
     if _have(parts, "minimum_children", "maximum_children"):
         merged.minimum_children = min(part.minimum_children for part in parts)

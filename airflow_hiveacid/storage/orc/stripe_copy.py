@@ -1,9 +1,9 @@
-"""Stripes of one ORC file put into another, stream by stream, without decoding a value.
+"""Copy stripes from one ORC file to another, stream by stream, without decoding values.
 
-Takes an open file and its tail; gives each stripe as a list of streams that are still in the file.
-Who has other plans for a stripe changes the list: puts streams of its own in, leaves some out,
-gives columns other numbers. `StripeWriter` then writes what the list says. Memory holds a window of
-one stream. Must not know what columns mean.
+The module takes an open file and its tail, and returns each stripe as a list of stream positions. A
+caller may add and remove streams in the list, or renumber their columns. Then `StripeWriter` copies
+the streams. `storage.acid.write.whole_stripes` decides which stripes are copied. Only a few MiB of
+one stream are in memory at a time. The module must not depend on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 DATA: Final = 1
 ROW_INDEX: Final = 6
-_INDEXES: Final = frozenset({ROW_INDEX, 7, 8})  # the others are Bloom filters
+_INDEXES: Final = frozenset({ROW_INDEX, 7, 8})  # 7 and 8 are Bloom filters
 _VALUES: Final = frozenset({0, DATA, 2, 3, 5})
 _WINDOW_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeStream:
-    """One stream: what it is of which column, and its bytes or where they are."""
+    """One stream: its kind, its column, and its bytes or their position in the source file."""
 
     kind: int
     column: int
@@ -43,19 +43,23 @@ class StripeStream:
 
     @property
     def length(self) -> int:
-        """Its bytes."""
+        """The stream's length in bytes."""
         content = self.content
         return len(content) if isinstance(content, bytes) else content.length
 
     @property
     def is_index(self) -> bool:
-        """Whether it lies before the data of the stripe."""
+        """True if the stream is part of the stripe's index, which comes before the data."""
         return self.kind in _INDEXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeContent:
-    """One stripe. `encodings` are by column ID; streams of one part keep the order they have."""
+    """One stripe.
+
+    `encodings` are in order of column ID. The stripe is written with all index streams first;
+    otherwise the order of `streams` is kept.
+    """
 
     rows: int
     streams: tuple[StripeStream, ...]
@@ -64,11 +68,11 @@ class StripeContent:
 
 
 def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeContent:
-    """What the stripe with this 0-based number consists of.
+    """Return the content of the stripe with this 0-based number.
 
     Raises:
-        CorruptFileError: its footer is damaged, or contradicts the tail.
-        UnsupportedFileError: it holds streams of a kind that is not known.
+        CorruptFileError: the stripe's footer is damaged, or contradicts the tail.
+        UnsupportedFileError: the stripe has streams of an unknown kind.
     """
     stripe = tail.footer.stripes[number]
     footer = stripe_footer(source, tail, stripe)
@@ -101,10 +105,10 @@ def with_row_index(
     stream: StripeStream,
     restate: Callable[[pb.ColumnStatistics], bool],
 ) -> StripeStream:
-    """A row index whose statistics say the same in another way; the same one if that is needless.
+    """Apply `restate` to a row index's statistics; return `stream` itself if nothing changes.
 
     Raises:
-        CorruptFileError: it is damaged.
+        CorruptFileError: the row index is damaged.
     """
     content, path = stream.content, tail.path
     stored = content if isinstance(content, bytes) else _read(source, content, path)
@@ -114,7 +118,7 @@ def with_row_index(
         index.ParseFromString(decompress(stored, kind, block_bytes, path=path))
     except DecodeError as error:
         raise CorruptFileError(path=path, reason="a row index cannot be parsed") from error
-    # All of them, not just up to the first that changes.
+    # Use a list: `any` on a generator would not call `restate` after the first change.
     changed = [restate(entry.statistics) for entry in index.entries]
     if not any(changed):
         return stream
@@ -122,10 +126,11 @@ def with_row_index(
 
 
 class StripeWriter:
-    """Writes stripes one behind the other. Mutable: it knows how far it has come.
+    """A writer of consecutive stripes. Mutable: it counts the bytes written.
 
-    `out` takes bytes. All stripes have to come from files of one compression. A file begins with
-    what it begins with, unless there are `position` bytes of it already.
+    `out` writes bytes to the file. All source files must have the same compression. `position` is
+    the number of bytes that the file already holds. If it is 0, the writer first writes the magic
+    bytes.
     """
 
     def __init__(
@@ -138,10 +143,10 @@ class StripeWriter:
             self._emit(MAGIC)
 
     def add(self, source: pa.NativeFile, tail: OrcTail, content: StripeContent) -> pb.Stripe:
-        """Write one stripe whose streams are in this file; says where it is now.
+        """Write one stripe with streams from `source`; return its entry for the new footer.
 
         Raises:
-            CorruptFileError: the source ends before its streams do.
+            CorruptFileError: the source is shorter than the positions of its streams require.
         """
         streams = sorted(content.streams, key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)
@@ -164,7 +169,7 @@ class StripeWriter:
         )
 
     def finish(self, tail: bytes) -> int:
-        """Write the tail; the size of the file in bytes."""
+        """Write the tail; return the size of the file in bytes."""
         self._emit(tail)
         return self.position
 
@@ -174,7 +179,7 @@ class StripeWriter:
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The same bytes in fewer pieces: streams that lie one behind the other are one stretch."""
+    """Join adjacent streams into one stretch, so that fewer reads are needed."""
     before: Piece = b""
     for piece in pieces:
         if isinstance(before, bytes) and isinstance(piece, bytes):

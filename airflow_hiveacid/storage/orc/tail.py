@@ -1,9 +1,9 @@
-"""The tail of an ORC file from its bytes, checked before it is believed; and back to bytes.
+"""Parse, check and serialise the tail of an ORC file.
 
-Takes a file system and a path, or the last bytes of a file; gives an `OrcTail`. Arrow's reader is
-handed what stands in it and trusts it, up to a crash; so what no writer makes is refused here:
-lengths against the file, stripes against each other, types against what their kinds allow. Must
-not decode rows.
+The module takes a file system and a path, or the last bytes of a file, and returns an `OrcTail`.
+Arrow's reader does not validate a tail, and crashes on some invalid tails. Therefore this module
+refuses tails that no writer would write. It checks lengths against the file, stripes against each
+other, and types against their kinds. It must not decode rows.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -40,7 +40,8 @@ from airflow_hiveacid.storage.orc.footer import (
     types_of,
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.stores.hdfs_streams import OPEN_FILE
+from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, Shape, count_objects
+from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
@@ -49,11 +50,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FIRST_READ_BYTES: Final = 64 * 1024
-# Hive's own types nest a handful of levels; what walks them here and in Arrow does so by recursion.
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
+# Hive's own types nest a few levels deep; both this code and Arrow recurse into nested types.
 _DEEPEST: Final = 100
-# Some tables have thousands of columns; a type in two bytes of a footer is half a kilobyte here.
+# Some tables have thousands of columns. A type can take two bytes in a footer but half a kilobyte
+# in memory.
 _MOST_TYPES: Final = 1 << 17
+# The file's length limits a tail's expanded size. Compression shrinks a tail of zeros a
+# thousandfold, and parsing expands it a hundredfold. With the limit, a file of 8 KB takes at most
+# 64 MB of memory.
+_SMALL_SECTION_BYTES: Final = 4 << 20
+_FREE_OBJECTS: Final = 1 << 16
+_OBJECTS_A_BYTE: Final = 16
+_FEWEST_BYTES_OF_OBJECT: Final = 2
+_FREE_COUNT: Final = 4096
 _CHILDREN: Final[Mapping[int, int]] = {
     **dict.fromkeys(TypeKind, 0),
     TypeKind.LIST: 1,
@@ -63,18 +73,20 @@ _OF_ANY_WIDTH: Final = frozenset({TypeKind.STRUCT, TypeKind.UNION})
 
 
 def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTail:
-    """Read and check the tail of one ORC file.
+    """Read the tail of one ORC file and check it.
 
     Args:
-        fs: Where the file is.
-        path: The file, as this file system names it.
-        size: Where the file ends for this reader, in bytes; by default where it really ends.
+        fs: The file system with the file.
+        path: The file's path on this file system.
+        size: Read the file only up to this length in bytes; by default, up to its size.
 
     Raises:
-        CorruptFileError: it is no ORC file, or its tail contradicts itself or the file's length.
-        UnsupportedFileError: it is compressed with LZO or something newer, or encrypted; or a
-            writer is at it, and the store's client does not see what was flushed.
-        OSError: it cannot be read.
+        CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's
+            length.
+        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
+            Also raised if a writer has the file open and the store's client cannot read flushed
+            bytes.
+        OSError: reading failed.
     """
     with fs.open_input_file(path) as source:
         end = source.size() if size is None else size
@@ -90,9 +102,10 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
 def _last_bytes(
     fs: pa.fs.FileSystem, source: pa.NativeFile, path: str, end: int, count: int
 ) -> bytes:
-    """The bytes before `end`. The size that a file system names is not asked for.
+    """Return the `count` bytes before `end`; do not use the size that the file system reports.
 
-    HDFS names that of the last closed block while a writer is at the file; only reading tells.
+    While a writer has a file open, HDFS returns the size up to the last closed block, so only a
+    read shows the real end.
     """
     data: bytes = source.read_at(count, end - count) if end > 0 else b""
     if len(data) != count and not traits_of(fs).reads_open_files:
@@ -106,11 +119,12 @@ def _last_bytes(
 
 
 def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
-    """Parse a tail from the last bytes of a file; `data` may begin before it.
+    """Parse a tail from the last bytes of a file; `data` may begin before the tail.
 
     Raises:
-        CorruptFileError: the bytes are no tail, or contradict themselves or the file's length.
-        UnsupportedFileError: it is compressed with LZO or something newer, or encrypted.
+        CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or
+            `file_length`.
+        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
     """
     postscript, end = _postscript(path, data)
     if _tail_length(path, postscript, end, len(data)) > len(data):
@@ -119,19 +133,21 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
     footer = pb.Footer()
     metadata = pb.Metadata()
     metadata_start = footer_start - postscript.metadata_length
-    for message, start, stop in (
-        (footer, footer_start, end),
-        (metadata, metadata_start, footer_start),
+    most = _FREE_OBJECTS + _OBJECTS_A_BYTE * file_length
+    for message, shape, start, stop in (
+        (footer, FOOTER, footer_start, end),
+        (metadata, METADATA, metadata_start, footer_start),
     ):
         section = decompress(
             data[start:stop],
             postscript.compression,
             postscript.compression_block_size or DEFAULT_BLOCK_BYTES,
             path=path,
+            small_bytes=max(_SMALL_SECTION_BYTES, file_length),
         )
+        most -= _objects(path, section, shape, most)
         _parse(path, message, section)
-    if len(footer.types) > _MOST_TYPES:
-        raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")
+    _check_counts(path, footer, metadata, file_length)
     tail = OrcTail(
         path=path,
         file_length=file_length,
@@ -147,12 +163,12 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
 
 
 def serialize_tail(tail: OrcTail) -> bytes:
-    """The bytes that follow the last stripe: metadata, footer, postscript and its length.
+    """Return the bytes after the last stripe: metadata, footer, postscript and its length.
 
-    The two lengths in the postscript are set anew; everything else is taken as it stands.
+    The two lengths in the postscript are recalculated; everything else is unchanged.
 
     Raises:
-        UnsupportedFileError: the compression is one that cannot be written.
+        UnsupportedFileError: the compression cannot be written.
     """
     postscript = pb.PostScript()
     postscript.CopyFrom(tail.postscript)
@@ -166,7 +182,7 @@ def serialize_tail(tail: OrcTail) -> bytes:
 
 
 def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
-    """The postscript and where it begins in `data`."""
+    """Return the postscript and its start position in `data`."""
     start = len(data) - 1 - data[-1] if data else -1
     if start < 0:
         raise CorruptFileError(path=path, reason="it is too short for an ORC file")
@@ -175,7 +191,7 @@ def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
     if postscript.magic != MAGIC:
         raise CorruptFileError(path=path, reason="it does not end as an ORC file does")
     if postscript.compression_block_size > MOST_BLOCK_BYTES:
-        # The header of a chunk has no room for the length of such a block, and Arrow crashes on it.
+        # A chunk's header cannot hold the length of a larger block. Arrow crashes on larger blocks.
         raise CorruptFileError(
             path=path,
             reason=f"its compression blocks have {postscript.compression_block_size} bytes, more"
@@ -185,8 +201,8 @@ def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
 
 
 def _tail_length(path: str, postscript: pb.PostScript, start: int, size: int) -> int:
-    """How long the tail is whose postscript begins at `start` of the `size` bytes read."""
-    if postscript.stripe_statistics_length:  # only written beside encrypted columns
+    """Return the tail's length; `start` is the postscript's position in the last `size` bytes."""
+    if postscript.stripe_statistics_length:  # only files with encrypted columns have it
         raise UnsupportedFileError(path=path, reason="it holds encrypted columns")
     if max(postscript.footer_length, postscript.metadata_length) > MOST_SECTION_BYTES:
         raise CorruptFileError(path=path, reason="a part of its tail is longer than it may be")
@@ -202,6 +218,50 @@ def _parse(path: str, message: Message, data: bytes) -> None:
         raise CorruptFileError(path=path, reason=f"its {name} cannot be parsed") from error
 
 
+def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
+    """Return an upper bound for the number of objects that parsing a section creates.
+
+    Counting takes a microsecond per object. It is skipped if an estimate of one object per two
+    bytes is low enough.
+    """
+    count = len(section) // _FEWEST_BYTES_OF_OBJECT
+    if count <= most // 2:
+        return count
+    try:
+        count = count_objects(section, shape, most)
+    except DecodeError as error:
+        raise CorruptFileError(path=path, reason="its tail cannot be parsed") from error
+    if count > most:
+        raise CorruptFileError(
+            path=path, reason="its tail holds more values than a file of its length can have"
+        )
+    return count
+
+
+def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_length: int) -> None:
+    """Check that no item occurs more often than is possible in a file of this length.
+
+    Raises:
+        CorruptFileError: there are too many items. Each stripe needs a footer, and each type needs
+            a name or streams.
+        UnsupportedFileError: the footer has more types than this reader supports.
+    """
+    if len(footer.types) > _MOST_TYPES:
+        raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")
+    if len(metadata.stripes) > len(footer.stripes):
+        raise CorruptFileError(path=path, reason="stripes and their statistics differ in number")
+    free = max(_FREE_COUNT, file_length)
+    for what, count, most in (
+        ("stripes", len(footer.stripes), file_length),
+        ("types", len(footer.types), free),
+        ("keys of user metadata", len(footer.metadata), free),
+    ):
+        if count > most:
+            raise CorruptFileError(
+                path=path, reason=f"it names {count} {what}, and can have {most} at most"
+            )
+
+
 def _check_types(tail: OrcTail) -> None:
     fault = _fault(tail.layout)
     if fault is not None:
@@ -214,15 +274,15 @@ def _check_types(tail: OrcTail) -> None:
 
 @per_layout
 def _fault(layout: bytes) -> str | None:
-    """What cannot be true of the types, or None.
+    """Return the first inconsistency in the types; None if they are consistent.
 
-    Types are numbered depth first from a struct, so that each has one parent, before it.
+    Types are numbered depth first from a struct, so each type has one parent with a lower number.
     """
     types = types_of(layout)
     if not types:
         return "its footer names no types"
     if types[0].kind != TypeKind.STRUCT:
-        return "its rows are no structs"
+        return "its root type is not a struct"
     for column_id, type_ in enumerate(types):
         for reason in _contradictions(type_):
             return f"type {column_id} {reason}"
@@ -234,16 +294,16 @@ def _misplaced(types: Sequence[OrcType]) -> str | None:
     for column_id, type_ in enumerate(types):
         for child in type_.children:
             if not column_id < child < len(types):
-                return f"type {column_id} refers to type {child}, which is not there"
+                return f"type {column_id} refers to type {child}, which does not exist"
             if parents[child]:
-                return f"type {child} belongs to two others"
+                return f"type {child} has two parents"
             parents[child] = True
-    return None if all(parents[1:]) else "a type belongs to no other"
+    return None if all(parents[1:]) else "a type has no parent"
 
 
 @per_layout
 def _depth(layout: bytes) -> int:
-    """How many levels of types are below the root; they must be without a fault."""
+    """Return the number of levels below the root type; the types must be consistent."""
     types = types_of(layout)
     depths = [0] * len(types)
     for column_id, type_ in enumerate(types):
@@ -253,7 +313,7 @@ def _depth(layout: bytes) -> int:
 
 
 def _contradictions(type_: OrcType) -> Iterator[str]:
-    """What cannot be true of one type, whatever the others are."""
+    """Yield the inconsistencies within one type, regardless of other types."""
     if type_.kind not in _OF_ANY_WIDTH and len(type_.children) != _CHILDREN.get(
         type_.kind, len(type_.children)
     ):
@@ -262,10 +322,10 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
         yield "is a struct that has fields without a name"
     if not all(
         isinstance(name, str) for name in type_.field_names
-    ):  # protobuf hands bytes out then
-        yield "has fields whose names are no text"
+    ):  # protobuf returns bytes for names that are not UTF-8
+        yield "has field names that are not text"
     if type_.kind == TypeKind.UNION and not type_.children:
-        yield "is a union of nothing"
+        yield "is a union without types"
     # Hive 0.11 wrote no precision.
     precision = type_.precision or MAX_PRECISION
     if type_.kind == TypeKind.DECIMAL and not type_.scale <= precision <= MAX_PRECISION:
@@ -273,9 +333,9 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
 
 
 def _check_rows(tail: OrcTail) -> None:
-    """Whoever counts the rows a second time has to agree: a file is not taken for an empty one."""
+    """Check that all row counts agree, so that a file with rows is never read as empty."""
     root = tail.statistics(0)
-    # Without a row index, writers may count nothing at all.
+    # Without a row index, writers may omit the row count from the statistics.
     counts = [] if root is None or not root.values else [root.values]
     stats = tail.user_metadata.get(ACID_STATS)
     if stats is not None and _ACID_STATS.fullmatch(stats):
@@ -288,7 +348,7 @@ def _check_rows(tail: OrcTail) -> None:
 
 
 def _check_stripes(tail: OrcTail, end: int) -> None:
-    """Stripes lie one behind the other between the magic bytes and the tail."""
+    """Check that stripes do not overlap, and lie between the magic bytes and the tail."""
     path = tail.path
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
         raise CorruptFileError(path=path, reason="its stripes do not add up to its rows")

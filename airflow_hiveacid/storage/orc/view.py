@@ -1,17 +1,17 @@
-"""An ORC file shown to Arrow under another footer: flattened, renamed, cut to some stripes.
+"""Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams with bounded memory, but it can leave out only whole top-level columns
-and knows no part of a file. Both are matters of the footer, which is ours to give: `row` becomes
-an empty struct in its place and its fields move up beside it, so that every column ID, and with it
-every stream in the file, stays what it was. Columns are then called `c<column ID>`, whatever a
-table calls them. Takes a tail and what to show; gives batches. Must not know what the columns
-mean.
+Arrow's batch reader streams a file in bounded memory. But it can skip only whole top-level columns,
+and always reads all stripes that the footer lists. Therefore this module replaces the footer. The
+struct `row` becomes empty and keeps its position, and its fields become columns right after it.
+Thus all column IDs and all streams in the file stay the same. Columns are called `c<column ID>`,
+regardless of their names in the table. The module takes a tail and a `ColumnView`, and returns
+batches. It must not depend on the meaning of columns.
 
-Timestamps can be shown in two further ways. Arrow counts nanoseconds in 64 bits, from 1677 to
-2262, and refuses others; ORC stores seconds and nanoseconds in streams apart. The stream of
-seconds is that of a long, so the type in the footer decides whether Arrow sees a timestamp or its
-seconds; and with zeros in place of the seconds it sees the nanoseconds (`timestamps` puts them
-together).
+Timestamps can also be shown as seconds or as nanoseconds alone. Arrow counts nanoseconds in 64
+bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores seconds and
+nanoseconds in separate streams. The stream of seconds is encoded like a long, so the type in the
+footer decides whether Arrow reads a timestamp or its seconds. If zeros replace the seconds, Arrow
+reads only the nanoseconds. The module `timestamps` joins both parts.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
-# Where ORC looks for time zones; it wants the rules of UTC as well.
+# ORC looks for time zone rules in this directory, even for UTC.
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
 class ShowTimestamps(enum.Enum):
-    """What a timestamp column is shown as: itself, its seconds as a long, or its nanoseconds only.
+    """The parts of a timestamp column to show: all, only seconds as a long, or only nanoseconds.
 
-    Seconds count from 2015-01-01. Nanoseconds are shown as a timestamp of that same second.
+    Seconds count from 2015-01-01. Nanoseconds are shown as a timestamp in the first second of
+    2015-01-01.
     """
 
     WHOLE = "whole"
@@ -62,12 +63,12 @@ class ShowTimestamps(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What of a file is shown.
+class ColumnView:
+    """The part of a file to show to Arrow.
 
-    `columns` are column IDs, each of which becomes a column `c<ID>` in this order. `flatten` is
-    the ID of the struct below the root whose fields move up (None: the root's children are shown).
-    `stripes` are 0-based; None shows all.
+    `columns` are column IDs; each becomes a column `c<ID>`, in this order. `flatten` is the ID of a
+    struct below the root; its fields become top-level columns. If `flatten` is None, only the
+    root's children are shown. `stripes` are 0-based; None shows all.
     """
 
     columns: tuple[int, ...]
@@ -77,15 +78,15 @@ class View:
 
 
 def read_view(
-    fs: pafs.FileSystem, tail: OrcTail, view: View, batch_rows: int = DEFAULT_BATCH_ROWS
+    fs: pafs.FileSystem, tail: OrcTail, view: ColumnView, batch_rows: int = DEFAULT_BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Read what a view shows, in file order, at most `batch_rows` rows at a time.
+    """Read the rows that a view shows in file order, at most `batch_rows` rows per batch.
 
     Raises:
         CorruptFileError: the file cannot be decoded.
-        ConfigurationError: it cannot be decoded for want of a time zone database.
-        LocationPermissionError: it may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        ConfigurationError: decoding needs a time zone database, which is missing.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     shown = _shown(tail, view)
     if not shown.footer.rows:
@@ -96,7 +97,7 @@ def read_view(
         try:
             ahead = ReadAhead(source, tail, view.columns)
             fragment = pads.OrcFileFormat().make_fragment(splice(source, pieces, ahead))
-            # One thread for one file: whoever reads many files decides how many at a time.
+            # One thread per file: the caller decides how many files to read at a time.
             scanner = fragment.scanner(
                 columns=names, batch_size=batch_rows, batch_readahead=1, use_threads=False
             )
@@ -116,12 +117,12 @@ def read_view(
 
 
 def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]) -> frozenset[str]:
-    """The time zones that some stripes say their timestamps were written in; "" for none.
+    """Return the writer time zones of these stripes; "" for a stripe without a time zone.
 
     Raises:
         CorruptFileError: a stripe footer is damaged.
-        LocationPermissionError: the file may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
@@ -134,10 +135,10 @@ def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
     return fs.open_input_file(tail.path)
 
 
-def _shown(tail: OrcTail, view: View) -> OrcTail:
+def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
     footer = pb.Footer()
     footer.CopyFrom(tail.footer)
-    # Arrow asks for none of these while it reads rows, and they may be many.
+    # Arrow does not need statistics and metadata to read rows, and they may be large.
     del footer.statistics[:]
     del footer.metadata[:]
     if view.stripes is not None:
@@ -162,7 +163,7 @@ def _keep_stripes(footer: pb.Footer, stripes: Collection[int]) -> None:
 
 
 def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's container of types
-    """Move the fields of a struct up to the root, right behind it; column IDs stay in order."""
+    """Move a struct's fields to the root, right after the struct, so column IDs stay in order."""
     root, struct = types[0], types[struct_id]
     children = list(root.children)
     at = children.index(struct_id) + 1
@@ -174,9 +175,9 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
 
 
 def _pieces(
-    source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: View
+    source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: ColumnView
 ) -> tuple[list[Piece], OrcTail]:
-    """What the shown file consists of, and its tail."""
+    """Return the pieces that form the file for Arrow, and the tail of that file."""
     pieces: list[Piece]
     if view.timestamps is ShowTimestamps.NANOS:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
@@ -192,6 +193,7 @@ def _pieces(
         end = max(stripe.offset + stripe.length for stripe in shown.stripes)
         pieces = [Stretch(offset=0, length=end)]
     end_bytes = serialize_tail(shown)
-    # ORC looks for the tail in a stretch of this length, which else would reach into a stripe.
+    # To find the tail, ORC first reads this many bytes at the end of the file. The gap ensures that
+    # these bytes contain no stripe data.
     gap = bytes(max(0, _TAIL_GUESS_BYTES - len(end_bytes)))
     return [*pieces, gap, end_bytes], shown

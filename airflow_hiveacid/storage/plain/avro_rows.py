@@ -1,9 +1,9 @@
-"""Rows of one Avro file in the types of a Hive table, as Hive's AvroSerDe reads them.
+"""Read the rows of one Avro file in the types of a Hive table, like Hive's AvroSerDe.
 
-Takes a file and columns; gives batches in file order. Columns are found by name; one that the file
-lacks is NULL. fastavro decodes, value by value, which is slow and right. Timestamps are instants,
-which are read where the writer says that it counted in UTC; what was before 1582-10-15, in the
-calendar that the writer names.
+Input is a file and columns. Output is batches in file order. Columns are found by name; a column
+that is not in the file is NULL. fastavro decodes value by value, which is slow but correct.
+Timestamps are stored as instants. They are read only if the file states that the writer's time zone
+was UTC. Dates and times before 1582-10-15 are read in the calendar that the file states.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
+from airflow_hiveacid.storage.plain.avro_blocks import (
+    CODECS,
+    SNAPPY,
+    BoundedSource,
+    blocks_of,
+)
 from airflow_hiveacid.storage.plain.avro_schema import cramjam, fastavro, why_not
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
@@ -51,24 +57,23 @@ if TYPE_CHECKING:
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.plain.avro_blocks import Block
     from airflow_hiveacid.storage.plain.avro_schema import Schema
     from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
 IS_PROLEPTIC: Final = "writer.proleptic"
 OF_OLD_ZONES: Final = "writer.zone.conversion.legacy"
-"""What Hive says of a file in its metadata: the last two since Hive 4."""
+"""The keys of Hive's metadata in a file; Hive 4 added the last two."""
 
 _UTC: Final = frozenset({"UTC", "GMT", "Z", "Etc/UTC"})
 _MILLIS: Final = 1000
 _NANOS_A_MILLI: Final = 1_000_000
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# Values are Python's own, of some hundred bytes each.
+# Each value is a Python object of about a hundred bytes.
 _MOST_ROWS: Final = 4096
 _TIMES: Final = frozenset({"date", "timestamp-millis"})
 _BELOW: Final = frozenset({"fields", "items", "type", "values"})
-_SNAPPY: Final = "snappy"
-_CODECS: Final = frozenset({"null", "deflate", "bzip2", _SNAPPY})
 _DAMAGES: Final = (
     ArithmeticError,
     AttributeError,
@@ -85,7 +90,10 @@ _DAMAGES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """What values become: `calendar` is that of old ones, None where nobody knows."""
+    """The context of a conversion.
+
+    `is_proleptic` is None if the calendar of old dates is unknown.
+    """
 
     path: str
     form: TimestampForm
@@ -99,27 +107,28 @@ def avro_rows(
     """Read some columns of the rows of a file.
 
     Args:
-        file: what to read.
-        wanted: the columns to give, in the order of the result.
-        batch_rows: the most rows of a batch.
+        file: the file to read.
+        wanted: the columns to return, in the order of the result.
+        batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: a column is stored in another type, or a value does not fit or has no
-            known meaning, or the file is compressed otherwise than by deflate, bzip2 or Snappy.
-        CorruptFileError: it is damaged.
-        ConfigurationError: fastavro, or cramjam for Snappy, is not installed.
-        StorageError, LocationPermissionError: it cannot be read.
+        UnsupportedFileError: a column is stored with a different type; a value does not fit or is
+            ambiguous; or the compression is not deflate, bzip2 or Snappy.
+        CorruptFileError: the file is damaged.
+        ConfigurationError: fastavro is not installed; or the file uses Snappy, and cramjam is not
+            installed.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
     with _opened(file.fs, file.path) as source, _damages(library, file.path):
-        reader = _blocks(library, source, file.path)
+        reader, blocks = _blocks(library, source, file.path)
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
         shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
         rows = min(batch_rows, _MOST_ROWS)
-        decoded = _records(library, reader)
+        decoded = _records(library, reader, blocks)
         while records := list(itertools.islice(decoded, rows)):
             values = _decoded(file.path, records, shape)
             found = dict(zip(stored, values.flatten(), strict=True))
@@ -137,10 +146,11 @@ def avro_rows(
 
 
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
-    """How many rows are in an Avro file, by its blocks; no value is decoded."""
+    """Count the rows of an Avro file from its blocks, without decoding values."""
     library = fastavro()
     with _opened(fs, path) as source, _damages(library, path):
-        return sum(block.num_records for block in _blocks(library, source, path))
+        _, blocks = _blocks(library, source, path)
+        return sum(block.records for block in blocks)
 
 
 @contextmanager
@@ -149,70 +159,59 @@ def _opened(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
         yield source
 
 
-class _Bounded:
-    """A file as fastavro reads it, which believes any length that a damaged file names."""
-
-    def __init__(self, source: pa.NativeFile) -> None:
-        self._source, self._left = source, int(source.size())
-
-    def tell(self) -> int:
-        """Where it stands."""
-        return int(self._source.tell())
-
-    def read(self, size: int) -> bytes:
-        """So many bytes, or those that are left."""
-        if size < 0:
-            raise EOFError(f"{size} bytes")
-        content: bytes = self._source.read(min(size, self._left))
-        self._left -= len(content)
-        return content
-
-
 @contextmanager
 def _damages(library: ModuleType, path: str) -> Iterator[None]:
-    """What fastavro raises at bytes that are no Avro file."""
+    """Convert fastavro's exceptions for damaged files to our errors."""
     try:
         yield
     except pa.ArrowException:
         raise
     except _damage_types(library) as error:
-        raise CorruptFileError(path=path, reason=f"no Avro file: {error!r}") from error
+        raise CorruptFileError(path=path, reason=f"not an Avro file: {error!r}") from error
 
 
 def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
     known = (*_DAMAGES, library.schema.SchemaParseException)
-    snappy = sys.modules.get("cramjam")  # fastavro has it, where it is there
+    snappy = sys.modules.get("cramjam")  # fastavro imports it if it is installed
     return known if snappy is None else (*known, snappy.DecompressionError)
 
 
-def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> Any:  # noqa: ANN401 - as below
-    reader = library.block_reader(_Bounded(source))
-    if reader.codec not in _CODECS:
+def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> tuple[Any, Iterator[Block]]:
+    """Return fastavro's reader of the header, and the blocks after the header."""
+    bounded = BoundedSource(source)
+    reader = library.block_reader(bounded)
+    if reader.codec not in CODECS:
         raise UnsupportedFileError(
             path=path,
-            reason=f"Avro in {reader.codec} is not read here; deflate, bzip2 and snappy are",
+            reason=f"Avro in {reader.codec} cannot be read here; deflate, bzip2 and snappy can",
         )
-    if reader.codec == _SNAPPY:
+    if reader.codec == SNAPPY:
         cramjam()
-    return reader
+    return reader, blocks_of(bounded, reader.codec)
 
 
-def _records(library: ModuleType, reader: Any) -> Iterator[Any]:  # noqa: ANN401 - of a library
-    """The records of all blocks; times are numbers, for Python's reach no further back than year 1.
+def _records(
+    library: ModuleType,
+    reader: Any,  # noqa: ANN401 - from a library
+    blocks: Iterator[Block],
+) -> Iterator[Any]:
+    """Yield the records of all blocks.
+
+    Dates and times are yielded as numbers, because Python's types for them begin in year 1.
 
     Raises:
-        ValueError: a block has more in it than its records.
+        ValueError: a block contains more bytes than its records.
     """
     schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
-    for block in reader:
-        for _ in range(block.num_records):
-            yield library.schemaless_reader(block.bytes_, schema)
-        if block.bytes_.read(1):
-            raise ValueError(f"a block goes on behind its {block.num_records} records")
+    for block in blocks:
+        for _ in range(block.records):
+            yield library.schemaless_reader(block.content, schema)
+        if block.content.read(1):
+            raise ValueError(f"a block continues after its {block.records} records")
 
 
 def _without_times(schema: Schema) -> Schema:
-    """The same schema with dates and timestamps as the numbers that they are stored as."""
+    """Return the schema in which dates and timestamps have the types of the stored numbers."""
     if isinstance(schema, list):
         return [_without_times(one) for one in schema]
     if not isinstance(schema, dict):
@@ -224,7 +223,7 @@ def _without_times(schema: Schema) -> Schema:
 
 
 def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401
-    """The wanted columns that the file has, if each is stored as its type."""
+    """Return the wanted columns that the file contains; raise an error if a stored type differs."""
     schema: Schema = reader.writer_schema
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedFileError(path=file.path, reason="it holds no records")
@@ -247,7 +246,7 @@ def _target(path: str, metadata: Mapping[str, str], form: TimestampForm) -> _Tar
 
 
 def _as_decoded(wanted: HiveType) -> pa.DataType:
-    """The Arrow type that fastavro's values become first."""
+    """Return the intermediate Arrow type for fastavro's values."""
     match wanted:
         case ArrayType(element=element):
             return pa.list_(_as_decoded(element))
@@ -328,7 +327,7 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         raise UnsupportedFileError(
             path=target.path,
             reason=f"column {name!r} has times, and the file says that its writer's zone was"
-            f" {target.zone or 'none'}; only those of UTC are read here. Hive can copy it",
+            f" {target.zone or 'none'}; only UTC can be read here. Hive can copy the file",
         )
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     seconds, part = np.divmod(counts_of(array), _MILLIS)

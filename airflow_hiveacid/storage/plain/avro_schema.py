@@ -1,8 +1,8 @@
-"""How columns of a Hive table stand in the schema of an Avro file, as Hive's AvroSerDe has it.
+"""Create and compare Avro schemas of a Hive table's columns, like Hive's AvroSerDe.
 
-Takes Hive types; gives Avro's schemas as plain values, and says what of a file's schema is not that
-of a column. Nothing is promoted but int to bigint: what Avro would make of other types, Hive's
-versions were not asked.
+Input is Hive types. Output is Avro schemas as plain values, and the reason why a file's schema does
+not fit a column. The only type promotion is from int to bigint, because other promotions were not
+tested with all Hive versions.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
-Schema = Any  # as JSON has it: a text, a list (a union) or a mapping
+Schema = Any  # parsed JSON: a string, a list (a union) or a mapping
 
 _PRIMITIVES: Final[Mapping[str, Schema]] = {
     "boolean": "boolean",
@@ -52,26 +52,26 @@ _PRIMITIVES: Final[Mapping[str, Schema]] = {
     "timestamp": {"type": "long", "logicalType": "timestamp-millis"},
 }
 _FACTS: Final = ("type", "logicalType", "precision", "scale")
-# Where a table says of its columns what the metastore does not know.
+# Table parameters that define columns outside the metastore.
 _ELSEWHERE: Final = ("avro.schema.literal", "avro.schema.url")
 
 
 def fastavro() -> ModuleType:
-    """The library that reads and writes Avro.
+    """Return the library that reads and writes Avro.
 
     Raises:
-        ConfigurationError: it is not installed.
+        ConfigurationError: the library is not installed.
     """
-    return _library("fastavro", "tables of Avro")
+    return _library("fastavro", "Avro tables")
 
 
 def cramjam() -> ModuleType:
-    """What it needs for files that are compressed by Snappy.
+    """Return the library that fastavro needs for files compressed with Snappy.
 
     Raises:
-        ConfigurationError: it is not installed.
+        ConfigurationError: the library is not installed.
     """
-    return _library("cramjam", "files of Avro that are compressed by Snappy")
+    return _library("cramjam", "Avro files compressed with Snappy")
 
 
 def _library(name: str, what: str) -> ModuleType:
@@ -79,25 +79,26 @@ def _library(name: str, what: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigurationError(
-            f"{what} need the Python package {name}, on drivers, executors and where scan runs: pip"
-            f" install {name}"
+            f"{what} need the Python package {name} on drivers, on executors and where scan runs:"
+            f" pip install {name}"
         ) from error
 
 
 def check_avro(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Refuse what is neither read nor written of Avro; of other formats nothing is looked at.
+    """Raise an error for unsupported Avro tables; tables in other formats are not checked.
 
     Args:
-        table: for messages.
-        storage: of a table or partition.
-        parameters: the table's.
-        columns: its data columns.
+        table: the table, for messages.
+        storage: the storage of a table or partition.
+        parameters: the table's parameters.
+        columns: the data columns of the table or partition.
 
     Raises:
-        UnsupportedTableError: its columns stand elsewhere, or one has a type that Avro has not.
-        ConfigurationError: the library is missing.
+        UnsupportedTableError: the columns are defined outside the metastore, or Avro does not
+            support the type of a column.
+        ConfigurationError: the library is not installed.
     """
     if storage.format is not FileFormat.AVRO:
         return
@@ -106,8 +107,8 @@ def check_avro(
         if said.get(name):
             raise UnsupportedTableError(
                 table=table,
-                detail=f"has its columns by {name}, which is not read here. Copy it with Hive into"
-                " a table that is made of columns",
+                detail=f"takes its columns from {name}, which is not read here. Copy it with Hive"
+                " into a table that has its columns in the metastore",
             )
     for column in columns:
         if (why := _why_unknown(parse_type(column.type))) is not None:
@@ -116,10 +117,11 @@ def check_avro(
 
 
 def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Refuse to write a partition whose columns have other types: Hive reads its files by those.
+    """Raise an error if an Avro partition has different column types than the table.
 
     Raises:
-        UnsupportedTableError: one has.
+        UnsupportedTableError: a column has different types in a partition and in the table. Hive
+            reads the files of a partition with the partition's types.
     """
     if table.storage.format is not FileFormat.AVRO:
         return
@@ -129,21 +131,21 @@ def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> N
             if types.get(column.name, column.type) != column.type:
                 raise UnsupportedTableError(
                     table=table.ref,
-                    detail=f"is Avro, and its partition {one.name} has a {column.type} as column"
-                    f" {column.name}, not a {types[column.name]}; give it the table's with ALTER"
-                    " TABLE ... PARTITION (...) REPLACE COLUMNS",
+                    detail=f"is Avro, and its partition {one.name} has the type {column.type} for"
+                    f" column {column.name}, not {types[column.name]}; give it the table's type"
+                    " with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
                 )
 
 
 def schema_of(name: str, columns: Sequence[Column]) -> Schema:
-    """The schema of a file of these columns; `name` is the record's, without a dot."""
+    """Return the schema of a file with these columns; `name` is the record name, without a dot."""
     counter = itertools.count()
     fields = [_field(c.name, parse_type(c.type), counter) for c in columns]
     return {"type": "record", "name": name, "fields": fields}
 
 
 def why_not(schema: Schema, wanted: HiveType) -> str | None:
-    """What a column is stored as, if that is not its type; None if it is."""
+    """Return why a stored type does not fit, as the end of a sentence, or None if it fits."""
     found = _value_of(schema)
     match wanted:
         case ArrayType(element=element):
@@ -169,13 +171,13 @@ def why_not(schema: Schema, wanted: HiveType) -> str | None:
 
 
 def _why_unknown(wanted: HiveType) -> str | None:
-    """What Avro cannot hold of a type; None if it can hold all of it."""
+    """Describe the part of a type that Avro does not support, or return None if there is none."""
     match wanted:
         case ArrayType(element=element):
             return _why_unknown(element)
         case MapType(key=key, value=value):
             is_text = key == PrimitiveType("string")
-            return _why_unknown(value) if is_text else f"a map whose keys are {key}, not string"
+            return _why_unknown(value) if is_text else f"a map with keys of {key}, not string"
         case StructType(fields=fields):
             return next((why for _, t in fields if (why := _why_unknown(t)) is not None), None)
         case CharType() | VarcharType() | DecimalType():
@@ -183,7 +185,7 @@ def _why_unknown(wanted: HiveType) -> str | None:
         case PrimitiveType(name=name) if name in _PRIMITIVES:
             return None
         case _:
-            return f"a {wanted}, which is not read from Avro"
+            return f"a {wanted}, which cannot be read from Avro"
 
 
 def _field(name: str, wanted: HiveType, counter: Iterator[int]) -> Schema:
@@ -202,7 +204,7 @@ def _schema(wanted: HiveType, counter: Iterator[int]) -> Schema:
             return {"type": "map", "values": _nullable(value, counter)}
         case StructType(fields=fields):
             below = [_field(name, type_, counter) for name, type_ in fields]
-            # Records need names, and Hive numbers them alike.
+            # Avro records need names. Like Hive, put a number into each record's name.
             return {
                 "type": "record",
                 "name": f"record_{next(counter)}",
@@ -225,7 +227,7 @@ def _leaf(wanted: HiveType) -> Schema:
 
 
 def _value_of(schema: Schema) -> Schema:
-    """What a value is where it is not NULL; the schema itself if that is not one thing."""
+    """Return the schema of the values that are not NULL; a union of several types is unchanged."""
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         return others[0] if len(others) == 1 else schema
@@ -237,7 +239,7 @@ def _is_kind(schema: Schema, kind: str) -> bool:
 
 
 def _facts(schema: Schema) -> tuple[object, ...]:
-    """What tells primitive types apart."""
+    """Return the attributes that distinguish primitive types."""
     if isinstance(schema, dict):
         scale = schema.get("scale", 0 if schema.get("logicalType") == "decimal" else None)
         return (*(schema.get(name) for name in _FACTS[:-1]), scale)

@@ -1,8 +1,8 @@
-"""Writes Avro as Hive's AvroSerDe does: nullable fields, timestamps as instants in milliseconds.
+"""Write Avro like Hive's AvroSerDe: nullable fields, and timestamps as instants in milliseconds.
 
-Takes batches of rows; gives one file. What Avro cannot hold is refused: parts of a millisecond,
-which Hive cuts off, texts that are no UTF-8, and what was before 1582-10-15, of which Hive 3.1 and
-Hive 4 read different days.
+Input is batches of rows. Output is one file. Values that Avro cannot store are refused: strings
+that are not UTF-8, and fractions of a millisecond, which Hive truncates. Dates and times before
+1582-10-15 are also refused, because Hive 3.1 and Hive 4 read them differently.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
-# As of Hive 4.0.1, whose days since 1582-10-15 are everybody's.
+# The metadata that Hive 4.0.1 writes. Days since 1582-10-15 are the same in all calendars.
 _SAID: Final = {WRITER_ZONE: "UTC", IS_PROLEPTIC: "false", OF_OLD_ZONES: "false"}
-# Readers go by the names of columns alone.
+# The record name, which readers ignore.
 _RECORD: Final = "rows"
 
 
 class AvroWriter(StreamWriter):
-    """Writes one file of Avro; see `StreamWriter`."""
+    """A `StreamWriter` for one Avro file."""
 
     BATCH_ROWS = 4096
 
@@ -76,7 +76,7 @@ class AvroWriter(StreamWriter):
                 value_type=f"a value that it cannot hold: {error}",
             ) from error
         with storage_errors("write", self._path):
-            # The library takes rows one by one.
+            # fastavro writes rows one by one.
             for record in records:
                 self._writer.write(record)
 
@@ -88,13 +88,13 @@ class AvroWriter(StreamWriter):
                     table=self._table,
                     column=node.name,
                     column_type=str(node.type),
-                    value_type="a day or time before 1582-10-15, of which Hive 3.1 and Hive 4 read"
-                    " different ones in Avro",
+                    value_type="a day or time before 1582-10-15, which Hive 3.1 and Hive 4 read"
+                    " differently in Avro",
                 )
 
 
 def _times_in(values: pa.Array) -> Iterator[pa.Array]:
-    """The dates and timestamps in an array, at any depth."""
+    """Yield the arrays of dates and timestamps in an array, at any depth."""
     if values.type in _OLDEST:
         yield values
     elif pa.types.is_struct(values.type):
@@ -107,7 +107,7 @@ def _times_in(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def _mapped(type_: pa.DataType, changes: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """The same type with others for some, at any depth."""
+    """Replace some types in a type, at any depth."""
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(f.name, _mapped(f.type, changes)) for f in type_])
     if pa.types.is_map(type_):

@@ -1,8 +1,8 @@
-"""How several files of an insert-only table become one: their rows, in their order.
+"""Merge several files of an insert-only table into one file; the rows keep their order.
 
-Takes files and a place; gives one staged file. Rows are read and written again, a batch at a time:
-they have no identity to keep, but each value has to be what it was, so what cannot be stored again
-as it is ends the compaction.
+Input is files and a target. Output is one staged file. Rows are read and rewritten batch by batch.
+The rows have no row IDs, but every value must stay the same. If a value cannot be stored unchanged,
+the compaction fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.staging import Staging
 
 _FILE_BYTES: Final = 256 << 20
-# Parquet has one unit in a file: that of Spark, which reaches far, or that of Hive, which is fine.
+# All timestamps of a Parquet file have the same unit. Spark's unit (microseconds) has a longer
+# range; Hive's unit (nanoseconds) is finer.
 _FORMS: Final = {
     FileFormat.ORC: (TimestampForm.PAIR,),
     FileFormat.AVRO: (TimestampForm.PAIR,),
@@ -43,7 +44,7 @@ _FORMS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainCompaction:
-    """One file to be made, number `number` of a directory; plain values."""
+    """One file to write, as a plain value; `number` is the file number in its directory."""
 
     files: tuple[PlainFile, ...]
     columns: tuple[Column, ...]
@@ -55,7 +56,7 @@ class PlainCompaction:
 
 
 def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
-    """Which files become one: neighbours, until it is large.
+    """Group consecutive files; each group is merged into one file of up to about 256 MiB.
 
     Example:
         >>> put_together([])
@@ -68,25 +69,26 @@ def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
 
 
 def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
-    """Make the file, as this attempt of a task.
+    """Write the merged file for one attempt of a task.
 
     Raises:
-        UnsupportedFileError, TypeMismatchError: a value cannot be told, or cannot be stored again.
-        HiveAcidError: as `rows.read_rows` and `write.rows_writer`.
+        UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
+            unchanged.
+        HiveAcidError: see `rows.read_rows` and `write.rows_writer`.
     """
     *others, last = _FORMS[work.format]
     for form in others:
         try:
             return _written(work, attempt, form)
         except UnsupportedFileError:
-            continue  # the next form says whether it was for this one's sake
+            continue  # if the form was not the reason, the next form fails, too
     return _written(work, attempt, last)
 
 
 def _written(work: PlainCompaction, attempt: str, form: TimestampForm) -> WrittenRows:
     name = data_file(work.number, TransactionalKind.INSERT_ONLY)
     fs, path = open_location(work.staging.attempt_path(work.directory, name, attempt))
-    text = work.files[0].text  # they are of one partition
+    text = work.files[0].text  # all files belong to one partition
     with rows_writer(
         work.format, fs, path, work.columns, work.options, timestamps=form, text=text
     ) as writer:

@@ -1,6 +1,6 @@
-"""Files copied as they are, byte by byte, and looked at once more where they have arrived.
+"""Copy files byte by byte, and check the copies.
 
-Takes a file and a place; gives what arrived. Must not know what the file is for.
+Input is a file and a target path. This module must not depend on the purpose of the file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors, make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -19,23 +20,23 @@ from airflow_hiveacid.storage.stores.traits import traits_of
 if TYPE_CHECKING:
     from pyarrow import fs as pafs
 
-    from airflow_hiveacid.format.table import FileFormat
     from airflow_hiveacid.storage.plain.loadable import LoadableFile
 
 _BLOCK_BYTES: Final = 8 << 20
 
 
 def copy_file(source: LoadableFile, place: str, format_: FileFormat) -> None:
-    """Copy a file to a place where nothing is; its directory is made.
+    """Copy a file to a path that does not exist yet; create its directory.
 
     Raises:
-        SourceUnreadableError: it is not the file any more that was looked at.
-        LocationPermissionError: it may not be read, or the place not be written.
-        StorageError: reading or writing failed otherwise.
+        SourceUnreadableError: the file has changed since it was checked.
+        LocationPermissionError: reading the file or writing the target is not permitted.
+        StorageError: reading or writing failed for another reason.
     """
     fs, target = open_location(place)
     if not traits_of(fs).renames:
-        # What is staged there cannot be read, so it is looked at before it is sent.
+        # On a store without renames, a staged file cannot be read. So check a local copy before the
+        # upload.
         with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
             copy = replace(source, uri=f"file:{folder}/copy")
             copy_file(source, copy.uri, format_)
@@ -70,7 +71,9 @@ def _require_same(
 ) -> None:
     with file_errors("read", target):
         length = fs.get_file_info(target).size
-    if length != source.length or rows_of(format_)(fs, target, length) != source.rows:
+    # Text files do not store the number of rows.
+    counts = format_ is not FileFormat.TEXT
+    if length != source.length or (counts and rows_of(format_)(fs, target, length) != source.rows):
         raise SourceUnreadableError(
-            source=source.uri, reason="it was changed while it was loaded; load it again"
+            source=source.uri, reason="it was changed while it was copied; try again"
         )

@@ -1,8 +1,9 @@
-"""Which files of an insert-only table one reader opens.
+"""Find the visible files of an insert-only table.
 
-Takes the directories that a snapshot chose (`AcidState`); gives `PlainFile` values, in the order of
-base, deltas, path. What a reader of such a table counts is directories: a file holds rows, without
-identity, and all of them count. Must not know rows.
+The input is the visible directories (`AcidState`). The output is `PlainFile` values: first the
+files of the base, then the files of deltas, each sorted by path. Visibility is decided per
+directory: all rows of a visible file are visible. Rows have no row IDs. This module must not read
+rows.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainFile:
-    """One file of rows. A plain value: tasks get it as it is.
+    """The description of one file of rows, as a plain value that is sent to tasks.
 
-    `path` is the file as its store (`client_of`) names it, `key` its path below the table's or
-    partition's root, or below `root` (a URI) while it is staged; `length` its size in bytes. `text`
-    says how lines of a text file become fields. `columns` are the first of the table's by which it
-    is read, the others being NULL; None for all.
+    `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
+    the table or partition. For a staged file, it is relative to `root` (a URI). `length` is the
+    file size in bytes. `text` describes how lines of a text file are split into fields. `columns`
+    are the leading columns of the table that exist in the file's partition; the other columns are
+    NULL. None means all columns.
     """
 
     store: str
@@ -46,15 +48,15 @@ class PlainFile:
 
     @property
     def fs(self) -> pafs.FileSystem:
-        """The client of its store, in this process.
+        """The current process's client for the file's store.
 
         Raises:
-            ConfigurationError: it is missing.
+            ConfigurationError: the client is missing.
         """
         return client_of(self.store)
 
     def knows(self, name: str) -> bool:
-        """Whether a column is not NULL for being younger than the file's partition."""
+        """Return whether a column exists in the file's partition; otherwise the column is NULL."""
         return self.columns is None or any(column.name == name for column in self.columns)
 
 
@@ -66,28 +68,28 @@ def plain_files(
     text: TextForm = DEFAULT_TEXT,
     columns: tuple[Column, ...] | None = None,
 ) -> tuple[PlainFile, ...]:
-    """The files of one root that a reader reads.
+    """Return the visible files of one root.
 
     Args:
-        state: what the reader's snapshot chose, of an insert-only table.
-        format_: of the files.
-        with_originals: see `READS_ORIGINALS`.
-        text: how lines become fields, if they are text.
+        state: the visible directories of an insert-only table.
+        format_: the format of the files.
+        with_originals: whether to read files that are not in a base or delta (`READS_ORIGINALS`).
+        text: how lines of text files are split into fields.
         columns: see `PlainFile`.
 
     Raises:
-        CorruptFileError: there are delete events, which no insert-only table has.
-        UnsupportedFileError: rows that this reader sees are in one delta with others; or there are
-            files outside of base and delta, and nobody says whether they count.
+        CorruptFileError: there are delete events, which an insert-only table must not have.
+        UnsupportedFileError: a delta contains both visible and invisible rows; or a file is not in
+            a base or delta, and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:
-            # Of aborted writes there is nothing in it. Compactors of Hive hide such a delta from
-            # older snapshots by its visibility suffix.
+            # A delta with unresolved write IDs contains no rows of aborted writes. If a compactor
+            # of Hive wrote the delta, its visibility suffix hides it from older snapshots.
             raise UnsupportedFileError(
                 path=f"{state.location}/{delta.text}",
-                reason="it holds rows of writes that this snapshot does not see beside others, and"
-                " nothing tells them apart. Read a newer snapshot",
+                reason="it mixes rows of writes that this snapshot sees with rows of others, and"
+                " they cannot be separated. Read a newer snapshot",
             )
     if state.delete_deltas:
         raise CorruptFileError(
@@ -95,12 +97,12 @@ def plain_files(
             reason="an insert-only table has no delete events",
         )
     if state.originals and not with_originals:
-        # Hive passes over them unless hive.mm.allow.originals is set; Trino reads them.
+        # Hive ignores such files unless hive.mm.allow.originals is set; Trino reads them.
         raise UnsupportedFileError(
             path=f"{state.location}/{state.originals[0].path}",
-            reason="it lies in no base or delta of an insert-only table: Hive leaves such files"
-            f" out, Trino reads them. If they are rows, set the table parameter {READS_ORIGINALS}"
-            "=true; else move them away",
+            reason="it is outside every base and delta of an insert-only table: Hive ignores such"
+            " files, Trino reads them. If they hold rows, set the table parameter"
+            f" {READS_ORIGINALS}=true; else move them away",
         )
     store, root = locate(state.location)
     return tuple(

@@ -1,16 +1,16 @@
-"""Files that LOAD DATA puts into a table: which, and whether every reader reads them alike.
+"""Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
 
-Takes a location and a table; gives `LoadableFile` values. They become files of a table as they are,
-byte by byte. So what is refused here is what Hive 3.1, Hive 4 and our reader would take for
-different rows, and what one of them would change on the way: columns of other names or another
-order, types that do not fit, values whose calendar nobody knows. Such files are a source of an
-INSERT. Must not know tables' directories.
+Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
+byte. So a file is refused if Hive 3.1, Hive 4 and our reader would not all read the same rows from
+it, or if one of them would change a value. Reasons for a refusal are different column names or a
+different column order, types that do not fit, and values in an unknown calendar. Such files can
+instead be used as the source of an INSERT. This module must not depend on the directory layout of
+tables.
 """
 
 from __future__ import annotations
 
 import posixpath
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
@@ -31,10 +31,15 @@ from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
-from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
-from airflow_hiveacid.storage.plain.parquet_footer import Calendar, Clock, read_facts
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet_footer import (
+    ParquetCalendar,
+    TimestampStorage,
+    read_facts,
+)
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
+from airflow_hiveacid.storage.stores.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +50,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
 
-_PARALLEL: Final = 16
 _REMEDY: Final = "INSERT from such files: HiveAcidInsertOperator, with them as its source"
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
@@ -53,7 +57,7 @@ _TIMESTAMP: Final = PrimitiveType("timestamp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadableFile:
-    """One file that is to be loaded, with its length in bytes. A plain value."""
+    """One file to load, as a plain value; `length` is in bytes."""
 
     uri: str
     length: int
@@ -63,28 +67,27 @@ class LoadableFile:
 def loadable_files(
     table: TableInfo, location: str, generation: MetastoreGeneration
 ) -> tuple[LoadableFile, ...]:
-    """The files at a location, by name, each of which can be a file of a table.
+    """Check that all files at a location fit the table, and return the files sorted by name.
 
     Args:
-        table: into which they are loaded.
-        location: of a file, or of a directory that holds nothing else; hidden names do not count.
-        generation: of the table's metastore; an old one has old readers.
+        table: the table to load into.
+        location: a file, or a directory that contains only files; hidden files are ignored.
+        generation: the generation of the table's metastore, which shows how old readers may be.
 
     Raises:
         SourceNotFoundError: there is no file.
-        SourceUnreadableError: the location is the table's own, or holds directories; or a file
-            cannot be loaded.
-        ConfigurationError: the location is no absolute path or URI.
-        LocationPermissionError: it may not be read.
-        StorageError: reading failed otherwise.
+        SourceUnreadableError: the location is inside the table's location or contains directories,
+            or a file cannot be loaded.
+        ConfigurationError: the location is not an absolute path or URI.
+        LocationPermissionError: reading the location is not permitted.
+        StorageError: reading failed for another reason.
     """
     if _is_within(location, table.location):
         raise SourceUnreadableError(
-            source=location, reason=f"it lies in {table.ref} itself, whose files are its rows"
+            source=location, reason=f"it is in {table.ref} itself, and already part of its rows"
         )
     check = partial(_checked, table, generation)
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        return tuple(pool.map(check, _found(location)))
+    return tuple(side_by_side(check, _found(location)))
 
 
 def _is_within(location: str, home: str) -> bool:
@@ -95,13 +98,17 @@ def _is_within(location: str, home: str) -> bool:
 
 
 def _found(location: str) -> list[tuple[str, int]]:
-    """URI and length of every file, by name (LoadSemanticAnalyzer.matchFilesOrDir of Hive)."""
+    """Return the URI and length of each file, sorted by name.
+
+    The rules are the same as in Hive's LoadSemanticAnalyzer.matchFilesOrDir.
+    """
     fs, path = open_location(location)
     with storage_errors("read", location):
         info = fs.get_file_info(path)
         if info.type == pafs.FileType.NotFound:
             raise SourceNotFoundError(
-                source=location, reason="there is no such file or directory; patterns are not read"
+                source=location,
+                reason="there is no such file or directory; patterns are not supported",
             )
         is_directory = info.type == pafs.FileType.Directory
         infos = fs.get_file_info(pafs.FileSelector(path)) if is_directory else [info]
@@ -135,7 +142,7 @@ def _checked(
 def _looked_at(
     table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
 ) -> tuple[str | None, int]:
-    """What is wrong with a file, if anything is, and how many rows it has."""
+    """Return the reason why a file cannot be loaded (or None), and its number of rows."""
     store, path = locate(uri)
     if not length:
         return "it is empty", 0
@@ -153,8 +160,8 @@ def _looked_at(
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
                 path=path,
-                reason=f"a table stored as {table.storage} takes no files as they are here; INSERT"
-                " from a flat table over them",
+                reason=f"files cannot be loaded unchanged into a table stored as {table.storage};"
+                " INSERT from a flat table over them",
             )
         case other:
             assert_never(other)
@@ -164,12 +171,12 @@ def _why_not_orc(
     tail: OrcTail, columns: Sequence[Column], generation: MetastoreGeneration
 ) -> str | None:
     if has_acid_columns(tail):
-        return "it has the columns of a full-ACID table's file around its own; name that table"
+        return "it has the ACID columns of a full-ACID table's file; use that table as the source"
     if generation is MetastoreGeneration.V3 and tail.compression > Compression.LZ4:
         return f"it is compressed with {tail.compression.name}, which Hive 3.1 does not know"
     root = tail.types[0]
     found, known = root.field_names, tuple(column.name for column in columns)
-    # Hive 4 finds columns by their places, Hive 3.1 by their names, and minds case.
+    # Hive 4 finds columns by position; Hive 3.1 finds columns by name, and the case matters.
     if found != known:
         return f"its columns are {', '.join(found)}, and those of the table {', '.join(known)}"
     for column, column_id in zip(columns, root.children, strict=True):
@@ -177,7 +184,7 @@ def _why_not_orc(
             return f"column {column.name} is not stored as {column.type} in it"
     if not are_old_values_known(tail):
         return (
-            "it is of a writer that does not say how it counts old times, and may have dates before"
+            "its writer does not say how it counts old times, and it may have dates before"
             " 1582-10-15 or times before 1970"
         )
     return None
@@ -188,10 +195,14 @@ def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) 
     for name in facts.schema.names:
         if name.lower() not in known:
             return f"it has a column {name}, and the table has {', '.join(sorted(known))}"
-    places = Places(facts.schema, path)
+    positions = FieldPositions(facts.schema, path)
     for column in columns:
-        place = places.of(column.name)
-        why = None if place is None else _why_not_field(facts, facts.schema.field(place), column)
+        position = positions.of(column.name)
+        why = (
+            None
+            if position is None
+            else _why_not_field(facts, facts.schema.field(position), column)
+        )
         if why is not None:
             return f"column {column.name} {why}"
     return None
@@ -202,10 +213,10 @@ def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str 
     if (why := why_not(facts, field.type, wanted)) is not None:
         return why
     if field.name.partition(".")[0] in facts.without_nan:
-        return "has a least and a greatest value that leave NaN out, so that Hive would lose it"
-    if holds(wanted, _TIMESTAMP) and facts.clock is not Clock.INSTANT:
+        return "has minimum and maximum values that leave NaN out, so Hive would lose rows with NaN"
+    if holds(wanted, _TIMESTAMP) and facts.clock is not TimestampStorage.INSTANT:
         return "has times in 64 bits, which Hive 3.1 does not read"
     is_dated = holds(wanted, _TIMESTAMP) or holds(wanted, _DATE)
-    if is_dated and facts.has_old_days and facts.calendar is Calendar.UNKNOWN:
+    if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
         return "may have dates before 1582-10-15, and its file does not say how it counts them"
     return None

@@ -1,8 +1,8 @@
-"""Which ORC files without ACID columns everybody takes for the same rows of a table.
+"""Check that all readers read the same rows from an ORC file without ACID columns.
 
-Takes what a tail says of types; says whether a column is stored as a Hive type. What readers would
-read as another type, Hive's compactor cannot: it takes rows as they lie in the file
-(OrcRawRecordMerger), and fails. Must not know values.
+Input is the types in a file's tail. Output is whether a column is stored exactly as a Hive type.
+Readers could convert a different type, but Hive's compactor would fail, because it does not convert
+the rows of a file (OrcRawRecordMerger). This module must not read values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JAVA: Final = 0
 
 
 def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
-    """Whether a column is stored as a type, at every depth, with the same names."""
+    """Return whether a column is stored exactly as a Hive type, including all field names."""
     found = types[column_id]
     facts = (found.kind, found.precision, found.scale, found.maximum_length)
     match wanted:
@@ -69,10 +69,10 @@ def _are_stored_as(
 
 
 def are_old_values_known(tail: OrcTail) -> bool:
-    """Whether no date or timestamp is so old that readers would show different ones.
+    """Return whether all readers show the same values for all dates and timestamps of a file.
 
-    Java's writer says in which calendar it counts. Others do not, and Arrow writes negative
-    nanoseconds before 1970, at which Hive fails.
+    Java's writer stores the calendar in the file. Other writers do not, and Arrow writes negative
+    nanoseconds before 1970, which Hive cannot read.
     """
     return tail.footer.writer == _JAVA or all(
         _is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types)

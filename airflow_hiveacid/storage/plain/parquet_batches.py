@@ -1,6 +1,7 @@
-"""The columns of a Parquet file in batches of bounded size, however large its row groups are.
+"""Read the columns of a Parquet file in batches of bounded size, for row groups of any size.
 
-Takes an open file; gives batches as Arrow reads them. Must not know Hive's types.
+Input is an open file. Output is batches as Arrow reads them. This module must not depend on Hive
+types.
 """
 
 from __future__ import annotations
@@ -16,41 +17,53 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# Of each column that is read, and there may be thousands.
+# The buffer size of each column that is read; there may be thousands of columns.
 _BUFFER_BYTES: Final = 256 << 10
 _FEWEST_ROWS: Final = 16
-# How much larger values are that a dictionary holds once.
+# Arrow's default limit.
+_MOST_ELEMENTS: Final = 1_000_000
+# A dictionary stores each distinct value once. This is the assumed size of a column's values,
+# divided by their size with a dictionary.
 _EXPANSION: Final = 8
 
 
 def open_parquet(source: pa.NativeFile, instants_in: str) -> pq.ParquetFile:
-    """Open a file to be read as a stream; Arrow would take a row group's columns in whole.
+    """Open a file so that Arrow reads it in small pieces, not in whole columns of a row group.
 
     Args:
         source: the file.
-        instants_in: the unit of timestamps that are stored in 96 bits.
+        instants_in: the unit of the result for timestamps that are stored in 96 bits.
 
     Raises:
-        ArrowInvalid: it is no Parquet file.
-        OSError: it cannot be read.
+        ArrowInvalid: the file is not a Parquet file.
+        OSError: the file cannot be read.
     """
     return pq.ParquetFile(
         source,
         coerce_int96_timestamp_unit=instants_in,
         buffer_size=_BUFFER_BYTES,
         pre_buffer=False,
+        thrift_container_size_limit=most_elements(source),
     )
 
 
+def most_elements(source: pa.NativeFile) -> int:
+    """Return the limit for list lengths in a footer: at most one element per byte of the file.
+
+    Before reading the elements, Arrow allocates memory for the length that the list states.
+    """
+    return max(1, min(_MOST_ELEMENTS, int(source.size())))
+
+
 def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
-    """Batches of columns, in file order.
+    """Yield the columns of a file as batches, in file order.
 
     Args:
         opened: the file.
-        names: columns as the file calls them; there may come more.
-        most: the most rows of a batch; long values make fewer.
+        names: the column names in the file; batches may contain more columns.
+        most: the maximum number of rows in a batch; batches of long values have fewer rows.
     """
-    # Arrow takes a dot for a step into a struct.
+    # Arrow interprets a dot in a column name as access to a struct field.
     is_plain = not any("." in name for name in names)
     columns = list(names) if is_plain else None
     rows = fitting_rows(opened.metadata, columns, most)
@@ -58,10 +71,10 @@ def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Itera
 
 
 def fitting_rows(metadata: pq.FileMetaData, names: Sequence[str] | None, most: int) -> int:
-    """At most `most` rows, and so few that a batch takes about `BATCH_BYTES`.
+    """Return the number of rows, at most `most`, for batches of about `BATCH_BYTES`.
 
-    By the row group that has the most bytes a row. What repeats is in a file once, so that this is
-    a guess where values are long and few.
+    The row group with the most bytes per row determines the result. The result is an estimate,
+    because a file may store a repeated value only once.
     """
     schema, wanted = metadata.schema, None if names is None else frozenset(names)
     columns = [

@@ -1,6 +1,7 @@
-"""Which types a column may have in a Parquet file to be read as a Hive type.
+"""Check which types in a Parquet file can be read as a Hive type.
 
-Takes what a footer says and types; says why a column cannot be read. Must not know values.
+Input is types and the facts of a footer. Output is the reason why a column cannot be read. This
+module must not read values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, Clock, ParquetFacts
+from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, ParquetFacts, TimestampStorage
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 if TYPE_CHECKING:
@@ -33,49 +34,54 @@ _WIDER: Final = {
     "bigint": (pa.int8(), pa.int16(), pa.int32()),
     "double": (pa.float32(),),
 }
-"""What else than its own type is read as a type, each value as it is."""
+"""For some Hive types, the other stored types that can be read without changing values."""
 
 
-class Places:
-    """Where the columns of a file, or the fields of a struct, are; by name, in any case.
+class FieldPositions:
+    """The positions of a file's columns or a struct's fields, by name; case is ignored.
 
-    Made once for all that are looked for: a table may have thousands.
+    Build it once for all lookups, because a table may have thousands of columns.
     """
 
     def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
         self._path = path
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         for at, field in enumerate(fields):
-            self._places.setdefault(field.name.lower(), []).append(at)
+            self._positions.setdefault(field.name.lower(), []).append(at)
 
     def of(self, name: str) -> int | None:
-        """The place of this one; None when there is none.
+        """Return the position of a name, or None if the name is missing.
 
         Raises:
-            UnsupportedFileError: there are several.
+            UnsupportedFileError: several columns have this name.
         """
-        found = self._places.get(name.lower(), [])
+        found = self._positions.get(name.lower(), [])
         if len(found) > 1:
             raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")
         return found[0] if found else None
 
 
 def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
-    """Why values of a type in a file cannot be read as a Hive type, as the rest of a sentence."""
+    """Return why a stored type cannot be read as a Hive type, as the end of a sentence, or None."""
     if _fits(facts, found, wanted):
-        if not holds(wanted, _TIMESTAMP) or facts.clock is not Clock.INSTANT or facts.knows_zone:
+        if (
+            not holds(wanted, _TIMESTAMP)
+            or facts.clock is not TimestampStorage.INSTANT
+            or facts.knows_zone
+        ):
             return None
         return (
             "has timestamps, and the file does not say in which time zone they were written, or"
-            f" says {OLD_RULES}=true: versions of Hive would show different ones"
+            f" says {OLD_RULES}=true: versions of Hive would show different times"
         )
     return f"is stored as {found}, which cannot be read as {wanted}"
 
 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
-    """Whether a column is stored as its own type at every depth, with the same names.
+    """Return whether a column is stored exactly as its Hive type, including all field names.
 
-    Nobody says how long texts are; below a column nobody would cut them.
+    Parquet does not store the length of char and varchar, and no reader truncates these types
+    inside a nested column.
     """
     if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
         return False
@@ -97,8 +103,8 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
                 and is_exactly(facts, found.item_type, value)
             )
         case PrimitiveType(name="timestamp"):
-            # Spark reads no nanoseconds in 64 bits.
-            is_fine = facts.clock is Clock.WALL and found == pa.timestamp("ns")
+            # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
+            is_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
             return _fits(facts, found, wanted) and not is_fine
         case _:
             return bool(found == arrow_type(wanted))
@@ -122,7 +128,7 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  #
         case CharType() | VarcharType():
             return bool(pa.types.is_string(found))
         case PrimitiveType(name="timestamp"):
-            is_clock = facts.clock in (Clock.INSTANT, Clock.WALL)
+            is_clock = facts.clock in (TimestampStorage.INSTANT, TimestampStorage.WALL)
             return is_clock and pa.types.is_timestamp(found) and found.tz is None
         case PrimitiveType(name=name) if "timestamp" not in name:
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
@@ -133,11 +139,11 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  #
 def _fit_all(
     facts: ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, HiveType]]
 ) -> bool:
-    places = Places(found, "a struct")
+    positions = FieldPositions(found, "a struct")
     return all(
         at is None or _fits(facts, found.field(at).type, type_)
         for name, type_ in fields
-        for at in (places.of(name),)
+        for at in (positions.of(name),)
     )
 
 
@@ -154,7 +160,7 @@ def _holds_cut_text(wanted: HiveType) -> bool:
 
 
 def holds(wanted: HiveType, kind: HiveType) -> bool:
-    """Whether there is a type in another, at any depth."""
+    """Return whether a type is or contains `kind`, at any depth."""
     match wanted:
         case StructType(fields=fields):
             return any(holds(type_, kind) for _, type_ in fields)

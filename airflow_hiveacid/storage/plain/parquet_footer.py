@@ -1,8 +1,9 @@
-"""What the footer of a Parquet file says, as far as a reader of a Hive table depends on it.
+"""Read from a Parquet file's footer the facts that a reader of a Hive table needs.
 
-Takes a file; gives its types as Arrow has them, and what its writer says of clocks and calendars:
-Hive stores a timestamp as the instant that its wall clock stood for in its own time zone, names
-that zone, and Hive 4 also says whether days are counted in one calendar throughout.
+Input is a file. Output is the file's types as Arrow types, and the writer's metadata about time
+zones and calendars. Hive stores a timestamp as the instant at which clocks in the writer's time
+zone showed that time, and stores the zone in the footer. Hive 4 also stores whether dates use the
+proleptic Gregorian calendar.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.plain.parquet_batches import most_elements
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
-"""Metadata key of Hive's for the zone in which it took wall-clock times for instants."""
+"""Hive's metadata key for the zone in which it converted wall-clock times to instants."""
 
 PROLEPTIC_DAYS: Final = "writer.date.proleptic"
-"""Metadata key of Hive 4's that says whether old days are counted in today's calendar."""
+"""Hive 4's metadata key that states whether old dates use the proleptic Gregorian calendar."""
 
 OLD_RULES: Final = "writer.zone.conversion.legacy"
-"""Metadata key of Hive 4's that says whether it did so by the rules of Java's old classes."""
+"""Hive 4's metadata key that states whether it converted times as Java's old classes do."""
 
 _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
@@ -44,10 +46,10 @@ _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
 
 
-class Clock(enum.Enum):
-    """How the timestamps of a file are stored.
+class TimestampStorage(enum.Enum):
+    """How a file stores timestamps.
 
-    INSTANT: as instants, 96 bits wide. WALL: as wall-clock times, in 64 bits. MIXED: otherwise.
+    INSTANT: as instants in 96 bits. WALL: as wall-clock times in 64 bits. MIXED: in any other way.
     """
 
     NONE = enum.auto()
@@ -56,10 +58,11 @@ class Clock(enum.Enum):
     MIXED = enum.auto()
 
 
-class Calendar(enum.Enum):
-    """In which calendar old days are counted: HYBRID is that of their time, PROLEPTIC today's.
+class ParquetCalendar(enum.Enum):
+    """The calendar of old dates: HYBRID is Julian before 1582-10-15, PROLEPTIC is always Gregorian.
 
-    PROLEPTIC_DAYS is today's in dates, while instants are not known.
+    PROLEPTIC_DAYS means the proleptic Gregorian calendar for dates, and an unknown calendar for
+    instants.
     """
 
     HYBRID = enum.auto()
@@ -70,15 +73,15 @@ class Calendar(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFacts:
-    """What a footer says.
+    """The facts in the footer of a file.
 
-    `least_day` is the least date in the file, None if it is not known. `without_nan` are columns
-    whose least and greatest numbers may leave NaN out.
+    `least_day` is the earliest date in the file, or None if it is unknown. `without_nan` are the
+    columns whose minimum and maximum statistics may ignore NaN.
     """
 
     schema: pa.Schema
     rows: int
-    clock: Clock
+    clock: TimestampStorage
     created_by: str
     notes: Mapping[str, str]
     least_day: int | None
@@ -86,10 +89,11 @@ class ParquetFacts:
 
     @property
     def zone(self) -> str | None:
-        """The zone in which its writer took wall-clock times for instants; None if nobody knows.
+        """The time zone in which the writer converted wall-clock times to instants, or None.
 
-        What is not written by Java's Parquet, Hive takes for written in UTC. Old rules differ from
-        today's by the history of a zone; UTC has none.
+        Like Hive, this property assumes UTC for files that Java's Parquet did not write. Old Hive
+        versions (`has_old_rules`) convert differently if the offset of the zone has changed in the
+        past. So for these versions only UTC is accepted, because its offset has never changed.
         """
         said = self.notes.get(WRITER_ZONE)
         if self.has_old_rules and said not in UTC_ZONES:
@@ -98,84 +102,96 @@ class ParquetFacts:
 
     @property
     def has_old_rules(self) -> bool:
-        """Whether wall-clock times became instants as in Hive 2."""
+        """True if the writer converted wall-clock times to instants like Hive 2."""
         return self.notes.get(OLD_RULES, "").lower() == "true"
 
     @property
     def is_in_utc(self) -> bool:
-        """Whether instants are wall-clock times as they are."""
+        """True if instants equal wall-clock times."""
         return self.zone in UTC_ZONES
 
     @property
     def knows_zone(self) -> bool:
-        """Whether instants can be read at all."""
+        """True if the writer's time zone is known; otherwise instants cannot be read."""
         return self.zone is not None
 
     @property
-    def calendar(self) -> Calendar:
-        """How days before 1582-10-15 are counted, in dates and in instants.
+    def calendar(self) -> ParquetCalendar:
+        """The calendar of dates and instants before 1582-10-15.
 
-        Hive 4 says so of dates, and uses the calendar of their time unless it says otherwise; what
-        it makes of instants then, nobody has seen. Hive 3.1 uses today's and says nothing, and of
-        whoever else says nothing Hive 3.1 and 4 think differently.
+        Hive 4 stores which calendar the dates use: the hybrid calendar by default, or the proleptic
+        calendar. With the proleptic calendar, the calendar of instants is treated as unknown,
+        because it was not tested. Hive 3.1 uses the proleptic calendar and does not store it. If a
+        different writer does not store the calendar, Hive 3.1 and Hive 4 assume different
+        calendars.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
         if self.has_old_rules:
-            return Calendar.UNKNOWN
+            return ParquetCalendar.UNKNOWN
         if said is not None:
-            return Calendar.HYBRID if said.lower() == "false" else Calendar.PROLEPTIC_DAYS
-        return Calendar.PROLEPTIC if WRITER_ZONE in self.notes else Calendar.UNKNOWN
+            return (
+                ParquetCalendar.HYBRID
+                if said.lower() == "false"
+                else ParquetCalendar.PROLEPTIC_DAYS
+            )
+        return ParquetCalendar.PROLEPTIC if WRITER_ZONE in self.notes else ParquetCalendar.UNKNOWN
 
     @property
     def has_old_days(self) -> bool:
-        """Whether there may be dates before 1582-10-15."""
+        """True if the file may contain dates before 1582-10-15."""
         return self.least_day is None or self.least_day < SWITCHOVER_DAY
 
 
 @contextmanager
 def parquet_errors(path: str) -> Iterator[None]:
-    """Make what Arrow says of a file that is none an error of ours.
+    """Convert Arrow's exceptions for a damaged file to our errors.
 
     Raises:
-        CorruptFileError: the file is damaged, or no Parquet file.
-        StorageError, LocationPermissionError: it cannot be read.
+        CorruptFileError: the file is damaged, or not a Parquet file.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
         try:
             yield
         except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if isinstance(error, OSError) and error.errno:
-                raise  # the file system's; what Arrow finds in a file has no number
+                raise  # the file system's error; Arrow's own errors about a file have no number
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
 def read_facts(file: PlainFile) -> ParquetFacts:
-    """Read the footer of a file.
+    """Read the facts in the footer of a file.
 
     Raises:
-        CorruptFileError: it is damaged, or no Parquet file.
-        StorageError, LocationPermissionError: it cannot be read.
+        CorruptFileError: the file is damaged, or not a Parquet file.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(pq.ParquetFile(source), file.path)
+        return facts_of(_opened(source), file.path)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
-    """How many rows are in a file.
+    """Return the number of rows of a Parquet file according to the footer.
 
     Raises:
-        CorruptFileError: it is damaged, or no Parquet file.
-        StorageError, LocationPermissionError: it cannot be read.
+        CorruptFileError: the file is damaged, or not a Parquet file.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(path), fs.open_input_file(path) as source:
-        return int(pq.read_metadata(source).num_rows)
+        return int(_opened(source).metadata.num_rows)
+
+
+def _opened(source: pa.NativeFile) -> pq.ParquetFile:
+    return pq.ParquetFile(source, thrift_container_size_limit=most_elements(source))
 
 
 def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
-    """The same of a file that is open; a file is not taken for an empty one for its word.
+    """Read the footer of an open file.
+
+    The row count is checked, because a damaged file may seem empty.
 
     Raises:
-        CorruptFileError: its row groups have other rows than it says.
+        CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
     """
     metadata = opened.metadata
     rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
@@ -198,25 +214,25 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
     )
 
 
-def _clock(schema: pq.ParquetSchema) -> Clock:
+def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
     found = set()
     for at in range(len(schema)):
         column = schema.column(at)
         if column.physical_type == _INT96:
-            found.add(Clock.INSTANT)
+            found.add(TimestampStorage.INSTANT)
         elif column.logical_type.type == _TIMESTAMP:
             is_instant = json.loads(column.logical_type.to_json())["isAdjustedToUTC"]
-            found.add(Clock.MIXED if is_instant else Clock.WALL)
+            found.add(TimestampStorage.MIXED if is_instant else TimestampStorage.WALL)
     if not found:
-        return Clock.NONE
-    return found.pop() if len(found) == 1 else Clock.MIXED
+        return TimestampStorage.NONE
+    return found.pop() if len(found) == 1 else TimestampStorage.MIXED
 
 
 def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
-    """The columns, by their first names, with bounds of floating-point numbers not by Java.
+    """Return the top-level floating-point columns with bounds; none if Java's writer wrote them.
 
-    To Java NaN is the greatest number, and bounds with it in them are not written; other writers
-    pass it over.
+    Java's writer treats NaN as the greatest number, and writes no bounds for values with NaN. Other
+    writers ignore NaN.
     """
     if (metadata.created_by or "").startswith(_JAVA):
         return frozenset()
@@ -231,7 +247,7 @@ def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
 
 
 def _least_day(metadata: pq.FileMetaData) -> int | None:
-    """The least date of all columns; 0 without any."""
+    """Return the earliest of 0 (1970-01-01) and all dates in the file, or None if it is unknown."""
     least = 0
     schema = metadata.schema
     days = [at for at in range(len(schema)) if schema.column(at).logical_type.type == _DATE]

@@ -1,8 +1,8 @@
-"""Rows of one Parquet file in the types of a Hive table.
+"""Read the rows of one Parquet file in the types of a Hive table.
 
-Takes a file and columns; gives batches in file order. Columns and fields are found by name, in any
-case; a missing one is NULL, as in Hive. Numbers may be wider in the table than in the file. Where
-nobody can tell what a value was, the file is refused.
+Input is a file and columns. Output is batches in file order. Columns and fields are found by name,
+and case is ignored. As in Hive, a missing column or field is NULL. A numeric type may be wider in
+the table than in the file. A file is refused if the meaning of a value is ambiguous.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
-from airflow_hiveacid.storage.plain.parquet_fit import Places, holds, why_not
+from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, holds, why_not
 from airflow_hiveacid.storage.plain.parquet_footer import (
-    Calendar,
-    Clock,
+    ParquetCalendar,
     ParquetFacts,
+    TimestampStorage,
     facts_of,
     parquet_errors,
 )
@@ -70,7 +70,7 @@ _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """What values are read for: the file, and the form of timestamps."""
+    """The context of a conversion: the file's path and facts, and the form of timestamps."""
 
     path: str
     facts: ParquetFacts
@@ -79,17 +79,18 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values as Arrow reads them, timestamps of 96 bits in microseconds.
+    """Values as Arrow reads them; 96-bit timestamps are in microseconds.
 
-    `nanos` are the same in nanoseconds, which may have run over their 64 bits. Since microseconds
-    are counted in 64 bits as well, the rest of one is not lost. None where nobody asks.
+    `nanos` are the same values in nanoseconds, or None if they are not needed. The nanoseconds may
+    have overflowed 64 bits. Microseconds times 1000 overflow in the same way, so the nanoseconds
+    minus this product are still the fraction of a microsecond.
     """
 
     array: pa.Array
     nanos: pa.Array | None
 
     def child(self, at: int) -> _Values:
-        """A field of a struct."""
+        """Return a field of a struct."""
         return _Values(self.array.field(at), None if self.nanos is None else self.nanos.field(at))
 
 
@@ -99,34 +100,36 @@ def parquet_rows(
     """Read some columns of the rows of a file.
 
     Args:
-        file: what to read.
-        wanted: the columns, in the order of the result.
-        batch_rows: the most rows of a batch.
+        file: the file to read.
+        wanted: the columns to return, in the order of the result.
+        batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: a column is stored as what cannot be read as its type, or has a value
-            that cannot be told for sure.
+        UnsupportedFileError: a column is stored with a type that cannot be read as the column's
+            type, or contains an ambiguous value.
         CorruptFileError: the file is damaged.
-        StorageError, LocationPermissionError: it cannot be read.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         opened = open_parquet(source, "us")
         target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
-        found = Places(target.facts.schema, file.path)
-        places = {name: found.of(name) if file.knows(name) else None for name in types}
+        found = FieldPositions(target.facts.schema, file.path)
+        positions = {name: found.of(name) if file.knows(name) else None for name in types}
         for name, type_ in types.items():
-            place = places[name]
-            if place is None:
+            position = positions[name]
+            if position is None:
                 continue
-            reason = why_not(target.facts, target.facts.schema.field(place).type, type_)
+            reason = why_not(target.facts, target.facts.schema.field(position).type, type_)
             if reason is not None:
                 raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
-        stored = {n: target.facts.schema.field(p).name for n, p in places.items() if p is not None}
+        stored = {
+            n: target.facts.schema.field(p).name for n, p in positions.items() if p is not None
+        }
         names = list(stored.values())
-        has_instants = target.facts.clock is Clock.INSTANT and any(
+        has_instants = target.facts.clock is TimestampStorage.INSTANT and any(
             holds(type_, _TIMESTAMP) for type_ in types.values()
         )
         for batch, nanos in _readings(file, opened, names, batch_rows, has_instants=has_instants):
@@ -198,12 +201,12 @@ def _struct(
     target: _Target, values: _Values, fields: Sequence[tuple[str, HiveType]], name: str
 ) -> pa.Array:
     array = values.array
-    places = Places(array.type, target.path)
+    positions = FieldPositions(array.type, target.path)
     parts, made = [], []
     for field_name, field_type in fields:
         type_ = read_type(field_type, target.form)
         made.append(pa.field(field_name, type_))
-        at = places.of(field_name)
+        at = positions.of(field_name)
         parts.append(
             pa.nulls(len(array), type_)
             if at is None
@@ -213,7 +216,7 @@ def _struct(
 
 
 def _unsliced(values: _Values) -> _Values:
-    """The same from offset 0, which building lists anew asks for."""
+    """Return the same values with offset 0, because the constructors of list arrays require it."""
     nanos = values.nanos
     return _Values(
         pa.concat_arrays([values.array]) if values.array.offset else values.array,
@@ -248,12 +251,12 @@ def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
     if days.min(initial=0) >= SWITCHOVER_DAY:
         return array
     match target.facts.calendar:
-        case Calendar.PROLEPTIC | Calendar.PROLEPTIC_DAYS:
+        case ParquetCalendar.PROLEPTIC | ParquetCalendar.PROLEPTIC_DAYS:
             return array
-        case Calendar.HYBRID:
+        case ParquetCalendar.HYBRID:
             mask = array.is_null().to_numpy(zero_copy_only=False)
             return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
-        case Calendar.UNKNOWN:
+        case ParquetCalendar.UNKNOWN:
             raise _too_old(target, name)
 
 
@@ -266,10 +269,10 @@ def _too_old(target: _Target, name: str) -> UnsupportedFileError:
 
 
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
-    """Wall-clock times: an instant is what the clock in the writer's zone showed then."""
+    """Return timestamps as wall-clock times; an instant is converted in the writer's time zone."""
     array, zone = values.array, target.facts.zone
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if target.facts.clock is Clock.WALL:
+    if target.facts.clock is TimestampStorage.WALL:
         seconds, nanos = seconds_and_nanos(array)
         return in_form(
             Instants(seconds, nanos, valid), target.form, None, path=target.path, column=name
@@ -277,7 +280,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     micros = counts_of(array)
     rest = np.zeros(len(array), np.int64)
     if values.nanos is not None:
-        # On purpose as numbers of 64 bits that run over, both in the same way.
+        # Both terms overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
     if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)
@@ -289,7 +292,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
 
 
 def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
-    """What a clock in a time zone shows at these instants."""
+    """Convert instants to wall-clock times in a time zone."""
     try:
         instants = pa.array(micros).cast(pa.timestamp("us", zone))
         return counts_of(pc.local_timestamp(instants))
@@ -301,12 +304,12 @@ def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
 
 
 def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
-    """Old instants in today's calendar; the instant decides which are old, as in Hive."""
+    """Convert instants before 1582-10-15 (in UTC, as in Hive) to the proleptic calendar."""
     match target.facts.calendar:
-        case Calendar.PROLEPTIC:
+        case ParquetCalendar.PROLEPTIC:
             return micros
-        case Calendar.HYBRID:
+        case ParquetCalendar.HYBRID:
             seconds, part = np.divmod(micros, _MICROS_A_SECOND)
             return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
-        case Calendar.PROLEPTIC_DAYS | Calendar.UNKNOWN:
+        case ParquetCalendar.PROLEPTIC_DAYS | ParquetCalendar.UNKNOWN:
             raise _too_old(target, name)

@@ -1,7 +1,8 @@
-"""Rows of one file of an insert-only table, as batches of the table's columns.
+"""Read the rows of one file of an insert-only table, as batches of the table's columns.
 
-Takes a `PlainFile` and the table's columns; gives batches in file order, only with the columns
-asked for, in the table's types. Must not know which files count (`files`).
+Input is a `PlainFile` and the table's columns. Output is batches in file order, with only the
+requested columns, in the table's types. This module must not depend on which files are visible
+(`files`).
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
 
-# Rows of these files have no identity; the reader of files without ACID columns gives them one.
+# Arbitrary IDs: these rows have no row IDs, but the reader of files without ACID columns must
+# assign IDs.
 _NOBODYS = SyntheticIdentity(write_id=WriteId(0), bucket_property=BucketProperty(0))
 
 
-def read_rows(  # noqa: PLR0913 - which rows, which columns, in which form: each has its default
+def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
     file: PlainFile,
     columns: Sequence[Column],
     *,
@@ -50,24 +52,25 @@ def read_rows(  # noqa: PLR0913 - which rows, which columns, in which form: each
     """Read the rows of one file, in file order.
 
     Args:
-        file: what to read.
+        file: the file to read.
         columns: the table's data columns, in the table's order.
-        data_columns: the ones to give, in this order; None for all.
-        batch_rows: the most rows of a batch.
+        data_columns: the names of the columns to return, in this order; None means all columns.
+        batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
-        matching: how columns are found in an ORC file; in Parquet, everybody goes by name.
+        matching: the rule that finds columns in an ORC file; in Parquet files, all readers find
+            columns by name.
 
     Returns:
-        Batches of `rows_schema(...)`, of at least one row.
+        Batches with the schema `rows_schema(...)` that are not empty.
 
     Raises:
-        UnknownColumnError: `data_columns` names a column that the table does not have.
+        UnknownColumnError: `data_columns` contains a column that the table does not have.
         UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: the file holds a column in a type or with a value that does not fit,
-            or is of a format that cannot be read here.
-        CorruptFileError: it is damaged.
-        LocationPermissionError: it may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        UnsupportedFileError: a column has a type or a value that does not fit, or the file format
+            is not supported.
+        CorruptFileError: the file is damaged.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     wanted = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]
@@ -97,7 +100,7 @@ def read_rows(  # noqa: PLR0913 - which rows, which columns, in which form: each
 
 
 def rows_of(format_: FileFormat) -> Callable[[pafs.FileSystem, str, int], int]:
-    """What tells how many rows are in a file of this format, by its footer; see `inspect`."""
+    """Return the function that counts the rows of a file in this format, for `inspect`."""
     match format_:
         case FileFormat.ORC:
             return orc_rows
@@ -111,17 +114,17 @@ def rows_of(format_: FileFormat) -> Callable[[pafs.FileSystem, str, int], int]:
 
 def _unknown(format_: FileFormat, _fs: pafs.FileSystem, path: str, _length: int) -> int:
     raise UnsupportedFileError(
-        path=path, reason=f"no {format_.value} file says how many rows it has"
+        path=path, reason=f"a {format_.value} file does not state its number of rows"
     )
 
 
 def rows_schema(
     columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
 ) -> pa.Schema:
-    """The schema of what `read_rows` gives for these columns.
+    """Return the schema of the batches that `read_rows` yields for these columns.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
+        InvalidNameError: a column's type is not a Hive type.
         UnsupportedTableError: a column has a type that cannot be read.
     """
     return pa.schema(list(read_schema(columns, timestamps).field(ROW).type))

@@ -1,7 +1,8 @@
-"""The rows of one directory of an insert-only table under one snapshot, without a metastore.
+"""Read the rows of one root of an insert-only table in one snapshot, without a metastore.
 
-Takes a location, the table's columns and the two lists of a snapshot; gives batches: base first,
-then deltas in Hive's order, each file from its start. One file is open at a time.
+Input is a location, the table's columns, and the write ID list and transaction list of a snapshot.
+Output is batches: first of the base, then of the deltas in Hive's order. Only one file is open at a
+time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column, FileFormat
 
 
-def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after them has its default
+def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments have defaults
     location: str,
     columns: Sequence[Column],
     format_: FileFormat,
@@ -41,23 +42,25 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and everything after
     matching: Matching = Matching.UNAMBIGUOUS,
     state: AcidState | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the live rows of one directory.
+    """Read the visible rows of one root.
 
     Args:
         location: the directory of an unpartitioned table, or of one partition.
-        columns: its data columns; partition columns are not in the files.
-        format_: of the files.
-        write_ids: which writes the reader sees.
-        txns: which compactions it sees; None for all.
-        with_originals: whether files outside of base and delta count.
-        text: how lines become fields, if they are text.
+        columns: the table's data columns; partition columns are not in the files.
+        format_: the format of the files.
+        write_ids: the write IDs that are visible to the reader.
+        txns: the transactions whose compactions are visible; None means all transactions.
+        with_originals: whether to read files that are not in a base or delta.
+        text: how lines of text files are split into fields.
         own: see `PlainFile.columns`.
         timestamps: the form of timestamp columns.
-        matching: how columns are found in ORC files.
-        state: the files of a past version; by default those that the lists choose.
+        matching: the rule that finds columns in ORC files.
+        state: the files of a past version; by default, the files that `write_ids` and `txns`
+            select.
 
     Raises:
-        HiveAcidError: as `files.plain_files` and `rows.read_rows`, or listing failed.
+        HiveAcidError: see `files.plain_files` and `rows.read_rows`; or the location cannot be
+            listed.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)

@@ -1,4 +1,4 @@
-"""One file that rows are written to through a stream: what its formats have in common."""
+"""The base class of writers that write one file to a stream."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class StreamWriter(AbortsUnlessClosed):
-    """Writes one file; see `write.RowsWriter`. Mutable, for one thread.
+    """A `write.RowsWriter` for one file, for use by one thread.
 
-    A format checks its columns before it calls this, writes rows in `_write`, and what is still to
-    be written at the end in `_finish`.
+    A subclass must check the columns before it calls this constructor. The subclass writes rows in
+    `_write` and buffered bytes in `_finish`.
     """
 
     BATCH_ROWS: ClassVar[int]
@@ -41,7 +41,7 @@ class StreamWriter(AbortsUnlessClosed):
             self._stream = fs.open_output_stream(path, compression=None)
 
     def write(self, rows: pa.StructArray) -> None:
-        """See `RowsWriter`."""
+        """Append rows; see `RowsWriter`."""
         if not len(rows):
             return
         check_row_type(self._table, self._columns, rows.type)
@@ -50,7 +50,7 @@ class StreamWriter(AbortsUnlessClosed):
         self._rows += len(rows)
 
     def close(self) -> WrittenRows:
-        """See `RowsWriter`."""
+        """Finish the file; see `RowsWriter`."""
         with storage_errors("write", self._path):
             self._finish()
             size = self._stream.tell()
@@ -59,7 +59,7 @@ class StreamWriter(AbortsUnlessClosed):
         return WrittenRows(rows=self._rows, size_bytes=size)
 
     def abort(self) -> None:
-        """See `RowsWriter`."""
+        """Close and delete the file; see `RowsWriter`."""
         self._is_open = False
         with contextlib.suppress(Exception):
             self._stream.close()
@@ -70,4 +70,4 @@ class StreamWriter(AbortsUnlessClosed):
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Nothing, unless a format holds something back."""
+        """Write buffered bytes. Formats without a buffer need not override this method."""

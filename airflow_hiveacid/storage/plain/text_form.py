@@ -1,7 +1,7 @@
-"""How the lines of a table's text files become fields, by its SerDe's and its own parameters.
+"""Derive the form of a table's text files from the parameters of the table and its SerDe.
 
-Takes what the metastore says; gives a `TextForm`, or refuses what is neither read nor written here.
-Rules are those of LazySerDeParameters of Hive.
+Input is the metastore's description of a table. Output is a `TextForm`, or an error if the form is
+not supported. The rules are the same as in Hive's LazySerDeParameters.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFAULT_NULL: Final = "\\N"
 _ASCII: Final = 0x80
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST_FIELDS: Final = 10_000
-# What changes the meaning of a line, with the values under which it does not.
+# Maps each parameter that can change the meaning of a line to the values without effect.
 _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
     "escape.delim": frozenset(),
     "line.delim": frozenset({"\n"}),
@@ -59,13 +59,13 @@ _SPELT: Final[Mapping[str, str]] = {
 
 
 def is_in_text(hive_type: HiveType) -> bool:
-    """Whether columns of this type are read from text, and written into it."""
+    """Return whether columns of this type can be read from text files and written to them."""
     is_text = isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")
     return is_text or spelling(hive_type) is not None
 
 
 def spelling(hive_type: HiveType) -> str | None:
-    """How Hive writes values of a type, as a regular expression; None of texts and of others."""
+    """Return the regular expression for values of a type as Hive writes them in text, or None."""
     match hive_type:
         case PrimitiveType(name=name):
             return _SPELT.get(name)
@@ -77,7 +77,7 @@ def spelling(hive_type: HiveType) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextForm:
-    """How to read text files. `header_lines` of each file are passed over."""
+    """The form of text files. The first `header_lines` lines of each file are skipped."""
 
     delimiter: str = _DEFAULT_DELIMITER
     null_text: str = _DEFAULT_NULL
@@ -86,7 +86,7 @@ class TextForm:
 
 
 DEFAULT_TEXT: Final = TextForm()
-"""That of a table that says nothing of it."""
+"""The form of a table that has no parameters for text files."""
 
 
 def text_form(
@@ -95,19 +95,19 @@ def text_form(
     parameters: Mapping[str, str],
     partition: Storage | None = None,
 ) -> TextForm:
-    """The form of the text files of a table or partition; of others it does not matter.
+    """Return the form of the text files of a table or partition, or a default for other formats.
 
-    What a partition's SerDe is told stands above what the table says, and there what the table's
-    SerDe is told comes last. The header is the table's affair alone.
+    Parameters of a partition's SerDe override the table's parameters, which override parameters of
+    the table's SerDe. Only the table determines the number of header lines.
 
     Args:
-        table: for messages.
-        storage: the table's.
-        parameters: the table's.
-        partition: how a partition is stored; None for a table without partitions.
+        table: the table, for messages.
+        storage: the table's storage.
+        parameters: the table's parameters.
+        partition: the storage of a partition; None for a table without partitions.
 
     Raises:
-        UnsupportedTableError: its lines are read in a way that is not known here.
+        UnsupportedTableError: the form of the lines is not supported.
     """
     if (partition or storage).format is not FileFormat.TEXT:
         return DEFAULT_TEXT
@@ -134,14 +134,14 @@ def text_form(
 
 
 def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
-    """Refuse tables of text into which rows cannot be written so that Hive reads the same.
+    """Raise an error if Hive would read different rows from a text table than this provider writes.
 
     Args:
-        table: stored in any format; of others than text nothing is looked at.
-        partitions: that rows may go into.
+        table: a table in any format; only text tables are checked.
+        partitions: the partitions to which rows may be written.
 
     Raises:
-        UnsupportedTableError: as said.
+        UnsupportedTableError: Hive would read different rows.
     """
     if table.storage.format is not FileFormat.TEXT:
         return
@@ -150,27 +150,30 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
         if not is_in_text(parse_type(column.type)):
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"is text, and its column {column.name} a {column.type}, which is not"
-                " written into text here. Hive can write it; ORC and Parquet hold it",
+                detail=f"is text, and its column {column.name} is of type {column.type}, which"
+                " cannot be written to text here. Hive can write it; ORC and Parquet can hold it",
             )
     if form.header_lines:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"has skip.header.line.count={form.header_lines}: readers would pass over the"
-            " first rows of each file that is written. Unset it, with files that have no header",
+            detail=f"has skip.header.line.count={form.header_lines}: readers would skip the first"
+            " rows of each new file. Unset it, and use only files without a header",
         )
     for one in partitions:
         own = one.storage
         if own is not None and text_form(table.ref, table.storage, table.parameters, own) != form:
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"is text whose partition {one.name} has other delimiters than the table;"
+                detail=f"is text, and its partition {one.name} has other delimiters than the table;"
                 " only Hive can write such a table",
             )
 
 
 def _byte(text: str) -> str | None:
-    """A delimiter: the number of a character, or one (LazyUtils.getByte); None beyond ASCII."""
+    """Parse a delimiter, which is a character or its code (LazyUtils.getByte).
+
+    Return None if it is not ASCII.
+    """
     if not text:
         return _DEFAULT_DELIMITER
     code = int(text) if _NUMBER.fullmatch(text) else ord(text[0])

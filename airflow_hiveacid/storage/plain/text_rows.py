@@ -1,8 +1,9 @@
-"""Rows of one text file in the types of a Hive table, as LazySimpleSerDe reads them.
+"""Read the rows of one text file in the types of a Hive table, like LazySimpleSerDe.
 
-Takes a file and columns; gives batches in file order. Columns are found by position; what a line
-lacks is NULL. Text says nothing of itself, so nothing is guessed: a value that Hive would not have
-written itself is refused, where Hive makes NULL of some and cuts or rounds others.
+Input is a file and columns. Output is batches in file order. Columns are found by position; a
+column that is missing in a line is NULL. A text file contains no metadata, so a value that Hive
+would not have written is refused. Hive reads some of these values as NULL, and truncates or rounds
+others.
 """
 
 from __future__ import annotations
@@ -41,13 +42,20 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.text_form import TextForm
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-# Hadoop tells a codec by how a file's name ends, and reads all others as they are.
+# Hadoop recognizes a codec by the file name extension, and reads all other files unchanged.
 _COMPRESSIONS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2"}
 _OTHER_CODECS: Final = frozenset(
     {".4mc", ".br", ".deflate", ".lz4", ".lzo", ".lzo_deflate", ".snappy", ".xz", ".zst"}
 )
+
+
+def is_compressed(name: str) -> bool:
+    """Return whether Hadoop decompresses a file with this name."""
+    return posixpath.splitext(name)[1] in _COMPRESSIONS.keys() | _OTHER_CODECS
+
+
 LONGEST_LINE_BYTES: Final = 16 << 20
-"""A line that is longer is refused."""
+"""The maximum length of a line; a file with a longer line is refused."""
 
 _LOOK_BYTES: Final = 64 << 10
 _SECONDS: Final = len("2020-01-01 00:00:00")
@@ -67,17 +75,16 @@ def text_rows(
     """Read some columns of the rows of a file.
 
     Args:
-        file: what to read.
+        file: the file to read.
         columns: the table's data columns, in the table's order.
-        wanted: those to give, in the order of the result.
-        form: how lines become fields.
+        wanted: the columns to return, in the order of the result.
+        form: how lines are split into fields.
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: the file is compressed otherwise than by gzip or bzip2, lines differ
-            in their number of fields, a column is of a type that is not read here, or a value is
-            not as Hive writes it.
-        StorageError, LocationPermissionError: it cannot be read.
+        UnsupportedFileError: the compression is not gzip or bzip2; lines have different numbers of
+            fields; a type is not supported; or a value is not spelled as Hive spells it.
+        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():
@@ -106,9 +113,9 @@ def text_rows(
 
 
 def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
-    """The integers that were of a narrower type when the file's partition was made.
+    """Return the partition's type of each integer column that is narrower in the partition.
 
-    Hive reads a value as what the partition says, and makes it what the table says then.
+    Hive reads a value with the partition's type and then converts it to the table's type.
     """
     own = {column.name: parse_type(column.type) for column in file.columns or ()}
     found = {name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_}
@@ -123,7 +130,7 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
 
 
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
-    """The fields of all lines as texts."""
+    """Yield the fields of all lines as strings."""
     extension = posixpath.splitext(file.path)[1]
     if extension in _OTHER_CODECS:
         raise UnsupportedFileError(
@@ -131,14 +138,14 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
         )
     compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
-        # Arrow finds no end in a file without lines, but an error.
+        # Arrow raises an error for a file without lines.
         opened: Callable[[], pa.NativeFile] = partial(
             file.fs.open_input_stream, file.path, compression=compression
         )
         with opened() as stream:
             first, has_more = bytes(stream.read(_LOOK_BYTES)), bool(stream.read(1))
         if not has_more:
-            # Arrow finds no line that is alone and has no end.
+            # Arrow ignores a single line without a line end.
             is_ended = not first or first.endswith((b"\n", b"\r"))
             opened = partial(pa.BufferReader, first if is_ended else first + b"\n")
         with opened() as stream:
@@ -149,12 +156,12 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
                 yield from _parsed(file, opened, stream, form)
             except pa.ArrowInvalid as error:
                 raise UnsupportedFileError(
-                    path=file.path, reason=f"its lines cannot be told apart as Hive does: {error}"
+                    path=file.path, reason=f"its lines cannot be parsed as Hive does: {error}"
                 ) from error
 
 
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
-    """Whether anything is behind the header."""
+    """Return whether any line follows the header."""
     missing = header_lines
     while block := bytes(stream.read(_LOOK_BYTES)):
         if not missing:
@@ -167,11 +174,11 @@ def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
 
 
 def _has_empty_lines(stream: pa.NativeFile) -> bool:
-    """Whether a line has nothing in it."""
+    """Return whether a line is empty."""
     end = b"\n"
     while block := bytes(stream.read(_LOOK_BYTES)):
         if block.endswith(b"\r"):
-            block += bytes(stream.read(1))  # the rest of its line's end, or of the next line
+            block += bytes(stream.read(1))  # the rest of the line end, or of the next line
         ends = end + block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if b"\n\n" in ends:
             return True
@@ -210,7 +217,8 @@ def _parsed(
         if any(type_ != pa.string() for type_ in batch.schema.types):
             raise UnsupportedFileError(path=file.path, reason="it has too many fields")
         if batch.num_columns > 1 and not is_looked_through and _may_have_empty_line(batch):
-            # Its first field is empty and the others are NULL; it comes as one of empty fields.
+            # Hive reads an empty line as one empty field and then NULLs; Arrow reads only empty
+            # fields.
             with opened() as again:
                 if _has_empty_lines(again):
                     raise UnsupportedFileError(path=file.path, reason="it has empty lines")
@@ -237,7 +245,7 @@ def _values(
         return texts
     if isinstance(wanted, CharType | VarcharType):
         return fit_length(unpadded(texts) if isinstance(wanted, CharType) else texts, wanted)
-    # Of a number, an empty text is NULL.
+    # An empty string is NULL for all types except string types.
     texts = pc.if_else(pc.equal(texts, ""), None, texts)
     spelt = spelling(wanted) or ""
     if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:

@@ -1,8 +1,9 @@
-"""Writes text as LazySimpleSerDe of Hive does: a line a row, and nothing but its fields in it.
+"""Write text files like Hive's LazySimpleSerDe: one line per row, which contains only the fields.
 
-Takes batches of rows; gives one file. Such a file says nothing of itself, so a value is refused
-that a reader would take for another one, or for two: what has a delimiter or an end of a line in
-it, or is spelt like NULL. Hive writes those, and reads other rows.
+Input is batches of rows. Output is one file. A text file contains no metadata, so a value is
+refused if a reader would read it as a different value or as two values. Such a value contains a
+delimiter or a line end, or is spelled like NULL. Hive writes such values, but then reads different
+rows.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _LINE_ENDS: Final = ("\n", "\r")
-# At the start of a file, readers take it for a mark of the encoding.
+# At the start of a file, readers interpret this character as a byte order mark.
 _MARK: Final = "\ufeff"
 
 
 class TextWriter(StreamWriter):
-    """Writes one file of text; see `StreamWriter`."""
+    """A `StreamWriter` for one text file."""
 
     BATCH_ROWS = 16 * 1024
 
@@ -77,7 +78,7 @@ class TextWriter(StreamWriter):
             self._stream.write(_bytes_of(pc.binary_join_element_wise(lines, "\n", "")))
 
     def _field(self, node: TypeNode, values: pa.Array) -> pa.Array:
-        """The texts of one column, without NULL."""
+        """Return the values of one column as strings; NULL becomes the null text."""
         try:
             texts = _texts(node.type, values)
             texts.validate(full=True)
@@ -105,7 +106,7 @@ class TextWriter(StreamWriter):
 
 
 def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
-    """Values as Hive writes them."""
+    """Return values of a type as Hive writes them in text files."""
     match hive_type:
         case CharType(length=length):
             return padded(values, length)
@@ -123,7 +124,7 @@ def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
 
 
 def _bytes_of(lines: pa.Array) -> pa.Buffer:
-    """The bytes of texts, one behind the other."""
+    """Return the concatenated bytes of all lines."""
     _, offsets, data = lines.buffers()
     ends = np.frombuffer(offsets, np.int32, len(lines) + 1)
     return data.slice(ends[0], ends[-1] - ends[0])

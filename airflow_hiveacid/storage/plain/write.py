@@ -1,8 +1,8 @@
-"""How one data file of an insert-only table is written so that Hive takes it.
+"""Write one data file of an insert-only table, in a form that Hive can read.
 
-Takes batches of rows in the types of the table's columns; gives one file, of one of these
-formats.
-Values are stored as Hive stores them, or refused. Nothing is read back. Must not know directories.
+Input is batches of rows in the types of the table's columns. Output is one file, in one of several
+formats. Values are either stored as Hive stores them or refused. The file is never read. This
+module must not interpret directory names.
 
 Example:
     >>> import tempfile
@@ -62,21 +62,21 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# In memory, twice while it is written.
+# A row group is in memory once, and twice while it is written.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
-# What Hive 3.1 and every Parquet of Java's can read.
+# Compressions that Hive 3.1 and every version of Java's Parquet library can read.
 _COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
 
 
 class RowsWriter(Protocol):
-    """Writes one file. Mutable, for one thread; one that was not closed is no file.
+    """A writer of one file, for use by one thread. The file is complete only after `close`.
 
-    As a context manager it aborts, unless `close` was called.
+    A `with` block aborts the file unless `close` was called.
     """
 
     def __enter__(self) -> Self:
-        """The writer."""
+        """Return the writer."""
 
     def __exit__(
         self,
@@ -84,13 +84,14 @@ class RowsWriter(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Abort what was not closed."""
+        """Abort the file unless the writer was closed."""
 
     def write(self, rows: pa.StructArray) -> None:
-        """Append rows, of which none is NULL; fields as the table's columns.
+        """Append rows, none of which may be NULL; their fields are the table's columns.
 
         Raises:
-            TypeMismatchError: they have other types, or a value cannot be stored.
+            TypeMismatchError: the rows have different types than the columns, or a value cannot be
+                stored.
             StorageError: writing failed.
         """
 
@@ -98,10 +99,10 @@ class RowsWriter(Protocol):
         """Finish the file."""
 
     def abort(self) -> None:
-        """Give up: close and delete the file, as far as the file system lets us."""
+        """Close and delete the file, if the file system permits this."""
 
 
-def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for messages
+def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
     format_: FileFormat,
     fs: pafs.FileSystem,
     path: str,
@@ -112,23 +113,23 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
     timestamps: TimestampForm = TimestampForm.MICROSECONDS,
     text: TextForm = DEFAULT_TEXT,
 ) -> RowsWriter:
-    """Open a file of this format, making its directory when that is missing.
+    """Open a file for writing in this format, and create its directory if it is missing.
 
     Args:
-        format_: any but OTHER.
-        fs: where to write.
-        path: the file, as this file system names it.
+        format_: any format but OTHER.
+        fs: the file system to write to.
+        path: the file's path on that file system.
         columns: the table's columns without partition columns.
-        options: compression and sizes, in terms of ORC.
-        table: for messages; by default the path.
-        timestamps: the unit of a Parquet file; the others take any.
-        text: how fields become lines of text.
+        options: compression and sizes, as for ORC files.
+        table: the table, for messages; by default the path.
+        timestamps: the timestamp unit of a Parquet file; other formats accept any unit.
+        text: the form of a text file.
 
     Raises:
-        UnsupportedTableError: a column has a type that cannot be stored so, or it is another
-            format.
-        LocationPermissionError: the file may not be written.
-        StorageError: opening it failed otherwise.
+        UnsupportedTableError: a column has a type that the format cannot store, or the format is
+            OTHER.
+        LocationPermissionError: writing the file is not permitted.
+        StorageError: the file cannot be opened for another reason.
     """
     named = path if table is None else table
     match format_:
@@ -147,7 +148,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for me
 
 
 class PlainOrcWriter(OrcFile[int]):
-    """Writes ORC: the same encoders, types and statistics as in files of full-ACID tables."""
+    """A writer of ORC files with the encoders, types and statistics of full-ACID files."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class PlainOrcWriter(OrcFile[int]):
         )
 
     def write(self, rows: pa.StructArray) -> None:
-        """See `RowsWriter`."""
+        """Append rows; see `RowsWriter`."""
         if not len(rows):
             return
         check_row_type(self._table, self._columns, rows.type)
@@ -185,11 +186,11 @@ class PlainOrcWriter(OrcFile[int]):
         self._rows += len(rows)
 
     def close(self) -> WrittenRows:
-        """See `RowsWriter`."""
+        """Finish the file; see `RowsWriter`."""
         self._finish(pa.schema(list(self._type)))
         return WrittenRows(rows=self._rows, size_bytes=self._position)
 
-    def _key_at(self, batch: pa.RecordBatch, index: int) -> int:  # noqa: ARG002 - none has a place
+    def _key_at(self, batch: pa.RecordBatch, index: int) -> int:  # noqa: ARG002 - these rows have no keys
         return 0
 
     def _tail(self) -> OrcTail:
@@ -198,12 +199,13 @@ class PlainOrcWriter(OrcFile[int]):
 
 
 class ParquetWriter(AbortsUnlessClosed):
-    """Writes Parquet as Hive does: timestamps as instants in UTC, which the footer says.
+    """A writer of Parquet files like Hive's.
 
-    Old timestamps are refused: Hive 3.1 and Hive 4 would read different ones.
+    Timestamps are instants, and the footer states that the time zone is UTC. Timestamps before
+    1582-10-15 are refused, because Hive 3.1 and Hive 4 would read them differently.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a place, a layout and a name for messages
+    def __init__(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
         self,
         fs: pafs.FileSystem,
         path: str,
@@ -240,7 +242,7 @@ class ParquetWriter(AbortsUnlessClosed):
         self._is_open = True
 
     def write(self, rows: pa.StructArray) -> None:
-        """See `RowsWriter`."""
+        """Append rows; see `RowsWriter`."""
         if not len(rows):
             return
         check_row_type(self._table, self._columns, rows.type)
@@ -254,7 +256,7 @@ class ParquetWriter(AbortsUnlessClosed):
         self._rows += len(rows)
 
     def close(self) -> WrittenRows:
-        """See `RowsWriter`."""
+        """Finish the file; see `RowsWriter`."""
         notes = {WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"}
         self._end_row_group()
         with storage_errors("write", self._path):
@@ -266,7 +268,7 @@ class ParquetWriter(AbortsUnlessClosed):
         return WrittenRows(rows=self._rows, size_bytes=size)
 
     def abort(self) -> None:
-        """See `RowsWriter`."""
+        """Close and delete the file; see `RowsWriter`."""
         self._is_open = False
         with contextlib.suppress(Exception):
             self._writer.close()
@@ -301,13 +303,13 @@ class ParquetWriter(AbortsUnlessClosed):
                     table=self._table,
                     column=node.name,
                     column_type=str(node.type),
-                    value_type="a timestamp before 1582-10-15, of which Hive 3.1 and Hive 4 read"
-                    " different ones in Parquet",
+                    value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
+                    " differently in Parquet",
                 )
 
 
 def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
-    """The same type with timestamps in this unit; microseconds reach from year 1 to 9999."""
+    """Return the type with its timestamps in this unit; microseconds cover years 1 to 9999."""
     if pa.types.is_timestamp(type_):
         return pa.timestamp(form.value, type_.tz)
     if pa.types.is_struct(type_):
@@ -320,10 +322,10 @@ def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
 
 
 def _bounded(field: pa.Field, below: str = "") -> Iterator[str]:
-    """The columns of a file that get a least and a greatest value, as Parquet names them.
+    """Yield the Parquet names of the columns that get minimum and maximum statistics.
 
-    Those of floating-point numbers do not: Arrow leaves NaN out of them, and a reader to whom NaN
-    is the greatest number would pass over rows that it asks for.
+    Floating-point columns get no such statistics, because Arrow ignores NaN when it computes them.
+    A reader that sorts NaN as the greatest number would skip rows that it should return.
     """
     type_, name = field.type, f"{below}{field.name}"
     if pa.types.is_struct(type_):
@@ -339,7 +341,7 @@ def _bounded(field: pa.Field, below: str = "") -> Iterator[str]:
 
 
 def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps in an array, at any depth."""
+    """Yield the arrays of timestamps in an array, at any depth."""
     if pa.types.is_timestamp(values.type):
         yield values
     elif pa.types.is_struct(values.type):

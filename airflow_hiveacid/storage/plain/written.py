@@ -1,4 +1,4 @@
-"""What becomes of a file of rows that is finished, whatever its format. A plain value."""
+"""The result of writing a file of rows in any format. A plain value."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where a table's bytes lie: file systems, staging, the job ledger, a table's notes."""
+"""A table's files: file systems, staging, the job ledger and notes."""

@@ -1,7 +1,8 @@
-"""Where one attempt of a task writes a file, and where that file belongs: a grammar of paths.
+"""The staged path of a task attempt's file, and the path of the published file.
 
 `<home>/_tmp_hiveacid_<token>/<partition>/_attempts/<attempt>/<directory>/<file>` becomes
-`<home>/<partition>/<directory>/<file>`. A store without renames writes there at once, unseen.
+`<home>/<partition>/<directory>/<file>`. On a store without renames, the task uploads the file to
+the final path. The file stays invisible until it is published.
 
 Example:
     >>> path = "lake/t/_tmp_hiveacid_1/p=2/_attempts/9f/delta_1_1/bucket_00000"
@@ -18,23 +19,23 @@ from airflow_hiveacid.format.names import STAGING_PREFIX
 
 _ATTEMPTS: Final = "_attempts"
 _BELOW: Final = 4
-"""What the folder of attempts, the attempt, a directory and a file are together."""
+"""The number of path parts from `_attempts` on: `_attempts`, attempt, directory, file."""
 
 
 class AttemptPath(NamedTuple):
-    """Where a file of an attempt belongs, and which attempt wrote it."""
+    """The final path of an attempt's file, and the attempt that wrote it."""
 
     final: str
     attempt: str
 
 
 def attempt_path(root: str, attempt: str, directory: object, file_name: str) -> str:
-    """The path at which an attempt writes a file that belongs into a directory."""
+    """Return the path at which an attempt writes a file before the directory is published."""
     return f"{root}/{_ATTEMPTS}/{attempt}/{directory}/{file_name}"
 
 
 def attempt_of(path: str) -> AttemptPath | None:
-    """What such a path says; None of any other path."""
+    """Parse the path of an attempt's file; return None for any other path."""
     parts = path.split("/")
     above, below = parts[:-_BELOW], parts[-_BELOW:]
     if len(below) < _BELOW or below[0] != _ATTEMPTS:

@@ -1,13 +1,17 @@
-"""A feed of changes: a directory of Parquet for each range, with a note in it that says which.
+"""A change feed: for each range of versions, a directory with Parquet files and a note.
 
-The note is the feed's memory, also where a range has no rows and so no files. A range is there when
-its note is: where directories are renamed, both appear in one step, in a directory into which
-nobody but the driver brings anything: a task that is late writes to where it was told to, and that
-is never published. Elsewhere tasks leave uploads of which the driver completes those that it has
-heard of, into a directory of the attempt's own inside the range's; the note comes last, and files
-without one count for nothing. A range has the name of the version at which it begins, so two
-writers cannot both go on from there. Whoever has taken over what is in a range may remove it, but
-for the last one, from which the feed goes on.
+The notes record which versions the feed covers, because a range without rows has no files. A range
+exists once its note exists. Its directory name contains the version at which it begins, so only one
+of two writers can continue from a version.
+
+On a store that renames directories, files and note appear in one step. Tasks write to a staging
+directory, which is never published. The driver moves the accepted files to a second directory and
+then renames this directory. On other stores, tasks upload files to the attempt's directory inside
+the range's directory, but leave the uploads open. The driver completes the uploads that tasks
+reported to it, and writes the note last. Files without a note are not part of the feed.
+
+A consumer may remove ranges that it has read, except the last range, because the feed continues
+from there.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")
@@ -68,16 +72,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedNote:
-    """What is in one range of a feed, and who wrote it.
+    """The note of one range in a feed: its content and its writer.
 
-    `table_id` tells the table from one that had its name before, `births` (seconds since 1970, by
-    partition) its partitions from such. `is_whole` says that the rows are the table as it was at
-    `until`, and not changes since `since`. `rows` are counted by type of change. `directory` is
-    where the files are, in the range's own; blank if they are in that itself. `where` is the
-    condition by which rows were chosen; blank if there was none. `asked` has a digest of each
-    argument that says which changes these are, and in which form. `held` has, by partition, what
-    was written last of it by `until` (`format.versions.newest_of`). `keys` are the columns by which
-    updates were told; None if an earlier release wrote it, which did not say.
+    `table_id` distinguishes the table from an earlier table of the same name. For the same purpose,
+    `births` has the creation time of each partition in seconds since 1970. If `is_whole`, the rows
+    are the whole table at `until`, not the changes since `since`. `rows` is the number of rows by
+    type of change. `directory` is the subdirectory of the range's directory that contains the
+    files; if blank, the files are in the range's directory itself. `where` is the condition that
+    selected the rows; blank if there was none. `asked` has digests of the arguments that decide
+    which changes are written and in what form. `held` has the newest write of each partition at
+    `until` (`format.versions.newest_of`). `keys` are the columns that identified updates.
+    `contract` is the writer's version of the job contract. `keys` and `contract` are None in notes
+    of earlier releases.
     """
 
     table: str
@@ -96,42 +102,57 @@ class FeedNote:
     asked: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[str, ...] | None = None
+    contract: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFeed:
-    """The feed at one URI. Two writers at a time do no harm: one of them fails."""
+    """The feed at one URI. If two writers run concurrently, one of them fails."""
 
     location: str
 
     def uri_of(self, since: int) -> str:
-        """Where the range that begins with a version lies."""
+        """Return the URI of the range that begins at a version."""
         return f"{self.location.rstrip('/')}/changes_{since:07d}"
 
     def place_of(self, note: FeedNote) -> str:
-        """Where the files of a range lie."""
+        """Return the URI of the directory that contains a range's files."""
         return posixpath.join(self.uri_of(note.since), note.directory).rstrip("/")
 
     def last(self) -> FeedNote | None:
-        """The last range; None if the feed has not begun.
+        """Return the last range; None if the feed has not begun.
 
         Raises:
-            FeedError: its note cannot be read.
+            FeedError: the range's note cannot be read.
             LocationPermissionError, StorageError: the store cannot be read.
         """
         return next(self._notes(), None)
 
-    def written_by(self, job_key: str) -> FeedNote | None:
-        """The range that a job has written; None if there is none, or it was removed.
+    def written_by(self, job_key: str, *, before: int | None = None) -> FeedNote | None:
+        """Return the range that a job has written; None if it wrote none or the range was removed.
+
+        Args:
+            job_key: the job.
+            before: consider only ranges that were written under a lower version of the job
+                contract.
 
         Raises:
             HiveAcidError: as `last`.
         """
         notes = each_in_threads(self._note, sorted(self._begun(), reverse=True))
-        return next((n for n in notes if n is not None and n.job_key == job_key), None)
+        return next(
+            (
+                note
+                for note in notes
+                if note is not None
+                and note.job_key == job_key
+                and (before is None or (note.contract or 0) < before)
+            ),
+            None,
+        )
 
     def _notes(self) -> Iterator[FeedNote]:
-        """Those of all ranges, the last one first."""
+        """Yield the notes of all ranges, newest first."""
         found = (self._note(since) for since in sorted(self._begun(), reverse=True))
         return (note for note in found if note is not None)
 
@@ -140,12 +161,12 @@ class ChangeFeed:
         try:
             return _note_in(self.location, read_bytes(fs, path))
         except FileNotFoundError:
-            return None  # somebody died before it was complete
+            return None  # the writer was killed before the range was complete
 
     def place_for(self, since: int, attempt: str) -> str:
-        """Where an attempt writes the files of a range; nobody else writes there.
+        """Return the directory in which this attempt alone writes a range's files.
 
-        Where directories are kept without files, it exists.
+        Create the directory if the store renames directories.
         """
         fs, root = open_location(self.location)
         staged = staging_directory(f"feed_{attempt}")
@@ -164,17 +185,17 @@ class ChangeFeed:
         *,
         guard: Callable[[], None] = lambda: None,
     ) -> str:
-        """Make a range of the files that the note names, and of no others; answers where they are.
+        """Publish the files listed in a note as a range; return their directory.
 
         Args:
-            place: where tasks have written them.
-            note: what is in them.
-            sizes: their bytes.
-            guard: called right before the range appears; what it raises keeps it away.
+            place: the directory to which tasks have written the files.
+            note: the note of the range.
+            sizes: the sizes of the files in bytes, by name.
+            guard: called right before the range appears; if it raises, the range does not appear.
 
         Raises:
-            FeedOvertakenError: somebody else went on from the same version.
-            LocationPermissionError, StorageError: it failed otherwise.
+            FeedOvertakenError: another writer continued from the same version.
+            LocationPermissionError, StorageError: publishing failed for another reason.
         """
         fs, path = open_location(place)
         if not traits_of(fs).renames:
@@ -203,7 +224,7 @@ class ChangeFeed:
     def _publish_files(
         self, place: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
     ) -> str:
-        """The same where files appear one by one: the note makes them count."""
+        """Publish files one by one on a store without renames, then the note."""
         fs, path = open_location(place)
         done = dataclasses.replace(note, directory=_own_directory(place))
         with storage_errors("publish", path):
@@ -227,24 +248,24 @@ class ChangeFeed:
         return self.place_of(done)
 
     def _sweep(self, fs: pafs.FileSystem, root: str, directory: str) -> None:
-        """Remove what is not the range's: of the dead, or of somebody who will find the note."""
+        """Remove the directories of killed or overtaken writers from this range."""
         try:
             for info in _inside(fs, root):
                 if info.type == pafs.FileType.Directory and info.base_name != directory:
                     delete_directory(fs, info.path)
         except HiveAcidError as error:
-            _log.warning("files of others are left behind at %s: %s", root, error)
+            _log.warning("could not remove other writers' files at %s: %s", root, error)
 
     def discard(self, place: str) -> None:
-        """Remove what tasks have written that is not to be, as far as that is possible now.
+        """Remove unpublished files of tasks; log a warning if removal fails.
 
-        What stays is in nobody's way: it is in no range.
+        Remaining files are harmless, since no range contains them.
         """
         try:
             delete_directory(*open_location(place))
             give_up_all(posixpath.join(posixpath.dirname(place), _own_directory(place)))
         except HiveAcidError as error:
-            _log.warning("%s is left behind: %s", place, error)
+            _log.warning("could not remove %s: %s", place, error)
 
     def _begun(self) -> list[int]:
         fs, root = open_location(self.location)
@@ -268,14 +289,14 @@ def _inside(fs: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
 
 
 def task_file(place: str, name: str) -> str:
-    """Where a task writes a file of this name, which no other attempt of it has."""
+    """Return the path at which a task writes a file; `name` must be unique to the attempt."""
     if traits_of(open_location(place)[0]).renames:
         return f"{place}/{name}"
     return attempt_path(place, name, _own_directory(place), name)
 
 
 def _own_directory(place: str) -> str:
-    """The directory of the range in which the attempt's files are that a place belongs to."""
+    """Return the name of the attempt's directory inside the range's directory."""
     return posixpath.basename(place).removeprefix(_STAGED)
 
 
@@ -288,10 +309,10 @@ def _note_in(location: str, content: bytes) -> FeedNote:
     try:
         body = json.loads(content)
         if body.pop("version") != _NOTE_VERSION:
-            reason = "its last note was written by another release"
+            reason = "another release wrote its last note"
             raise FeedError(location=location, reason=reason)
         keys = body.get("keys")
         lists = {"files": tuple(body["files"]), "keys": None if keys is None else tuple(keys)}
         return FeedNote(**{**body, **lists})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FeedError(location=location, reason=f"its last note is none: {error!r}") from error
+        raise FeedError(location=location, reason=f"its last note is invalid: {error!r}") from error

@@ -1,7 +1,7 @@
-"""Single files and directories: read, written, moved, removed, every failure an error of our tree.
+"""Operations on single files and directories, with failures raised as typed errors.
 
-Takes a pyarrow file system and a path on it (`locations` finds both). Must not know what a file
-holds.
+The module takes a pyarrow file system and a path on it (`locations` finds both). It must not depend
+on the content of files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
-from airflow_hiveacid.storage.stores.hdfs_errors import NO_KEY
+from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ASIDE_PREFIX: Final = "_tmp_"
-"""Start of the names under which `write_new` writes; one is left where the writer was killed."""
+"""The name prefix of temporary files of `write_new`; a killed writer leaves its file behind."""
 
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-# What may be otherwise in a minute, by the numbers that systems, and our own clients, give it.
+# Error numbers of temporary failures.
 _PASSING: Final = frozenset(
     {
         errno.EAGAIN,
@@ -52,19 +52,19 @@ _PASSING: Final = frozenset(
 
 @contextmanager
 def storage_errors(action: str, path: str) -> Iterator[None]:
-    """Turn what pyarrow raises inside the block into errors of our tree.
+    """Turn pyarrow's exceptions inside the block into our error classes.
 
-    A missing file passes as it is: what it means is the caller's to say.
+    A FileNotFoundError is not converted: the caller decides what a missing file means.
 
     Args:
-        action: what is being done, as a verb: "read", "write", "list".
-        path: on what, for the message.
+        action: the action, as a verb: "read", "write", "list".
+        path: the path of the file or directory, for the message.
 
     Raises:
-        ConfigurationError: it is encrypted, and nobody has told us who has the keys.
-        LocationPermissionError: the file system denied it.
-        StoreUnavailableError: it could not be reached, or takes no changes now.
-        StorageError: it failed otherwise.
+        ConfigurationError: the file is encrypted, and no key provider is configured.
+        LocationPermissionError: the file system denied the action.
+        StoreUnavailableError: the store could not be reached, or refuses changes for now.
+        StorageError: the action failed for another reason.
     """
     try:
         yield
@@ -80,17 +80,17 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
         if error.errno in _PASSING:
             raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of a name there
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # UnicodeDecodeError: a file name
         raise StorageError(f"cannot {action} {path}: {error}") from error
 
 
 @contextmanager
 def file_errors(action: str, path: str) -> Iterator[None]:
-    """Like `storage_errors`, for a file that must be there: a missing one is an error, too.
+    """Act like `storage_errors`, and also turn FileNotFoundError into a StorageError.
 
     Raises:
-        LocationPermissionError: the file system denied it.
-        StorageError: the file is missing, or it failed otherwise.
+        LocationPermissionError: the file system denied the action.
+        StorageError: the file is missing, or the action failed for another reason.
     """
     with storage_errors(action, path):
         try:
@@ -102,11 +102,13 @@ def file_errors(action: str, path: str) -> Iterator[None]:
 
 
 def require_directory(fs: pafs.FileSystem, root: str, location: str) -> None:
-    """See that a location is a directory; where none is kept without files, it may be empty.
+    """Require that a location is a directory.
+
+    On a store without empty directories, the location may be missing.
 
     Raises:
-        LocationNotFoundError: it does not exist.
-        ConfigurationError: it is none.
+        LocationNotFoundError: the location does not exist.
+        ConfigurationError: the location is a file.
     """
     kind = fs.get_file_info(root).type
     if kind == pafs.FileType.NotFound and traits_of(fs).keeps_directories:
@@ -116,12 +118,12 @@ def require_directory(fs: pafs.FileSystem, root: str, location: str) -> None:
 
 
 def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
-    """Read a small file whole.
+    """Return the content of a small file.
 
     Raises:
-        FileNotFoundError: it is not there.
-        LocationPermissionError: it may not be read.
-        StorageError: reading failed otherwise.
+        FileNotFoundError: the file does not exist.
+        LocationPermissionError: reading is not permitted.
+        StorageError: reading failed for another reason.
     """
     with storage_errors("read", path), fs.open_input_stream(path, compression=None) as stream:
         content: bytes = stream.read()
@@ -129,11 +131,11 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
 
 
 def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
-    """Write a small file, replacing one that is there; missing parent directories are made.
+    """Write a small file, replacing an existing one; create missing parent directories.
 
     Raises:
-        LocationPermissionError: it may not be written.
-        StorageError: writing failed otherwise.
+        LocationPermissionError: writing is not permitted.
+        StorageError: writing failed for another reason.
     """
     with storage_errors("write", path):
         fs.create_dir(posixpath.dirname(path), recursive=True)
@@ -142,14 +144,14 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
 
 
 def write_new(fs: pafs.FileSystem, path: str, content: bytes) -> None:
-    """Write a small file so that it is there whole or not at all.
+    """Write a small file so that it appears whole or not at all.
 
-    It is written beside its place, under a hidden name, and renamed; where nothing is renamed, a
-    file appears whole by itself.
+    The content is written to a hidden file in the same directory, and that file is renamed. On a
+    store without renames, every new file appears whole.
 
     Raises:
-        LocationPermissionError: it may not be written.
-        StorageError: writing failed otherwise.
+        LocationPermissionError: writing is not permitted.
+        StorageError: writing failed for another reason.
     """
     if not traits_of(fs).renames:
         write_bytes(fs, path, content)
@@ -164,21 +166,21 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes) -> None:
 
 
 def make_directory(fs: pafs.FileSystem, path: str) -> None:
-    """Make a directory and its missing parents; one that is there is no error.
+    """Create a directory and its missing parents, unless it exists.
 
     Raises:
-        LocationPermissionError: it may not be made.
-        StorageError: making it failed otherwise.
+        LocationPermissionError: creation is not permitted.
+        StorageError: creation failed for another reason.
     """
     with storage_errors("write", path):
         fs.create_dir(path, recursive=True)
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:
-    """Whether there is a file or directory at the path.
+    """Return True if there is a file or directory at the path.
 
     Raises:
-        LocationPermissionError: nobody may look.
+        LocationPermissionError: access is not permitted.
         StorageError: the file system did not answer.
     """
     with storage_errors("look at", path):
@@ -187,11 +189,11 @@ def exists(fs: pafs.FileSystem, path: str) -> bool:
 
 
 def move(fs: pafs.FileSystem, source: str, target: str) -> None:
-    """Rename a file, replacing one that is there; missing parents of the target are made.
+    """Rename a file and replace an existing target; create missing parents of the target.
 
     Raises:
-        LocationPermissionError: the directories may not be changed.
-        StorageError: the source is missing, or renaming failed otherwise.
+        LocationPermissionError: changing the directories is not permitted.
+        StorageError: the source is missing, or renaming failed for another reason.
     """
     with file_errors("rename", source):
         fs.create_dir(posixpath.dirname(target), recursive=True)
@@ -199,16 +201,17 @@ def move(fs: pafs.FileSystem, source: str, target: str) -> None:
 
 
 def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
-    """Publish a directory under its final name in one step; its parent must be there.
+    """Publish a directory under its final name in one step; the parent must exist.
 
-    A rename onto a directory that exists replaces an empty one on a local disk and lands inside it
-    on HDFS through libhdfs (HIVE-25600), so the target is looked for before and, where the store
-    does not refuse it, after.
+    If the target is an empty directory, a rename on a local disk replaces it. On HDFS through
+    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So we check before
+    the rename whether the target exists. On stores that do not refuse such a rename, we check after
+    it whether the source is inside the target.
 
     Raises:
-        DirectoryExistsError: the target is there; neither was changed.
-        LocationPermissionError: the parent may not be changed.
-        StorageError: the source is missing, or renaming failed otherwise.
+        DirectoryExistsError: the target exists; source and target were not changed.
+        LocationPermissionError: changing the parent is not permitted.
+        StorageError: the source is missing, or renaming failed for another reason.
     """
     if exists(fs, target):
         raise DirectoryExistsError(path=target)
@@ -226,15 +229,16 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 
 
 def delete_directory(fs: pafs.FileSystem, path: str) -> None:
-    """Remove a directory and all in it; one that is gone already is no error.
+    """Remove a directory and its content; do nothing if it is missing.
 
-    It goes in one step: a local disk removes file by file, and half a directory could be read, or
-    renamed into place by a process that had been taken for dead. So it gets a hidden name first.
-    Where nothing is renamed it goes file by file: only what no reader counts is ever removed.
+    The directory disappears in one step. A local disk deletes file by file, so a reader could see
+    half a directory, or a supposedly dead process could publish half of it. So the directory is
+    first renamed to a hidden name. A store without renames also deletes file by file, but only
+    files that no reader uses.
 
     Raises:
-        LocationPermissionError: it may not be removed.
-        StorageError: removing failed otherwise.
+        LocationPermissionError: removal is not permitted.
+        StorageError: removal failed for another reason.
     """
     with storage_errors("delete", path):
         try:
@@ -250,11 +254,11 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
 
 
 def delete_file(fs: pafs.FileSystem, path: str) -> None:
-    """Remove a file; one that is gone already is no error.
+    """Remove a file; do nothing if it is missing.
 
     Raises:
-        LocationPermissionError: it may not be removed.
-        StorageError: removing failed otherwise.
+        LocationPermissionError: removal is not permitted.
+        StorageError: removal failed for another reason.
     """
     with storage_errors("delete", path):
         try:
@@ -262,21 +266,22 @@ def delete_file(fs: pafs.FileSystem, path: str) -> None:
         except FileNotFoundError:
             return
         except OSError:
-            # libhdfs does not say whether it failed or there was none.
+            # libhdfs does not report whether the deletion failed or the file was missing.
             if fs.get_file_info(path).type != pafs.FileType.NotFound:
                 raise
 
 
 def check_writable(location: str) -> None:
-    """Find out whether directories can be made at a location, by making and removing a hidden one.
+    """Check that directories can be created at a location, by creating a hidden one.
 
-    Permission bits do not tell: the answer may lie with an ACL, a mount option or a server.
+    Permission bits do not suffice: an ACL, a mount option or the server may override them.
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        ConfigurationError: it is no directory, or in an encryption zone for which we lack the KMS.
-        LocationPermissionError: it may not be written.
-        StorageError: writing failed otherwise.
+        ConfigurationError: the location is a file, or is in an encryption zone and no KMS is
+            configured.
+        LocationPermissionError: writing is not permitted.
+        StorageError: writing failed for another reason.
     """
     fs, root = open_location(location)
     with storage_errors("write", location):

@@ -1,8 +1,9 @@
-"""Settings of stores that Spark has and Python's clients want, handed to every Python process.
+"""Store settings in Spark's configuration, which Python's clients need in every process.
 
-The driver gives what its Hadoop configuration says, once (`spark.store_settings`); a worker finds
-it in its environment. Nothing that could be a secret is among it: only the names below travel. What
-`core-site.xml` and `hdfs-site.xml` say where HADOOP_CONF_DIR leads counts where nothing was given.
+The driver reads the settings once from its Hadoop configuration (`spark.store_settings`); Python
+workers read them from an environment variable. Only settings with the names below are passed, so no
+secrets are passed. The settings take precedence over `core-site.xml` and `hdfs-site.xml` in
+HADOOP_CONF_DIR.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "x", "fs.s3a.access.key": "y"}
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
-"""The environment variable that workers find them in, as JSON."""
+"""The environment variable that holds the settings for Python workers, as JSON."""
 
 JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
-"""Set where Spark has keys for S3 that do not travel."""
+"""The setting by which Python workers see that Spark has S3 keys; the keys are not passed."""
 
 UNTESTED_STORES: Final = "hiveacid.untested.stores"
-"""Names schemes, with commas between, of stores that nobody has tried: their tables may be changed
-all the same, by whoever wants to try. Nothing is named by default."""
+"""The setting with a comma-separated list of the schemes of untested stores on which tables may
+be changed. Empty by default."""
 
 _OURS: Final = r"hiveacid\.untested\.stores"
 _OF_S3: Final = (
@@ -52,7 +53,7 @@ _KEYS: Final = r"fs\.s3a\.(bucket\..+\.)?(access|secret)\.key"
 _TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS}|{_OURS})\Z")
 _KEY: Final = re.compile(rf"{_KEYS}\Z")
 JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
-"""What a JVM is asked for: the names that travel, and those of keys, whose values stay there."""
+"""The settings to look up in the JVM: those to pass to workers, and S3 keys, which stay there."""
 
 _PROVIDER: Final = "dfs.client.failover.proxy.provider."
 _OF_OBSERVERS: Final = "ObserverRead"
@@ -66,7 +67,7 @@ _POWERS: Final[Mapping[str, int]] = {
 
 
 def travelling(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of Hadoop's settings that are handed on, sorted by name; no secret is among them."""
+    """Return the Hadoop settings to pass to Python workers, sorted by name, without secrets."""
     found = {name: settings[name] for name in sorted(settings) if _TRAVELS.match(name)}
     if any(_KEY.match(name) for name in settings):
         found[JVM_KEYS] = "true"
@@ -74,31 +75,32 @@ def travelling(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings of this process: what was given, above what its own files say.
+    """Return this process's settings; settings from the driver override settings in files.
 
     Raises:
-        ConfigurationError: a file is there and cannot be read, or what was given is no JSON.
+        ConfigurationError: a file cannot be read, or the environment variable is not JSON.
     """
     text = environment.get(VARIABLE, "{}")
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"{VARIABLE} is no JSON: {error}") from error
+        raise ConfigurationError(f"{VARIABLE} is not JSON: {error}") from error
     return travelling(read_settings(environment)) | {str(k): str(v) for k, v in given.items()}
 
 
 def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
-    """The schemes that `UNTESTED_STORES` names, in lower case."""
+    """Return the schemes in the setting `UNTESTED_STORES`, in lower case."""
     named = settings.get(UNTESTED_STORES, "").split(",")
     return frozenset(name.strip().lower() for name in named) - {""}
 
 
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
-    """What makes clients of HDFS ask active name nodes alone; nothing where they do so anyway.
+    """Return settings that keep HDFS clients away from observers; empty if none are configured.
 
-    An observer lags behind the active one, and shows a client that client's own changes at best
-    (HDFS-12943). A list of it may lack what another process has published and committed: rows that
-    a reader would miss, and that a compaction and a cleaning after it would remove for good.
+    An observer lags behind the active name node. The most that an observer guarantees is that a
+    client sees its own changes (HDFS-12943). So a listing from an observer may lack files that
+    another process has published and committed. A reader would then miss their rows, and compaction
+    and cleaning would remove them for good.
     """
     return {
         name: _OF_THE_ACTIVE
@@ -108,10 +110,10 @@ def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:
-    """A setting that is a number; None if it is not said.
+    """Return a setting's value as an integer; None if it is not set.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a whole number.
     """
     text = settings.get(name)
     if text is None:
@@ -122,10 +124,10 @@ def number_of(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def bytes_of(settings: Mapping[str, str], name: str) -> int | None:
-    """A setting that is a size, such as `128m`, in bytes; None if it is not said.
+    """Return a setting's value, a size such as `128m`, in bytes; None if it is not set.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the value is not a size.
     """
     text = settings.get(name)
     if text is None:

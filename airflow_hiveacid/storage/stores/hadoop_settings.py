@@ -1,7 +1,7 @@
-"""What Hadoop's client settings say of files that are made.
+"""Hadoop's client settings and umask; hdfs-native does not apply the umask itself.
 
-Takes `core-site.xml` and `hdfs-site.xml` where hdfs-native looks for them itself; gives settings by
-name, and the umask, which hdfs-native does not apply.
+The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses. It
+returns the settings by name.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"
@@ -34,12 +34,12 @@ _ALL: Final = 0o777
 def read_settings(
     environment: Mapping[str, str] = os.environ, names: Sequence[str] = _FILES
 ) -> dict[str, str]:
-    """The settings of this process's Hadoop client; none where nobody says where they are.
+    """Return the settings of this process's Hadoop client; empty if no directory is configured.
 
-    `names` are the files that are read, later ones winning.
+    `names` are the files to read; later files override earlier files.
 
     Raises:
-        ConfigurationError: a file is there and cannot be read.
+        ConfigurationError: a file exists but cannot be read.
     """
     folder = settings_folder(environment)
     settings: dict[str, str] = {}
@@ -58,7 +58,7 @@ def read_settings(
 
 
 def settings_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the settings are: HADOOP_CONF_DIR, or below HADOOP_HOME; None if neither is set."""
+    """Return HADOOP_CONF_DIR, or else HADOOP_HOME/etc/hadoop; None if neither is set."""
     if "HADOOP_CONF_DIR" in environment:
         return Path(environment["HADOOP_CONF_DIR"])
     if "HADOOP_HOME" in environment:
@@ -67,10 +67,10 @@ def settings_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def umask_of(settings: Mapping[str, str]) -> int:
-    """The bits that files and directories are made without.
+    """Return the umask: the permission bits that new files and directories do not get.
 
     Raises:
-        ConfigurationError: it is written neither in octal digits nor as `u=rwx,g=rx,o=`.
+        ConfigurationError: the umask is neither octal nor of the form `u=rwx,g=rx,o=`.
     """
     text = settings.get(_UMASK, _DEFAULT_UMASK)
     if _OCTAL.match(text):
@@ -80,8 +80,8 @@ def umask_of(settings: Mapping[str, str]) -> int:
         match = _RIGHTS.match(part.strip())
         if match is None:
             raise ConfigurationError(
-                f"Hadoop's setting {_UMASK} is {text!r}; write it in octal digits (027), or as what"
-                " is to be allowed (u=rwx,g=rx,o=)"
+                f"Hadoop's setting {_UMASK} is {text!r}; write it in octal digits (027), or as the"
+                " allowed rights (u=rwx,g=rx,o=)"
             )
         rights = sum(_BITS[letter] for letter in set(match[2]))
         for who in match[1]:

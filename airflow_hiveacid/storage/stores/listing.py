@@ -1,7 +1,7 @@
-"""What lies below a location, as `format.acid_state` takes it.
+"""List locations and directories in the form that `format.acid_state` takes.
 
-Takes a location, or a directory of a file system; gives its files with sizes and times, and what
-compactors say in their markers. Must not know what a data file holds.
+The module takes a location, or a directory in a file system. It returns the files with sizes and
+times, and the content of compactors' marker files. It must not depend on the content of data files.
 
 Example:
     >>> metadata_text("compacted")
@@ -30,25 +30,28 @@ from airflow_hiveacid.storage.stores.traits import traits_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from airflow_hiveacid.format.table import PartitionInfo
+
 _LISTING_ATTEMPTS: Final = 5
-# Most partitions hold fewer directories, and are themselves listed side by side.
+# Up to this many directories are listed without threads: most partitions contain fewer, and
+# partitions are already listed in parallel.
 _FEW: Final = 32
 _METADATA_VERSION: Final = "0"
 
 
 def list_table(location: str) -> Listing:
-    """List everything below one table or partition directory, with the text of compactors' markers.
+    """List everything below a table or partition directory, and read compactors' marker files.
 
-    Hidden directories are named but not entered: no reader looks inside. A directory that vanishes
-    while it is read means that a cleaner or a publisher is at work; the listing is then taken anew,
-    since a half-old listing could miss rows.
+    A hidden directory is listed without its content, which no reader uses. If a directory vanishes
+    during the listing, a cleaner or a publisher is running. The listing is then repeated, since a
+    partly outdated listing could lack rows.
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        ConfigurationError: it is no directory.
-        LocationPermissionError: it may not be read.
-        CorruptFileError: a marker file is not what Hive writes.
-        StorageError: it kept changing.
+        ConfigurationError: the location is not a directory.
+        LocationPermissionError: reading is not permitted.
+        CorruptFileError: a marker file does not have Hive's format.
+        StorageError: the location kept changing.
     """
     fs, root = open_location(location)
     is_kept = traits_of(fs).keeps_directories
@@ -61,7 +64,7 @@ def list_table(location: str) -> Listing:
             except FileNotFoundError:
                 continue
             if not is_kept and not found.files:
-                # Whatever has files below it is one: it is asked for only where nothing is.
+                # A location with files below it is a directory, so check only empty listings.
                 require_directory(fs, root, location)
             return found
     raise StorageError(
@@ -69,12 +72,21 @@ def list_table(location: str) -> Listing:
     )
 
 
-def files_below(location: str, path: str) -> tuple[FileEntry, ...]:
-    """What `list_table` would tell now of the files at or below one path; none if it is gone.
+def list_roots(roots: Sequence[PartitionInfo]) -> list[Listing]:
+    """Return the listing of each root of a table, in the same order.
 
     Raises:
-        LocationPermissionError: it may not be read.
-        StorageError: listing failed otherwise.
+        StorageError: a root cannot be listed; see `list_table`.
+    """
+    return each_in_threads(lambda root: list_table(root.location), roots)
+
+
+def files_below(location: str, path: str) -> tuple[FileEntry, ...]:
+    """Return the files that `list_table` would list at or below a path; none if it is missing.
+
+    Raises:
+        LocationPermissionError: reading is not permitted.
+        StorageError: listing failed for another reason.
     """
     fs, root = open_location(location)
     with storage_errors("list", f"{location}/{path}"):
@@ -102,7 +114,7 @@ def _list_once(fs: pafs.FileSystem, root: str, location: str) -> Listing:
 
 
 def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
-    """Files and directories below one path, relative to the root; hidden ones are not entered."""
+    """Return the files and directories below `start`, relative to the root; skip hidden content."""
     if traits_of(fs).lists_trees:
         return _tree(fs, root, start)
     files: list[FileEntry] = []
@@ -125,7 +137,7 @@ def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
 
 
 def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
-    """The same where a call lists all there is, also in hidden directories."""
+    """Act like `_walk` on a store that lists a whole tree, with hidden content, in one call."""
     top = posixpath.join(root, start).rstrip("/")
     files: list[FileEntry] = []
     directories: list[str] = []
@@ -143,7 +155,7 @@ def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
 def _children(
     fs: pafs.FileSystem, root: str, directories: Sequence[str]
 ) -> Iterable[list[pafs.FileInfo]]:
-    """What lies directly in each; a thousand deltas far away are not asked one after another."""
+    """Return the children of each directory; list many directories in parallel."""
 
     def look(directory: str) -> list[pafs.FileInfo]:
         found: list[pafs.FileInfo] = fs.get_file_info(
@@ -166,7 +178,7 @@ def _entry(path: str, info: pafs.FileInfo) -> FileEntry:
 
 
 def _data_format(fs: pafs.FileSystem, path: str) -> str:
-    """Read `dataFormat` of one `_metadata_acid` (AcidMetaDataFile of Hive)."""
+    """Read `dataFormat` from a `_metadata_acid` file (Hive's AcidMetaDataFile)."""
     text = read_bytes(fs, path)
     try:
         marker = json.loads(text)
@@ -179,17 +191,17 @@ def _data_format(fs: pafs.FileSystem, path: str) -> str:
 
 
 def metadata_text(data_format: str) -> bytes:
-    """The text of `_metadata_acid`, as Hive writes it."""
+    """Return the content of `_metadata_acid` for a data format, as Hive writes it."""
     marker = {"thisFileVersion": _METADATA_VERSION, "dataFormat": data_format}
     return json.dumps(marker, separators=(",", ":")).encode()
 
 
 def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
-    """The files directly in a directory whose names begin so, by name; none if it is not there.
+    """Return the files with this name prefix, sorted by name; none if the directory is missing.
 
     Raises:
-        LocationPermissionError: it may not be read.
-        StorageError: listing failed otherwise.
+        LocationPermissionError: reading is not permitted.
+        StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
         found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
@@ -207,11 +219,11 @@ def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[F
 
 
 def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
-    """The names of the directories directly in a directory, sorted; none if it is not there.
+    """Return the sorted names of a directory's direct subdirectories; none if it is missing.
 
     Raises:
-        LocationPermissionError: it may not be read.
-        StorageError: listing failed otherwise.
+        LocationPermissionError: reading is not permitted.
+        StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
         found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
@@ -219,11 +231,13 @@ def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
 
 
 def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
-    """Bytes of all files below a directory, and its newest change in seconds since 1970.
+    """Return the total bytes of the files below a directory, and the time of its last change.
+
+    The time is in seconds since 1970.
 
     Raises:
-        LocationPermissionError: it may not be read.
-        StorageError: listing failed otherwise.
+        LocationPermissionError: reading is not permitted.
+        StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
         own = fs.get_file_info(directory)

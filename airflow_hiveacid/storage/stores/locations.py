@@ -1,9 +1,9 @@
-"""Where a location lives: its store, the client of that, and the path on it.
+"""Split locations into a store and a path, and open the stores' clients.
 
-Takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain paths);
-gives a store, which is a text that plans and tasks may carry, and a path; or the pyarrow file
-system of a store, which stays in its process: it has connections, and may have secrets. Must not
-look at what is there.
+The module takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain
+paths). It returns a store and a path as strings, which plans and tasks may contain. It also returns
+the pyarrow file system of a store. A file system is not sent to other processes, because it has
+connections and perhaps secrets. The module must not access files.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")
@@ -29,8 +29,8 @@ from airflow_hiveacid.storage.stores.given_settings import (
     given_settings,
     without_observers,
 )
-from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
-from airflow_hiveacid.storage.stores.s3_client import open_client
+from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
+from airflow_hiveacid.storage.stores.s3.client import open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)\Z", re.DOTALL)
 HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
-"""What Hadoop's own file systems are called in locations."""
+"""The schemes of Hadoop's own file systems in locations."""
 
 S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
-"""What S3 is called in locations."""
+"""The schemes of S3 in locations."""
 
-# Hadoop's names of stores whose own clients pyarrow brings; of these nothing is asked but to read.
+# Read-only stores: the schemes in Hadoop, and the corresponding schemes in pyarrow.
 _OBJECT_STORES: Final[Mapping[str, str]] = {
     "gs": "gs",
     "abfs": "abfs",
@@ -58,21 +58,21 @@ LOCAL_STORE: Final = "file://"
 
 
 def open_location(location: str) -> tuple[pafs.FileSystem, str]:
-    """Find the file system of a location and the path on it, as `locate` does.
+    """Return the file system of a location, and the path that `locate` returns.
 
     Raises:
-        ConfigurationError: the location is empty or relative, its scheme is unknown, or its client
-            is missing.
+        ConfigurationError: the location is empty or relative, its scheme is unknown, or the store's
+            client is missing.
     """
     store, path = locate(location)
     return client_of(store), path
 
 
 def locate(location: str) -> tuple[str, str]:
-    """Find the store of a location, for `client_of`, and the path there; no slash is at its end.
+    """Return a location's store and the path in it without a final slash.
 
-    The path is taken as it stands: the metastore does not escape what a URI would (Hadoop's Path),
-    and partition directories carry `%2F` literally.
+    Pass the store to `client_of`. The path is not decoded: the metastore does not escape paths as
+    in URIs (Hadoop's Path), so a `%2F` in a partition directory's name is literal.
 
     Raises:
         ConfigurationError: as `open_location`.
@@ -94,10 +94,10 @@ def locate(location: str) -> tuple[str, str]:
 
 
 def client_of(store: str) -> pafs.FileSystem:
-    """The client of a store; each process has its own, and no more than one.
+    """Return the client of a store; each process creates and keeps its own client.
 
     Raises:
-        ConfigurationError: it is missing.
+        ConfigurationError: the client is missing.
     """
     if store == LOCAL_STORE:
         return _local()
@@ -111,7 +111,7 @@ def client_of(store: str) -> pafs.FileSystem:
 
 
 def scheme_of(location: str) -> str:
-    """The scheme of a location, in lower case; `file` where it names none.
+    """Return the scheme of a location in lower case; `file` if it has none.
 
     Raises:
         ConfigurationError: the location is empty or relative.
@@ -140,11 +140,11 @@ def _local() -> pafs.FileSystem:
 def _hadoop(
     scheme: str,
     authority: str,
-    process_id: int,  # noqa: ARG001 - a forked process has none of the threads of its parent's
-    given: str | None,  # noqa: ARG001 - settings that came later are another client's
-    tokens: str | None,  # noqa: ARG001 - and so are tokens, since these go by the address
+    process_id: int,  # noqa: ARG001 - a forked process lacks its parent's threads
+    given: str | None,  # noqa: ARG001 - changed settings need another client
+    tokens: str | None,  # noqa: ARG001 - so do changed tokens, which contain the address
 ) -> pafs.FileSystem:
-    """By hdfs-native where it is installed, which needs no JVM; else by libhdfs."""
+    """Return hdfs-native's client; if hdfs-native is not installed, return libhdfs's client."""
     if importlib.util.find_spec("hdfs_native") is not None:
         return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
@@ -168,21 +168,21 @@ def _hadoop(
 def _s3(
     bucket: str,
     process_id: int,  # noqa: ARG001 - a forked process must not share its parent's connections
-    given: str | None,  # noqa: ARG001 - settings that came later are another client's
+    given: str | None,  # noqa: ARG001 - changed settings need another client
 ) -> pafs.FileSystem:
     client = open_client(bucket, given_settings())
-    # Behind the look for boto3, whose exceptions are named there.
-    from airflow_hiveacid.storage.stores.s3 import S3Handler  # noqa: PLC0415
-    from airflow_hiveacid.storage.stores.s3_bucket import S3Bucket  # noqa: PLC0415
+    # These modules use boto3's exceptions, so import them only after `open_client` has found boto3.
+    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket  # noqa: PLC0415
+    from airflow_hiveacid.storage.stores.s3.handler import S3Handler  # noqa: PLC0415
 
     return pafs.PyFileSystem(S3Handler(S3Bucket(client)))
 
 
 @functools.lru_cache(maxsize=16)
 def _object_store(scheme: str, authority: str) -> tuple[pafs.FileSystem, str]:
-    """The client of a store, and what its paths begin with: a bucket, or the container of Azure.
+    """Return the client of a store, and the prefix of its paths: the bucket or container.
 
-    Which part of the authority that is, the client says: `container@account.host` in Azure's URIs.
+    pyarrow derives the prefix from the authority (`container@account.host` in Azure's URIs).
     """
     try:
         fs, root = pafs.FileSystem.from_uri(f"{scheme}://{authority}")

@@ -1,6 +1,6 @@
-"""What open files of every store have in common, as `pyarrow.PythonFile` wants them.
+"""Base classes for open files, with the methods that `pyarrow.PythonFile` needs.
 
-A reader has a place and a length; a writer knows its failure, and is never finished after one.
+A reader has a position and a length. After a failure, a writer does not complete its file.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
 
 
 class FileReader(ABC):
-    """One file that is read. Mutable: it has a place."""
+    """A file open for reading. Mutable: it has a position."""
 
     def __init__(self, size_bytes: int) -> None:
         self._at, self._size_bytes = 0, size_bytes
         self.closed = False
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
+        """Move to a position, which may be beyond the end of the file; return the position."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size_bytes}[whence]
         self._at = start + offset
         return self._at
 
     def tell(self) -> int:
-        """The place."""
+        """Return the position."""
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or up to the end; fewer only there.
+        """Read `size` bytes, or fewer at the end; if `size` is None or negative, read to the end.
 
         Raises:
-            OSError: reading failed, or gave fewer.
+            OSError: reading failed, or returned too few bytes.
         """
         left = max(0, self._size_bytes - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -58,16 +58,16 @@ class FileReader(ABC):
         return found
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the file."""
         self.closed = True
 
     @abstractmethod
     def _take(self, wanted: int, left: int) -> bytes:
-        """So many bytes from the place on, of those that are left. Raises OSError."""
+        """Return the next `wanted` bytes; the file has `left` more bytes. Raises OSError."""
 
 
 class FileWriter(ABC):
-    """One file that is written. Mutable: it gathers what is to be sent, and knows its failure."""
+    """A file open for writing. Mutable: it buffers bytes to send, and records a failure."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -77,29 +77,29 @@ class FileWriter(ABC):
         self.closed = False
 
     def readable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self._at
 
     def flush(self) -> None:  # noqa: B027 - no writer has to do anything
-        """Nothing: a file counts once it is closed."""
+        """Do nothing, because only `close` completes the file."""
 
     def close(self) -> None:
-        """Send what is left and finish the file; nothing the second time.
+        """Send the buffered bytes and complete the file; a second call does nothing.
 
         Raises:
-            OSError: it is not finished, and never will be.
+            OSError: the file is not complete, and never will be.
         """
         if self.closed:
             return
@@ -109,15 +109,15 @@ class FileWriter(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Send what is left and finish the file. Raises OSError."""
+        """Send the buffered bytes and complete the file. Raises OSError."""
 
     def _check(self) -> None:
         if self._failure is not None:
-            text = f"it was not written to its end before: {self._failure.strerror}"
+            text = f"an earlier write of it failed: {self._failure.strerror}"
             raise OSError(self._failure.errno, text, self._path)
 
     def _do(self, call: Callable[[], object]) -> None:
-        """Make a call that sends something; no other is made once one has failed."""
+        """Make a call that sends bytes, unless an earlier call has failed."""
         self._check()
         try:
             call()

@@ -1,13 +1,14 @@
-"""Uploads that nobody has completed: no listing of files tells of them, and they cost space.
+"""Incomplete uploads, which occupy space although no file listing shows them.
 
-Takes a location on a store that knows uploads (`traits.publishes_files`); `give_up_all` any.
+`give_up_all` accepts any location; the other functions need a location on a store with uploads
+(`traits.publishes_files`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.plan.cleaning import LeftUpload
+from airflow_hiveacid.format.records.cleaning import LeftUpload
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def open_uploads(location: str) -> tuple[LeftUpload, ...]:
-    """All of them below a location, whoever began them.
+    """Return all open uploads of all writers below a location.
 
     Raises:
-        LocationPermissionError: they may not be listed.
-        StorageError: listing failed otherwise.
+        LocationPermissionError: listing is not permitted.
+        StorageError: listing failed for another reason.
     """
     fs, root = open_location(location)
     with storage_errors("list the uploads of", location):
@@ -37,23 +38,23 @@ def open_uploads(location: str) -> tuple[LeftUpload, ...]:
 
 
 def give_up(location: str, uploads: Sequence[LeftUpload]) -> None:
-    """Have uploads forgotten; those that are gone already are no error.
+    """Abort these uploads; ignore uploads that no longer exist.
 
     Raises:
-        LocationPermissionError: they may not be given up.
-        StorageError: one is still there.
+        LocationPermissionError: aborting is not permitted.
+        StorageError: an upload still exists.
     """
     fs, root = open_location(location)
-    with storage_errors("give up uploads below", location):
+    with storage_errors("abort uploads below", location):
         each_in_threads(lambda u: fs.handler.give_up(f"{root}/{u.path}", u.upload_id), uploads)
 
 
 def give_up_all(location: str) -> None:
-    """Have every upload below a location forgotten; where a store knows none, there is none.
+    """Abort every upload below a location; do nothing on a store without uploads.
 
     Raises:
-        LocationPermissionError: they may not be listed, or given up.
-        StorageError: one is still there.
+        LocationPermissionError: listing or aborting is not permitted.
+        StorageError: an upload still exists.
     """
     if publishes_files(scheme_of(location)):
         give_up(location, open_uploads(location))

@@ -1,15 +1,18 @@
-"""How a directory is built where no reader looks, and appears whole under its final name.
+"""Build directories where no reader looks, then publish them whole under their final names.
 
-Takes one table or partition location and a token; gives paths to write at, the small files that
-belong into a directory, and the renames that publish it. Everything lies below
-`<home>/_tmp_hiveacid_<token>/`: `<final name>/` is what will be published, `_attempts/` holds what
-tasks wrote and nobody has accepted yet, `_flat/` rows on their way into such files. Home is the
-table's location, so that a partition has no directory before it exists; a partition that is
-elsewhere is its own home. Must not know what the data files hold.
+The module takes the location of a table or partition and a token. It returns the paths to write to,
+writes a directory's marker files, and publishes the directory. It must not depend on the content of
+data files.
 
-This is the only place that knows how a directory becomes visible (`check_publishable`): by a
-rename, which a store must do in one step, or, where nothing is renamed, file by file, rows before
-the small files that say of rows what they are.
+All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
+the directory to publish. `_attempts/` has files that tasks wrote and the driver has not accepted
+yet. `_flat/` has rows that are not yet in the table's file format. The home is the table's
+location, so that a new partition has no directory before it is published. For a partition outside
+the table's location, the home is the partition's location.
+
+Only this module depends on how a directory becomes visible. On most stores a rename publishes the
+directory, and the store must rename in one step (`check_publishable`). On a store without renames,
+the directory appears file by file, data files before marker files.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")
@@ -71,19 +74,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 DirectoryText = BaseName | DeltaName | str
-"""A final directory name, as a value or as its text."""
+"""A final directory name, parsed or as a string."""
 
 _FLAT: Final = "_flat"
 MARKERS: Final[Mapping[str, bytes]] = {
     ACID_VERSION_FILE: b"2",
     METADATA_FILE: metadata_text(COMPACTED_FORMAT),
 }
-"""The small files of a directory that a full-ACID writer, or a compactor, adds, and their texts."""
+"""The marker files of full-ACID writers and compactors, with their content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedFile:
-    """A file of the attempt that counts, as its task told of it."""
+    """A file of the accepted attempt, as its task reported it."""
 
     name: str
     attempt: str
@@ -92,11 +95,11 @@ class AcceptedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """The staging directory of one attempt for one location. A plain value: tasks get it as it is.
+    """The staging directory of one attempt for one location; a plain value that tasks receive.
 
-    `location` is a table's or partition's root, as a URI or path. `token` tells attempts apart and
-    must not be used twice; letters, digits, `.`, `_` and `-`. `home` is the table's location where
-    that holds the partition's; without one the location is its own home.
+    `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt,
+    and consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
+    partition is below it; otherwise it is None, and `location` is the home.
     """
 
     location: str
@@ -108,52 +111,53 @@ class Staging:
 
     @classmethod
     def of(cls, table: TableInfo, location: str, token: str) -> Self:
-        """The staging of one of a table's partitions, by its location."""
+        """Return the staging directory of a table's partition, given the partition's location."""
         is_below = location.startswith(f"{table.location.rstrip('/')}/")
         return cls(location=location, token=token, home=table.location if is_below else None)
 
     @property
     def top(self) -> str:
-        """Where everything lies that this attempt has staged at this home."""
+        """The directory with all files that this attempt has staged below the home."""
         return f"{(self.home or self.location).rstrip('/')}/{staging_directory(self.token)}"
 
     @property
     def root(self) -> str:
-        """Where everything for this location lies until it is published."""
+        """The directory with all staged files for this location."""
         if self.home is None:
             return self.top
         return f"{self.top}/{self.location[len(self.home.rstrip('/')) + 1 :].rstrip('/')}"
 
     def path_for(self, directory: DirectoryText) -> str:
-        """Where the directory is built that will be published under this name."""
+        """Return the path at which the directory with this final name is built."""
         return f"{self.root}/{directory}"
 
     def final_path(self, directory: DirectoryText) -> str:
-        """Where the directory will be once it is published."""
+        """Return the path of the directory once it is published."""
         return f"{self.location.rstrip('/')}/{directory}"
 
     def attempt_path(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
-        """Where one attempt of a task writes a file of that directory.
+        """Return the path at which a task attempt writes a file for that directory.
 
         Args:
             directory: the final directory name.
             file_name: the final file name.
-            attempt: tells attempts apart, so that a late one cannot touch what another wrote.
+            attempt: identifies the attempt, so that a late attempt cannot touch a different
+                attempt's files.
         """
         return attempt_path(self.root, attempt, directory, file_name)
 
     def flat_path(self, attempt: str) -> str:
-        """Where one attempt puts rows that are not yet in files of the format."""
+        """Return the path at which an attempt writes rows that are not yet in the final format."""
         return f"{self.top}/{_FLAT}/{attempt}"
 
     def accept(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
-        """Move the file of the attempt that counts into its directory; gives its path there.
+        """Accept an attempt's file: move the file into the staged directory; return the new path.
 
-        Where nothing is renamed it stays where it is until it is published.
+        On a store without renames, the file stays at its path until it is published.
 
         Raises:
             DirectoryExistsError: another attempt was accepted before.
-            StorageError: the attempt wrote no such file, or moving failed.
+            StorageError: the attempt did not write the file, or moving failed.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
         if not traits_of(fs).renames:
@@ -164,33 +168,33 @@ class Staging:
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
-        """Make the directory; gives its path.
+        """Create the staged directory with this final name, and return its path.
 
         Raises:
-            LocationPermissionError: the location may not be written.
-            StorageError: making it failed otherwise.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: creation failed for another reason.
         """
         path = self.path_for(directory)
         make_directory(*open_location(path))
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
-        """Write `_orc_acid_version`, which every directory of a full-ACID writer holds.
+        """Write `_orc_acid_version`, which every directory of a full-ACID writer contains.
 
         Raises:
-            LocationPermissionError: the location may not be written.
-            StorageError: writing failed otherwise.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: writing failed for another reason.
         """
         self._add(directory, ACID_VERSION_FILE, MARKERS[ACID_VERSION_FILE])
 
     def add_metadata_file(
         self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
     ) -> None:
-        """Write `_metadata_acid`. It must be there before the base is published (HIVE-24653).
+        """Write `_metadata_acid`, which must exist before the base is published (HIVE-24653).
 
         Raises:
-            LocationPermissionError: the location may not be written.
-            StorageError: writing failed otherwise.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: writing failed for another reason.
         """
         self._add(directory, METADATA_FILE, metadata_text(data_format))
 
@@ -200,14 +204,14 @@ class Staging:
             write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
-        """Rename directories into place, one rename each, in this order; gives their final paths.
+        """Rename directories to their final names, in this order; return their final paths.
 
-        Nothing is renamed if any target is there or any directory was not built. A rename that
-        fails later leaves the earlier ones published: those of a write ID go with its abort.
+        Nothing is renamed if a target exists or a directory was not built. If a rename fails,
+        earlier directories stay published; aborting their write ID makes them invisible.
 
         Raises:
-            DirectoryExistsError: a target is there; it was not touched.
-            LocationPermissionError: the location may not be written.
+            DirectoryExistsError: a target exists; it is unchanged.
+            LocationPermissionError: writing to the location is not permitted.
             StorageError: a directory was not built, or renaming failed.
         """
         fs, root = open_location(self.root)
@@ -216,7 +220,7 @@ class Staging:
             if exists(fs, f"{place}/{directory}"):
                 raise DirectoryExistsError(path=f"{place}/{directory}")
             if not exists(fs, f"{root}/{directory}"):
-                raise StorageError(f"{root}/{directory} was to be published and was never built")
+                raise StorageError(f"cannot publish {root}/{directory}: it was never built")
         make_directory(fs, place)
         for directory in directories:
             rename_directory(fs, f"{root}/{directory}", f"{place}/{directory}")
@@ -224,21 +228,22 @@ class Staging:
 
     @property
     def renames(self) -> bool:
-        """Whether directories appear by a rename (`publish`), or file by file (`publish_files`)."""
+        """True if `publish` renames whole directories; False if `publish_files` must be used."""
         return traits_of(open_location(self.location)[0]).renames
 
     def publish_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
     ) -> str:
-        """Make a directory visible file by file; gives its final path.
+        """Make a directory visible file by file; return its final path.
 
-        Rows come first: a reader that found a marker of a compaction alone would take the directory
-        for one without rows. What another attempt of a task wrote is never among them.
+        Data files come first: a reader that found only a compaction's marker would read no rows
+        from the directory. Files of a task's other attempts are never published.
 
         Raises:
-            DirectoryExistsError: something of that name is there, or came meanwhile.
-            LocationPermissionError: the location may not be written.
-            StorageError: an attempt left no such file, or publishing failed; some may be visible.
+            DirectoryExistsError: the directory exists, or another writer is creating it.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: one of `files` was not written by its attempt, or publishing failed; some
+                files may be visible.
         """
         fs, target = open_location(self.final_path(directory))
         if exists(fs, target):
@@ -260,11 +265,11 @@ class Staging:
     def take_back_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
     ) -> None:
-        """Undo what `publish_files` did, however far it came; what is not ours is left alone.
+        """Undo a complete or partial `publish_files`; do not touch other writers' files.
 
         Raises:
-            LocationPermissionError: the location may not be written.
-            StorageError: removing failed.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: removal failed.
         """
         fs, target = open_location(self.final_path(directory))
         store = fs.handler
@@ -280,61 +285,62 @@ class Staging:
         each_in_threads(take_back, files)
 
     def discard(self) -> None:
-        """Remove everything at this home that is not published; doing it again is no error.
+        """Remove all files that this attempt has staged; a second call does nothing.
 
         Raises:
-            LocationPermissionError: the location may not be written.
-            StorageError: removing failed otherwise.
+            LocationPermissionError: writing to the location is not permitted.
+            StorageError: removal failed for another reason.
         """
         delete_directory(*open_location(self.top))
 
 
 def check_publishable(table: object, location: str) -> None:
-    """See that directories at a location can become visible without being seen by halves.
+    """Check that directories at a location can be published without exposing half a directory.
 
     Raises:
-        UnsupportedTableError: nobody has tried it with its store, and nobody asks for it.
-        ConfigurationError: the location is no absolute path or URI.
+        UnsupportedTableError: the location's store is untested, and no setting allows changes on
+            it.
+        ConfigurationError: the location is not an absolute path or URI.
     """
     scheme = scheme_of(location)
     if renames_directories(scheme) or publishes_files(scheme):
         return
-    untried = f"{location} is on {scheme}://, where nobody has tried to change a table: "
+    untried = f"{location} is on {scheme}://, where changing a table is untested: "
     others = "Tables on hdfs://, s3a:// and file:// can be changed"
     if not might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{untried}it has no renames of directories, so that a change could be seen by"
-            f" halves, and no setting allows it. {others}",
+            detail=f"{untried}this store cannot rename directories, so readers could see half a"
+            f" change, and no setting allows it. {others}",
         )
     if scheme not in untested_stores(given_settings()):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{untried}a change could be seen by halves. {others}. Whoever wants to try, on"
-            f" a copy, with a hierarchical namespace, sets {UNTESTED_STORES}={scheme} in"
-            f" core-site.xml, or as spark.hadoop.{UNTESTED_STORES}",
+            detail=f"{untried}readers could see half a change. {others}. To try it, on a copy, with"
+            f" a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml, or"
+            f" spark.hadoop.{UNTESTED_STORES}",
         )
-    log.warning("%s allows what nobody has tested: %s is changed", UNTESTED_STORES, location)
+    log.warning("%s allows changes on an untested store: %s", UNTESTED_STORES, location)
 
 
 def check_renames(table: object, location: str, what: str) -> None:
-    """See that files and directories at a location can get another name in one step.
+    """Check that files and directories at a location can be renamed in one step.
 
     Args:
-        table: for the message.
-        location: the place.
-        what: what takes renames, as the beginning of a sentence.
+        table: the table, for the message.
+        location: the location to check.
+        what: the operation that needs renames, as the subject of a sentence.
 
     Raises:
-        UnsupportedTableError: its store renames nothing.
-        ConfigurationError: the location is no absolute path or URI.
+        UnsupportedTableError: the location's store has no renames.
+        ConfigurationError: the location is not an absolute path or URI.
     """
     scheme = scheme_of(location)
     if not renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{what} gives files and directories other names, and {scheme}:// of {location}"
-            " has no renames: it could be seen by halves. It can be done on hdfs:// and file://",
+            detail=f"{what} renames files and directories, and {scheme}:// of {location} has no"
+            " renames: readers could see half of it. It is possible on hdfs:// and file://",
         )
 
 

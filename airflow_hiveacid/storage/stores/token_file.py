@@ -1,8 +1,9 @@
-"""Hadoop's credentials of this process, as a file that is in memory alone.
+"""This process's Hadoop credentials in a file that exists only in memory.
 
-hdfs-native reads delegation tokens anew at each login, from the file that a variable names. Here
-that file has no name on any disk, goes with its process, and only its user can open it. What is in
-it is replaced as a whole, so nobody reads half of it. A file that a container was given stays.
+At each login, hdfs-native reads delegation tokens from a file; an environment variable contains the
+path. The file of this module is on no disk, disappears when the process ends, and can be opened
+only by the process's user. The content is replaced as a whole, so no client reads half of it. A
+credentials file that YARN gave to a container is not changed.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import os
 from typing import Final
 
 VARIABLE: Final = "HADOOP_TOKEN_FILE_LOCATION"
-"""By which YARN, and we, tell a process where its credentials lie."""
+"""The environment variable with which YARN and this provider pass the path of the credentials."""
 
-_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - what is made there has no name
+_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 
 
 class TokenFile:
-    """One such file. Mutable: its content is replaced.
+    """A credentials file in memory. Mutable: its content can be replaced.
 
-    It stays as long as the process does: a client may look at any time.
+    The file exists until the process ends, since a client may read it at any time.
 
     Raises:
-        OSError: there is no memory for it, or this is not Linux.
+        OSError: there is not enough memory, or the system is not Linux.
     """
 
     def __init__(self) -> None:
@@ -31,34 +32,33 @@ class TokenFile:
 
     @property
     def path(self) -> str:
-        """For all processes of the same user on this machine, as long as this one lives.
+        """The file's path, valid for the user's processes on this machine until this process ends.
 
-        Those that it starts inherit the variable, and Java takes a file that is not there for an
-        error.
+        Child processes inherit the environment variable, and Java fails if the file is missing.
         """
         return _path_of(self._descriptor)
 
     def replace(self, content: bytes) -> None:
-        """Put something else into it.
+        """Replace the file's content.
 
         Raises:
-            OSError: there is no memory for it.
+            OSError: there is not enough memory.
         """
         fresh = _memory()
         try:
             with os.fdopen(fresh, "wb", closefd=False) as file:
                 file.write(content)
-            # Whoever has opened the file before goes on reading the old content.
+            # A process that opened the file earlier still reads the old content.
             os.dup2(fresh, self._descriptor, inheritable=False)
         finally:
             os.close(fresh)
 
 
 def scratch() -> tuple[int, str]:
-    """A descriptor of a new file in memory, and its path for others; the caller closes it.
+    """Return the descriptor and path of a new file in memory; the caller must close it.
 
     Raises:
-        OSError: as of `TokenFile`.
+        OSError: as for `TokenFile`.
     """
     descriptor = _memory()
     return descriptor, _path_of(descriptor)
@@ -69,10 +69,10 @@ def _path_of(descriptor: int) -> str:
 
 
 def _memory() -> int:
-    """The kernel's own kind, or, where that cannot be had, one of tmpfs.
+    """Return a descriptor of a memfd, or of an unnamed file on tmpfs if memfds are unavailable.
 
-    Many Pythons (conda's, older ones of uv) were built for a C library without memfd_create, and
-    some kernels forbid it (vm.memfd_noexec).
+    Many Python builds (conda, older uv) use a C library without memfd_create, and some kernels
+    forbid the call (vm.memfd_noexec).
     """
     try:
         descriptor = os.memfd_create("hadoop-credentials")

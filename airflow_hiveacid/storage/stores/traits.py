@@ -1,7 +1,7 @@
-"""In what file systems differ, as far as it matters here.
+"""The differences between stores that matter to this package.
 
-Takes a pyarrow file system, or the scheme of a location; gives what is true of its store. A store
-that comes to be known later says here what it can do, and nobody else asks for its name.
+The module takes a pyarrow file system or the scheme of a location, and returns the store's traits.
+To support a new store, add its traits here; no other module checks for specific stores.
 
 Example:
     >>> renames_directories("hdfs"), renames_directories("s3a")
@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.storage.stores.hdfs import HDFS_NATIVE
+from airflow_hiveacid.storage.stores.hdfs.handler import HDFS_NATIVE
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
-from airflow_hiveacid.storage.stores.s3_client import S3_BY_BOTO3
+from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTraits:
-    """What a store does, through one client.
+    """The behaviour of a store when it is accessed through one client.
 
-    `refuses_taken_names`: it renames no directory to a name that is there. Others replace an empty
-    one, or land inside it (HIVE-25600).
-    `deletes_at_once`: nobody sees half of a directory that is being deleted.
-    `reads_open_files`: what a writer has flushed can be read before its file is closed, whatever
-    length is listed.
-    `renames`: files and directories get another name in one step. Elsewhere a file appears whole
-    when it is closed, a directory file by file, and what a task writes can be read only once it is
-    published.
-    `keeps_directories`: a directory is there without anything in it.
-    `lists_trees`: a call lists all below a directory, however deep.
-    `may_want_keys`: directories may be made where no file can be, for want of a key (encryption
-    zones).
+    `refuses_taken_names`: a directory cannot be renamed to an existing name. On other stores, the
+    renamed directory replaces an existing empty directory, or is moved into the existing directory
+    (HIVE-25600).
+    `deletes_at_once`: no reader sees half of a directory that is being deleted.
+    `reads_open_files`: flushed bytes can be read before the file is closed, even beyond the length
+    in a listing.
+    `renames`: files and directories are renamed in one step. On stores without renames, a file
+    appears whole when it is closed, and a directory appears file by file. A task's file cannot be
+    read before it is published.
+    `keeps_directories`: an empty directory can exist.
+    `lists_trees`: one call lists everything below a directory at any depth.
+    `may_want_keys`: in an encryption zone, creating files requires a key, but creating directories
+    does not.
     """
 
     refuses_taken_names: bool
@@ -51,11 +52,11 @@ class StoreTraits:
 
 
 _LOCAL: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=False, reads_open_files=True)
-# It asks for `rename2`; and no data node how long the last block is while a writer is at it.
+# hdfs-native calls `rename2`, and does not ask data nodes for the length of an open block.
 _NATIVE: Final = StoreTraits(
     refuses_taken_names=True, deletes_at_once=True, reads_open_files=False, may_want_keys=True
 )
-# libhdfs, which asks for `rename`; and object stores, of which nothing is asked but to read.
+# The traits of libhdfs, which calls `rename`, and of object stores that we only read.
 _OTHER: Final = StoreTraits(refuses_taken_names=False, deletes_at_once=True, reads_open_files=True)
 _MIGHT_RENAME: Final = frozenset({"abfs", "abfss"})
 _S3: Final = StoreTraits(
@@ -74,31 +75,32 @@ _KNOWN: Final[Mapping[str, StoreTraits]] = {
 
 
 def traits_of(fs: pafs.FileSystem) -> StoreTraits:
-    """What is true of the store behind a file system."""
+    """Return the traits of the store behind a file system."""
     return _KNOWN.get(fs.type_name, _OTHER)
 
 
 def renames_directories(scheme: str) -> bool:
-    """Whether stores of this scheme give a directory another name in one step.
+    """Return True if stores of this scheme rename a directory in one step.
 
-    That is how a directory is made visible: one that is built elsewhere appears whole.
+    On these stores, a directory is built under a hidden name, and a rename publishes it whole.
     """
     return scheme == "file" or scheme in HADOOP_SCHEMES
 
 
 def might_rename_directories(scheme: str) -> bool:
-    """Whether stores of this scheme should do so, as far as is read: nobody has tried it.
+    """Return True if documentation suggests that stores of this scheme rename directories.
 
-    Azure's do where their namespace is hierarchical, and pyarrow's client refuses elsewhere. Of
-    Google's none is among them: that client renames files alone.
+    We have not tested these stores. Azure's stores rename directories if their namespace is
+    hierarchical; otherwise pyarrow's client refuses. Google's stores do not: pyarrow's client
+    renames only files.
     """
     return scheme in _MIGHT_RENAME
 
 
 def publishes_files(scheme: str) -> bool:
-    """Whether stores of this scheme show a file whole, and only when the driver says so.
+    """Return True if the driver publishes each file separately on stores of this scheme.
 
-    That is how a directory is made visible where none can be renamed: file by file, under a name
-    that readers pass over until the commit.
+    These stores have no renames, so a directory becomes visible file by file. Until the commit,
+    readers ignore the directory because of its name.
     """
     return scheme in S3_SCHEMES

@@ -1,1 +1,1 @@
-"""What single values mean: types, calendars, timestamps, texts, limits."""
+"""Conversions and checks of single values: types, calendars, timestamps, strings, limits."""

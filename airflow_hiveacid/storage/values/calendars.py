@@ -1,10 +1,10 @@
-"""Days before 1582-10-15: from the calendar that changes there to the one that never does.
+"""Convert days before 1582-10-15 from the hybrid to the proleptic Gregorian calendar.
 
-ORC files say in their footer which calendar their dates and timestamps are in. Hive 4 writes the
-hybrid one (Julian before the change), Hive 3.1 the proleptic one without saying so, and Arrow
-looks at neither. A date means its label, year-month-day, so a hybrid day becomes the proleptic day
-of the same label (CalendarUtils.convertDateToProleptic of Hive's storage API). Takes and gives
-NumPy arrays of days and seconds since 1970-01-01.
+An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
+calendar (Julian before 1582-10-15). Hive 3.1 writes the proleptic calendar but does not record it.
+Arrow ignores the calendar. A date keeps its label (year, month, day), so a hybrid day becomes the
+proleptic day with the same label (CalendarUtils.convertDateToProleptic in Hive's storage API). The
+module takes and returns NumPy arrays of days and seconds since 1970-01-01.
 
 Example:
     >>> to_proleptic_days(np.array([-719164, -141428, -141427]))
@@ -19,51 +19,51 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from airflow_hiveacid.storage.orc.footer import Calendar, OrcTail
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail
 
 SWITCHOVER: Final = dt.date(1582, 10, 15)
 """The first day of the Gregorian calendar."""
 
 SWITCHOVER_DAY: Final = -141427
-"""The same, in days since 1970-01-01."""
+"""`SWITCHOVER` in days since 1970-01-01."""
 
 EPOCH: Final = dt.date(1970, 1, 1)
 _SECONDS_A_DAY: Final = 86400
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
 _JAVA_WRITER: Final = 0
-# OrcFile.WriterVersion ORC_135: the first whose Java writers may be those of Hive 3.
+# OrcFile.WriterVersion ORC_135: the first writer version in files of Hive 3.
 _FIRST_OF_HIVE_3: Final = 6
 
 _Ints = npt.NDArray[np.int64]
 
 
 def day_of(date: dt.date) -> int:
-    """The number of a day, counted from 1970-01-01, in the calendar of today."""
+    """Return the number of days from 1970-01-01 to a Gregorian date."""
     return (date - EPOCH).days
 
 
 def is_hybrid(tail: OrcTail) -> bool:
-    """Whether the old dates of a file are in the hybrid calendar.
+    """Return True if a file's dates before 1582-10-15 are in the hybrid calendar.
 
-    A file that does not say was written before ORC 1.6: in the hybrid calendar by Hive 2, in the
-    proleptic one by Hive 3.1 (whose dates are LocalDates) and by writers other than Java's. Hive 4
-    takes all of them for hybrid and shows dates of Hive 3.1 two days off; they are read here as
-    their writer reads them.
+    A file without a calendar in its footer was written before ORC 1.6. Hive 2 wrote the hybrid
+    calendar; Hive 3.1 (whose dates are LocalDates) and writers not in Java wrote the proleptic
+    calendar. Hive 4 reads all of these files as hybrid, so it shows early dates from Hive 3.1 two
+    days off. This function returns the calendar that the writer really used.
     """
     match tail.calendar:
-        case Calendar.JULIAN_GREGORIAN:
+        case OrcCalendar.JULIAN_GREGORIAN:
             return True
-        case Calendar.PROLEPTIC_GREGORIAN:
+        case OrcCalendar.PROLEPTIC_GREGORIAN:
             return False
-        case Calendar.UNKNOWN:
+        case OrcCalendar.UNKNOWN:
             is_java = tail.footer.writer == _JAVA_WRITER
             return is_java and tail.postscript.writer_version < _FIRST_OF_HIVE_3
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
-    """Hybrid days to the proleptic days with the same label; later days stay.
+    """Convert hybrid days to the proleptic days with the same label; keep days from 1582-10-15 on.
 
-    A 29 February that only the Julian calendar has becomes 1 March, as in Hive.
+    A 29 February that exists only in the Julian calendar becomes 1 March, as in Hive.
     """
     wide = days.astype(np.int64)
     old = wide < SWITCHOVER_DAY
@@ -73,13 +73,13 @@ def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
 
 
 def to_proleptic_seconds(seconds: _Ints) -> _Ints:
-    """Hybrid wall-clock seconds to proleptic ones with the same label; later seconds stay."""
+    """Convert wall-clock seconds as `to_proleptic_days` converts days; keep the time of day."""
     days = np.floor_divide(seconds, _SECONDS_A_DAY)
     return seconds + (to_proleptic_days(days) - days) * _SECONDS_A_DAY
 
 
 def _julian_label(days: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Julian year, month and day; years here begin in March, and months count from 0."""
+    """Return the Julian year, month and day; years begin in March, and months count from 0."""
     shifted = days + (_JULIAN_DAY_OF_EPOCH + 32082)
     years = (4 * shifted + 3) // 1461
     day_of_year = shifted - 1461 * years // 4
@@ -88,6 +88,6 @@ def _julian_label(days: _Ints) -> tuple[_Ints, _Ints, _Ints]:
 
 
 def _gregorian_day(years: _Ints, months: _Ints, day: _Ints) -> _Ints:
-    """Days since 1970-01-01 of a proleptic Gregorian date; years and months as above."""
+    """Return the days from 1970 to a Gregorian date; years and months are as in `_julian_label`."""
     leap_days = years // 4 - years // 100 + years // 400
     return 365 * years + leap_days + (153 * months + 2) // 5 + day - 1 - 719468

@@ -1,8 +1,9 @@
-"""Text of a length: what `char` and `varchar` make of it, and text as bytes that need not be UTF-8.
+"""Strings with a length limit (`char` and `varchar`), and strings that are not UTF-8.
 
-`char(n)` means its text without trailing blanks, and is stored with as many as make n characters;
-`varchar(n)` is cut at n. Files hold bytes: Hive looks at nothing else, so that a value that is no
-UTF-8 must come through as it is. Takes and gives Arrow arrays of strings.
+The value of a `char(n)` has no trailing blanks, but files store it padded with blanks to n
+characters. A `varchar(n)` is cut after n characters. Files contain bytes, which Hive does not
+decode. Thus a value that is not UTF-8 must stay unchanged. The module takes and returns Arrow
+arrays of strings.
 
 Example:
     >>> padded(unpadded(pa.array(["a  ", "ä"])), 3).to_pylist()
@@ -22,23 +23,23 @@ _CONTINUATION: Final = 0x80
 
 
 def unpadded(array: pa.Array) -> pa.Array:
-    """The texts without trailing blanks."""
-    # Of the two kernels that trim, only this one takes bytes that are no UTF-8; a blank is ASCII.
+    """Return the strings without trailing blanks."""
+    # Arrow's other trim kernel refuses bytes that are not UTF-8.
     return pc.ascii_rtrim(array, _BLANK)
 
 
 def padded(array: pa.Array, length: int) -> pa.Array:
-    """The texts with blanks behind them up to a length in characters; longer ones stay."""
+    """Pad strings with blanks to a length in characters; keep longer strings."""
     return pc.utf8_rpad(array, length, _BLANK)
 
 
 def longest(array: pa.Array) -> int:
-    """The length in characters of the longest text; 0 without any."""
+    """Return the length of the longest string in characters; 0 if there are no strings."""
     return pc.max(pc.utf8_length(array)).as_py() or 0
 
 
 def cut(array: pa.Array, length: int) -> pa.Array:
-    """The texts up to a length in characters."""
+    """Cut strings to a length in characters."""
     if longest(array) <= length:
         return array
     try:
@@ -49,7 +50,7 @@ def cut(array: pa.Array, length: int) -> pa.Array:
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Whether all texts are UTF-8."""
+    """Return True if all strings are UTF-8."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -58,7 +59,7 @@ def is_utf8(array: pa.Array) -> bool:
 
 
 def texts(array: pa.Array) -> list[str | None]:
-    """The texts in Python, with U+FFFD for what is no UTF-8, as Java decodes it."""
+    """Decode the strings; as in Java, replace bytes that are not UTF-8 with U+FFFD."""
     return [None if value is None else value.decode(errors="replace") for value in _bytes(array)]
 
 
@@ -68,7 +69,7 @@ def _bytes(array: pa.Array) -> list[bytes | None]:
 
 
 def _cut(value: bytes, length: int) -> bytes:
-    """As many characters from the start, each a byte with the continuations that follow it."""
+    """Return the first `length` characters: a character is a byte and its continuation bytes."""
     count = 0
     for at, byte in enumerate(value):
         count += byte & _CONTINUATION_MASK != _CONTINUATION

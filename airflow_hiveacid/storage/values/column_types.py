@@ -1,7 +1,7 @@
-"""What a Hive type is in Arrow, and how the types of an ORC file nest.
+"""Convert Hive types to Arrow types and to the type tree of an ORC file.
 
-Takes columns with Hive's type texts; gives Arrow types and trees of types with their ORC column
-IDs. Must not know what a column is for.
+The module takes columns with Hive type strings. It returns Arrow types, and trees of types with ORC
+column IDs. It must not depend on the purpose of columns.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeNode:
-    """One type in an ORC file: its column ID, its dotted name for messages, and the types below it.
+    """One type in an ORC file: its column ID, its dotted name for messages, and its child types.
 
-    A list has the child `[]`, a map the children `[key]` and `[value]`, in ORC's order.
+    A list has the child `[]`. A map has the children `[key]` and `[value]`, in this order.
     """
 
     column_id: int
@@ -49,7 +49,7 @@ class TypeNode:
     children: tuple[TypeNode, ...]
 
     def walk(self) -> Iterator[TypeNode]:
-        """This node, then everything below it, in order of column ID."""
+        """Yield this node and all nodes below it, in order of column ID."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -72,12 +72,12 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_type(hive_type: HiveType) -> pa.DataType:
-    """The Arrow type of a Hive type; char and varchar are strings, whose lengths Arrow cannot say.
+    """Return the Arrow type of a Hive type; char and varchar become strings of any length.
 
-    Timestamps have nanoseconds and therefore reach from 1677 to 2262; see `check_row_type`.
+    Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
 
     Raises:
-        UnsupportedTableError: it is or holds a union.
+        UnsupportedTableError: the type is a union or contains one.
     """
     match hive_type:
         case PrimitiveType(name=name):
@@ -95,25 +95,25 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
         case _:
             raise UnsupportedTableError(
                 table="of these columns",
-                detail=f"type {hive_type} cannot be read or written; split it, a column a type",
+                detail=f"type {hive_type} cannot be read or written; split it: one column per type",
             )
 
 
 def row_type(columns: Sequence[Column]) -> pa.StructType:
-    """The Arrow type of the `row` column, fields in table order; partition columns are not in it.
+    """Return the Arrow type of the struct `row`, with the fields in the order of `columns`.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        InvalidNameError: a type string is not a Hive type.
+        UnsupportedTableError: a column is a union or contains one.
     """
     return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
 
 
 def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]:
-    """The types of columns whose ORC column IDs count depth first from `first_id`.
+    """Return the types of columns, with ORC column IDs counted depth first from `first_id`.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
+        InvalidNameError: a type string is not a Hive type.
     """
     nodes: list[TypeNode] = []
     next_id = first_id
@@ -147,5 +147,5 @@ def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
 
 
 def is_text(hive_type: HiveType) -> bool:
-    """Whether values of this type are text: string, char, varchar."""
+    """Return True if the type is string, char or varchar."""
     return isinstance(hive_type, CharType | VarcharType) or hive_type == PrimitiveType("string")

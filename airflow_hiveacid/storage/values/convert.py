@@ -1,10 +1,10 @@
-"""From the columns of an ORC file to the columns of a table: names, nesting, types, calendars.
+"""Plan how to read a table's columns from an ORC file.
 
-Takes the type tree of a file and the columns that are wanted; gives, for each column, the ID to
-read and a function from what Arrow reads to what the table wants. Columns are found by name, in
-any case, at every level; a missing one is NULL. Files whose columns are all called `_colN` are
-read by position (SchemaEvolution of ORC, before HIVE-4243). Must not know rows' identity or where
-files are.
+The module takes the type tree of a file and the wanted columns. For each column it returns the
+column ID to read, and a function that converts Arrow's array to the table's type. Columns are found
+by name at every level, ignoring case; a missing column is NULL. If all columns of a file are called
+`_colN`, as before HIVE-4243, they are found by position, as in ORC's SchemaEvolution. The module
+must not depend on row identities or file paths.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from airflow_hiveacid.format.types import (
 )
 from airflow_hiveacid.storage.values.calendars import is_hybrid
 from airflow_hiveacid.storage.values.converters import (
+    ColumnFile,
     Convert,
-    Source,
     child_named,
     converter,
     nulls,
@@ -45,10 +45,11 @@ _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPlan:
-    """How one column of the table comes out of one file.
+    """The plan to read one column of the table from one file.
 
-    `column_id` is None for a column that the file does not have. `is_split` says that a
-    timestamp in it may lie beyond Arrow's nanoseconds, so that `convert` needs the second reading.
+    `column_id` is None if the file does not have the column. If `is_split`, the column may have
+    timestamps outside the range of Arrow's nanoseconds, so `convert` also needs the column read as
+    seconds.
     """
 
     field: pa.Field
@@ -58,18 +59,24 @@ class FieldPlan:
 
 
 class Matching(enum.Enum):
-    """How a table's columns are found in a file.
+    """The method by which a table's columns are found in a file.
 
-    NAME is what Hive 3.1, Trino and ORC itself do, POSITION what Hive 4 does unless it is told
-    otherwise (`orc.force.positional.evolution`, true in its HiveConf). They differ after a column
-    was renamed or moved: by name a renamed one is NULL in older files, by position a moved one is
-    another's. Fields of nested structs go by name in both.
+    NAME is the method of Hive 3.1, Trino and ORC. POSITION is Hive 4's default
+    (`orc.force.positional.evolution`, true in Hive 4's HiveConf). The results of NAME and POSITION
+    differ after a column was renamed or moved. By name, a renamed column is NULL in older files; by
+    position, a moved column gets a different column's values. Both methods match fields of nested
+    structs by name.
 
-    UNAMBIGUOUS is by name too, but refuses a file in which they differ, since whoever writes what
-    was read would make the guess permanent: a column of the table is missing while one of the
-    file's own has no place in the table, so that it may have been renamed; columns stand in another
-    order; one is missing that stands before others in the table. Columns that only the file has
-    were dropped, which Trino alone can do, and it goes by name.
+    UNAMBIGUOUS matches by name, but refuses a file for which NAME and POSITION may differ. If rows
+    were read wrongly and written back, the error would be permanent. There are three cases:
+
+    * The file lacks a column of the table, and has a column that the table lacks. The column may
+      have been renamed.
+    * The file and the table have common columns in different orders.
+    * In the table, a column that the file lacks precedes a column that the file has.
+
+    If only the file has a column, the column was dropped from the table. That is no ambiguity: only
+    Trino can drop columns, and Trino matches by name.
     """
 
     NAME = "name"
@@ -77,7 +84,7 @@ class Matching(enum.Enum):
     UNAMBIGUOUS = "unambiguous"
 
 
-def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the other
+def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are matched
     tail: OrcTail,
     struct_id: int,
     columns: Sequence[Column],
@@ -86,23 +93,23 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the o
     form: TimestampForm,
     matching: Matching = Matching.NAME,
 ) -> tuple[FieldPlan, ...]:
-    """Find out how to read columns from the struct with this column ID.
+    """Plan how to read columns from the struct with this column ID.
 
     Args:
-        tail: the file.
+        tail: the file's tail.
         struct_id: the column ID of the struct that holds the table's columns.
         columns: the table's columns, in the table's order.
-        wanted: those to plan for, in the order of the result.
-        form: how timestamps shall come out.
-        matching: how columns are found.
+        wanted: the columns to plan for, in the order of the result.
+        form: the form of timestamps in the result.
+        matching: the method of finding columns.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedFileError: the file holds a column as a type that cannot be read as the table's,
-            or under a name that may have been changed.
+        InvalidNameError: a type string is not a Hive type.
+        UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a
+            column may have been renamed.
     """
     types = tail.types
-    source = Source(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
+    source = ColumnFile(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
     struct = types[struct_id]
     by_position = matching is Matching.POSITION or all(
         _POSITIONAL.match(name) for name in struct.field_names
@@ -118,7 +125,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how one is seen in the o
     return tuple(plans)
 
 
-def _field_plan(source: Source, column: Column, column_id: int | None) -> FieldPlan:
+def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
     wanted = parse_type(column.type)
     type_ = read_type(wanted, source.form)
     field = pa.field(column.name, type_)
@@ -142,7 +149,7 @@ def _require_known_names(tail: OrcTail, struct: OrcType, columns: Sequence[Colum
             f" {', '.join(sorted(missing))}: if a column was renamed,"
         )
     elif (kept := [name for name in theirs if name in set(ours)]) != ours[: len(kept)]:
-        why = f"it has the columns {', '.join(kept)}, and the table {', '.join(ours)}: so placed,"
+        why = f"it has the columns {', '.join(kept)}, the table {', '.join(ours)}: in this order,"
     else:
         return
     raise UnsupportedFileError(

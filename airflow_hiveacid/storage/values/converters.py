@@ -1,7 +1,7 @@
-"""From a column of an ORC file, as Arrow reads it, to one of a table: nesting, types, calendars.
+"""Convert a column of an ORC file, as Arrow reads it, to a table's column.
 
-Takes the type tree of a file and the Hive type that is wanted; gives a function over arrays. Must
-not know which column of the file it is.
+The conversion covers nesting, types and calendars. The module takes the type tree of a file and the
+wanted Hive type, and returns a function on arrays. It must not depend on which column is converted.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
 
 Convert = Callable[[pa.Array, pa.Array | None], pa.Array]
-"""From a column as Arrow reads it to the table's.
+"""A conversion of a column, as Arrow reads it, to the table's column.
 
-The second argument is the same column with timestamps as their seconds, if it was read in two
-parts.
+If the column was read in two parts, the second argument is the same column with seconds instead of
+timestamps.
 """
 
 TAG: Final = "tag"
-"""Field of a union: which of its options, counting from 0, has the value."""
+"""The name of the field with the 0-based number of the union's option that has the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The file that columns are read from."""
+class ColumnFile:
+    """The properties of a file that conversions of its columns need."""
 
     tail: OrcTail
     types: tuple[OrcType, ...]
@@ -73,18 +73,18 @@ class Source:
     hybrid: bool
 
     def timestamps_below(self, column_id: int) -> list[int]:
-        """The column IDs of the timestamps in a column, at any depth."""
+        """Return the column IDs of all timestamps in a column, at any depth."""
         type_ = self.types[column_id]
         below = [found for child in type_.children for found in self.timestamps_below(child)]
         return [column_id, *below] if type_.kind in _TIMESTAMPS else below
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
-    """The Arrow type that a column comes out as: `row_schema.arrow_type`, timestamps in their form.
+    """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
-    A union, which nothing but a reader takes, is a struct of its tag and one value per option, all
-    but the tagged one NULL. A union that is NULL cannot be told from one whose value is: it comes
-    out as NULL.
+    A union, which can only be read, becomes a struct of its tag and one value per option. All
+    values except the tagged value are NULL. ORC cannot distinguish a NULL union from a union with a
+    NULL value, so both become NULL.
     """
     match hive_type:
         case PrimitiveType(name="timestamp"):
@@ -105,12 +105,12 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
 
 
 def child_named(struct: OrcType, name: str) -> int | None:
-    """The child of this name: exactly, else in any case (query-based compactions change it)."""
+    """Find a child by exact name, else ignoring case: query-based compactions change the case."""
     return struct.by_name.get(name, struct.by_lower_name.get(name.lower()))
 
 
 def nulls(type_: pa.DataType) -> Convert:
-    """A column that the file does not have."""
+    """Return a conversion to NULL for a column that the file does not have."""
 
     def convert(array: pa.Array, _seconds: pa.Array | None) -> pa.Array:
         return pa.nulls(len(array), type_)
@@ -121,11 +121,11 @@ def nulls(type_: pa.DataType) -> Convert:
 # ---- nested types --------------------------------------------------------------------------------
 
 
-def converter(source: Source, column_id: int, wanted: HiveType, name: str) -> Convert:
-    """How a column of the file becomes one of this type; `name` is for messages.
+def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -> Convert:
+    """Return the conversion of a file's column to this type; `name` is for messages.
 
     Raises:
-        UnsupportedFileError: it is stored as a type that cannot be read so.
+        UnsupportedFileError: the column's type in the file cannot be read as this type.
     """
     type_ = source.types[column_id]
     match wanted, type_.kind:
@@ -148,7 +148,7 @@ def converter(source: Source, column_id: int, wanted: HiveType, name: str) -> Co
             return _leaf(source, type_, wanted, name)
 
 
-def _struct(source: Source, type_: OrcType, wanted: StructType, name: str) -> Convert:
+def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -> Convert:
     fields = [pa.field(f, read_type(t, source.form)) for f, t in wanted.fields]
     parts: list[tuple[int | None, Convert]] = []
     for (field_name, field_type), field in zip(wanted.fields, fields, strict=True):
@@ -208,7 +208,7 @@ def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
 
 
 def _unsliced(array: pa.Array | None) -> pa.Array | None:
-    """The same array from offset 0, which building lists anew asks for."""
+    """Return the array with offset 0, because lists can be rebuilt only from such arrays."""
     return array if array is None or array.offset == 0 else pa.concat_arrays([array])
 
 
@@ -219,7 +219,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
 # ---- primitive types -----------------------------------------------------------------------------
 
 
-def _leaf(source: Source, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+def _leaf(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     if _is_same(type_, wanted):
         return (
             _timestamp(source, type_, name) if type_.kind in _TIMESTAMPS else _plain(source, type_)
@@ -230,10 +230,11 @@ def _leaf(source: Source, type_: OrcType, wanted: HiveType, name: str) -> Conver
 
 
 def _is_same(type_: OrcType, wanted: HiveType) -> bool:
-    """Whether the values need no other treatment than their kind does anyway."""
+    """Return True if the values need no conversion to another type."""
     match wanted:
         case PrimitiveType(name=name):
-            # A varchar read as string is the same text; a char has padding to lose.
+            # A varchar that is read as string needs no change; `_plain` removes the padding of a
+            # char.
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
             return same_text or type_.kind == PRIMITIVE_KINDS[name]
         case DecimalType(precision=precision, scale=scale):
@@ -245,8 +246,8 @@ def _is_same(type_: OrcType, wanted: HiveType) -> bool:
             return False
 
 
-def _timestamp(source: Source, type_: OrcType, name: str) -> Convert:
-    """Timestamps in the wanted form."""
+def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
+    """Return the conversion of timestamps to the wanted form."""
     zone = _UTC if type_.kind == TypeKind.TIMESTAMP_INSTANT else None
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
@@ -258,8 +259,8 @@ def _timestamp(source: Source, type_: OrcType, name: str) -> Convert:
     return convert
 
 
-def _plain(source: Source, type_: OrcType) -> Convert:
-    """Values as they mean: dates in the proleptic calendar, chars without padding, pairs."""
+def _plain(source: ColumnFile, type_: OrcType) -> Convert:
+    """Return a conversion that keeps the type: proleptic dates, unpadded chars, timestamp pairs."""
 
     def pairs(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         found = instants(array, seconds, hybrid=source.hybrid)
@@ -287,7 +288,7 @@ def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
     return lambda array, seconds: fit_length(plain(array, seconds), wanted)
 
 
-def _promoted(source: Source, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
     if stored is None or promote(pa.array([], stored), wanted) is None:
         kind = type_.kind.name if isinstance(type_.kind, TypeKind) else str(type_.kind)
@@ -307,7 +308,7 @@ def _promoted(source: Source, type_: OrcType, wanted: HiveType, name: str) -> Co
 
 
 def _stored_type(type_: OrcType) -> pa.DataType | None:
-    """The Arrow type of plain values of an ORC type; None for what nothing else can be read as."""
+    """Return the Arrow type of `_plain`'s result; None if it cannot be converted further."""
     if type_.kind == TypeKind.DECIMAL:
         return pa.decimal128(type_.precision or MAX_PRECISION, type_.scale)
     return _STORED.get(type_.kind)

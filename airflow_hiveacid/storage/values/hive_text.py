@@ -1,8 +1,8 @@
-"""The text that Hive makes of a value: dates, timestamps, decimals, floating-point numbers.
+"""Format dates, timestamps, decimals and floating-point numbers as Hive does.
 
-Takes Arrow arrays (timestamps as seconds and nanoseconds); gives one text, or None for NULL, per
-row. These are Java's texts (Date, Timestamp, HiveDecimal, Double.toString), since they are data: a
-column changed to string reads as them.
+The module takes Arrow arrays (timestamps as seconds and nanoseconds). Per row it returns a string,
+or None for NULL. The formats are Java's (Date, Timestamp, HiveDecimal, Double.toString), because
+Hive uses them in a column whose type is changed to string.
 
 Example:
     >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)
@@ -24,21 +24,21 @@ from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
 Texts = list[str | None]
 
 _SECONDS_A_DAY: Final = 86400
-# 0001-01-01 and 9999-12-31, between which numpy and Java agree.
+# The days 0001-01-01 and 9999-12-31; in this range, NumPy's format is also Java's.
 _PLAIN_DAYS: Final = (-719162, 2932896)
-# Double.toString writes these magnitudes without an exponent, upper end excluded.
+# Double.toString writes an exponent only for magnitudes outside this range (end excluded).
 _PLAIN_MAGNITUDES: Final = (1e-3, 1e7)
 _YEAR_DIGITS: Final = 4
 
 
 def date_texts(array: pa.Array) -> Texts:
-    """`yyyy-MM-dd` of every date; years outside 0..9999 carry a sign, as in Java."""
+    """Format dates as `yyyy-MM-dd`; years outside 0 to 9999 have a sign, as in Java."""
     days = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
     return _unless_null(array, _day_texts(days))
 
 
 def timestamp_texts(pairs: pa.Array) -> Texts:
-    """`yyyy-MM-dd HH:mm:ss` and the fraction without trailing zeros, none at all when it is 0."""
+    """Format timestamps as `yyyy-MM-dd HH:mm:ss[.fraction]`, without trailing zeros."""
     seconds = pairs.field(SECONDS).fill_null(0).to_numpy()
     nanos = pairs.field(NANOS).fill_null(0).to_numpy()
     days = np.floor_divide(seconds, _SECONDS_A_DAY)
@@ -52,7 +52,7 @@ def timestamp_texts(pairs: pa.Array) -> Texts:
 
 
 def local_timestamp_texts(pairs: pa.Array) -> Texts:
-    """Instants as Hive prints them in a session whose zone is UTC (TimestampTZ.toString)."""
+    """Format instants as Hive prints them in a UTC session (TimestampTZ.toString)."""
     return [
         None if text is None else f"{text if '.' in text else text + '.0'} UTC"
         for text in timestamp_texts(pairs)
@@ -60,12 +60,12 @@ def local_timestamp_texts(pairs: pa.Array) -> Texts:
 
 
 def decimal_texts(array: pa.Array) -> Texts:
-    """Decimals without an exponent and without trailing zeros (HiveDecimal.toString)."""
+    """Format decimals without an exponent or trailing zeros (HiveDecimal.toString)."""
     return [None if value is None else decimal_text(value) for value in array.to_pylist()]
 
 
 def decimal_text(value: Decimal) -> str:
-    """One decimal without an exponent and without trailing zeros."""
+    """Format one decimal without an exponent or trailing zeros."""
     text = f"{value:f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -73,7 +73,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def double_texts(array: pa.Array) -> Texts:
-    """Floats and doubles as Java prints them, each in the digits of its own width."""
+    """Format floats and doubles as in Java, with the fewest digits that identify the value."""
     if pa.types.is_float32(array.type):
         narrow = array.fill_null(0).to_numpy().astype(str).tolist()
         return _unless_null(array, [_java(text) for text in narrow])
@@ -81,12 +81,12 @@ def double_texts(array: pa.Array) -> Texts:
 
 
 def double_text(value: float) -> str:
-    """One double as Java prints it."""
+    """Format one double as Java prints it."""
     return _java(repr(value))
 
 
 def _java(shortest: str) -> str:
-    """Java's spelling of a number that Python or numpy has spelt in its shortest digits."""
+    """Format a number as in Java; `shortest` is its shortest form in Python or NumPy."""
     value = float(shortest)
     if math.isnan(value):
         return "NaN"

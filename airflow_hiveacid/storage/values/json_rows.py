@@ -1,9 +1,9 @@
-"""Rows as JSON: one array a row, every value as Hive would print it.
+"""Convert rows to JSON: one array per row, with values as Hive prints them.
 
-Takes batches of `scan` with timestamps as pairs; gives lines. Integers, floats and booleans are
-themselves, except that NaN and the infinities are strings; decimals, dates, timestamps and chars
-are strings in Hive's own form; binary is hexadecimal; a map is a list of [key, value] in the order
-of its own JSON text; a struct is an object; a union is {tag, value}.
+The module takes batches from `scan` with timestamps as pairs, and returns lines. Integers, floats
+and booleans keep their JSON type, but NaN and infinities become strings. Decimals, dates,
+timestamps and chars are strings in Hive's format. Binary is hexadecimal. A map is a list of [key,
+value] pairs, sorted by their JSON strings. A struct is an object, and a union is {tag, value}.
 
 Example:
     >>> batch = pa.record_batch({"id": [1, 2], "name": ["x", None]})
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Json = Any
-"""What `json.dumps` takes."""
+"""A value that `json.dumps` accepts."""
 
 _encode: Final = json.JSONEncoder().encode
 
 
 def json_lines(batch: pa.RecordBatch, types: Sequence[HiveType]) -> Iterator[str]:
-    """One JSON array a row, without a line end, for columns of these types."""
+    """Yield one JSON array per row without a line end; `types` are the columns' types."""
     columns = [_values(column, type_) for column, type_ in zip(batch.columns, types, strict=True)]
     for row in zip(*columns, strict=True):
         yield _encode(row)
 
 
-def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR0911 - an arm a type
+def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR0911 - one per type
     match hive_type:
         case PrimitiveType(name=name):
             return _PRIMITIVES.get(name, _plain)(array)
@@ -96,7 +96,7 @@ def _tagged(array: pa.Array, options: Sequence[HiveType]) -> list[Json]:
 
 
 def _per_row(array: pa.Array, items: list[Json]) -> list[Json]:
-    """The items of a list or map array, row by row."""
+    """Return the items of a list or map array, grouped by row."""
     ends = array.offsets.to_pylist()
     return [
         items[start:stop] if valid else None
@@ -115,7 +115,7 @@ def _texts(array: pa.Array) -> list[Json]:
     try:
         return _plain(array)
     except UnicodeDecodeError:
-        # Hive shows bytes that are no UTF-8 as replacement characters (Text.decode).
+        # Hive shows bytes that are not UTF-8 as replacement characters (Text.decode).
         raw = array.cast(pa.binary()).to_pylist()
         return [None if value is None else value.decode(errors="replace") for value in raw]
 
@@ -129,7 +129,7 @@ def _doubles(array: pa.Array) -> list[Json]:
 
 
 def _floats(array: pa.Array) -> list[Json]:
-    """Floats in the fewest digits that make out a float: 1.1, not the double next to it."""
+    """Return each float as the number with the fewest digits that identify it, such as 1.1."""
     texts = array.fill_null(0).to_numpy().astype(str).tolist()
     valid = array.is_valid().to_pylist()
     numbers = [float(text) if ok else None for text, ok in zip(texts, valid, strict=True)]

@@ -1,21 +1,24 @@
-"""What ORC, its C++ writer or Hive cannot take as it is: found, mended or refused beforehand.
+"""Change or refuse values that ORC, its C++ writer or Hive cannot store correctly.
 
-Takes the `row` column of a batch; gives it back as it is to be stored, and says what else the
-writer has to know of it. Every check is one pass of a kernel over a column.
+The module takes the `row` column of a batch. It returns the column to store, and facts about the
+column that the writer needs. Every check runs one Arrow or NumPy kernel over a column.
 
-- A NULL struct has NULL children: Arrow's ORC writer sees to that only where the outermost struct
-  is NULL (NormalizeArray), and ours, `row`, never is. Else the children's values shift against the
-  rows.
-- `char(n)` is stored padded with blanks to n characters. Readers strip and pad again, but Hive
-  pushes the padded literal down and compares it with the statistics
+- The children of a NULL struct become NULL. Otherwise the children's values would move to different
+  rows. Arrow's ORC writer makes children NULL only if the outermost struct is NULL
+  (NormalizeArray). Our outermost struct, `row`, is never NULL.
+- `char(n)` is stored padded with blanks to n characters. Readers remove and restore the padding.
+  But Hive compares the padded literal of a pushed-down filter with the statistics
   (ConvertAstToSearchArg.boxLiteral).
-- Text longer than its type allows would be cut by the reader: refused.
-- Timestamps before 1970 with a fraction: Arrow's ORC writer gives them negative nanoseconds, on
-  which Hive fails; and beyond 2262 Arrow's nanoseconds do not reach. Both go row by row.
-- The last second before 1970, from its second millisecond on: the format adds a second to it
-  (readers recognise an adjusted second by its sign, and zero has none). Refused.
-- Text with a NUL character: ORC's C++ writer compares strings only up to it, so minimum and maximum
-  are wrong (StringColumnStatisticsImpl::update). Reported, so that nobody is shown them.
+- A string longer than its type allows is refused, because readers would cut it.
+- Timestamps before 1970 with a fraction are written row by row: Arrow's ORC writer would store
+  negative nanoseconds, which Hive cannot read. Timestamps after 2262, the limit of Arrow's
+  nanoseconds, are also written row by row.
+- A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more:
+  the format would add a second to it. (The format adjusts seconds by their sign, and zero has no
+  sign.)
+- Columns that contain a NUL character are reported, so that their statistics are left out. ORC's
+  C++ writer compares strings only up to the NUL, so the minimum and maximum are wrong
+  (StringColumnStatisticsImpl::update).
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -60,13 +63,13 @@ _OFFSET_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedRows:
-    """Rows that may be encoded, and what the encoder has to know of them.
+    """Rows ready for encoding, with facts about them that the encoder needs.
 
     Attributes:
-        rows: The struct array; no NULL struct hides values, `char` values are padded. Timestamps
-            that came as pairs are Arrow timestamps in nanoseconds, unless `needs_rows`.
-        needs_rows: Whether some timestamp cannot go through Arrow's ORC writer.
-        nul_column_ids: ORC column IDs of text columns in which a NUL character occurs.
+        rows: The struct array; NULL structs have NULL children, and `char` values are padded.
+            Timestamp pairs are converted to Arrow timestamps in nanoseconds, unless `needs_rows`.
+        needs_rows: True if Arrow's ORC writer cannot write at least one timestamp.
+        nul_column_ids: ORC column IDs of string columns that contain a NUL character.
     """
 
     rows: pa.StructArray
@@ -76,7 +79,7 @@ class FittedRows:
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """Collects while the columns are walked; lives for one call only."""
+    """The findings about one batch. Mutable: the checks of each column add findings."""
 
     table: object
     is_orc: bool
@@ -85,16 +88,16 @@ class _Findings:
 
 
 def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> FittedRows:
-    """Check one batch of rows and make them what is stored.
+    """Check one batch of rows and convert it to the values to store.
 
     Args:
-        rows: No row may be NULL; fields as in `nodes`.
+        rows: The rows as a struct without NULL, with the fields of `nodes`.
         nodes: The columns' types.
-        table: For messages.
+        table: The table, for messages.
 
     Raises:
-        TypeMismatchError: a text is too long for its column, or a timestamp is in the one second
-            that ORC cannot hold.
+        TypeMismatchError: a string is too long for its column, or a timestamp has a fraction in the
+            last second before 1970.
     """
     findings = _Findings(table=table, is_orc=True)
     return FittedRows(
@@ -105,10 +108,10 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
 
 
 def fit_texts(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> pa.StructArray:
-    """The same for Parquet, as Hive writes it: a char without its padding, and any timestamp.
+    """Check rows for a Parquet file: chars are not padded, as in Hive; any timestamp is allowed.
 
     Raises:
-        TypeMismatchError: a text is too long for its column.
+        TypeMismatchError: a string is too long for its column.
     """
     return _fit_all(rows, nodes, _Findings(table=table, is_orc=False))
 
@@ -124,15 +127,15 @@ def _fit_all(
 
 
 def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
-    """The items that these lists refer to; slices of an array share the items of the whole."""
+    """Return the items of these lists only; `items` has those of the whole, unsliced array."""
     if not len(lists):
-        return items.slice(0, 0)  # Java sends no offset then, and what is read for one is anything
+        return items.slice(0, 0)  # without lists, Java sends no offsets; a read returns garbage
     first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return items.slice(first, last - first)
 
 
 def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
-    """The values to store; the same object when nothing had to be changed."""
+    """Return the values to store; return `values` itself if nothing changes."""
     match node.type:
         case CharType(length=length):
             fitted = _as_char(values, length) if findings.is_orc else unpadded(values)
@@ -148,7 +151,7 @@ def _fit(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
 
 def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
     if pa.types.is_struct(values.type):
-        children = values.flatten()  # NULL wherever the struct is
+        children = values.flatten()  # NULL wherever the struct is NULL
     elif pa.types.is_map(values.type):
         children = [used_items(values, values.keys), used_items(values, values.items)]
     else:
@@ -184,7 +187,8 @@ def _as_char(values: pa.Array, length: int) -> pa.Array:
 def _text(node: TypeNode, values: pa.Array, length: int | None, findings: _Findings) -> pa.Array:
     if _has_nul(values):
         findings.nul_column_ids.add(node.column_id)
-    # Bytes bound characters from above, and are free to count.
+    # First compare the length in bytes, which is fast to compute and never less than the length in
+    # characters.
     if length is not None and (pc.max(pc.binary_length(values)).as_py() or 0) > length:
         found = longest(values)
         if found > length:
@@ -208,20 +212,20 @@ def _has_nul(values: pa.Array) -> bool:
 
 
 def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:
-    """The timestamps as they came, or pairs as nanoseconds where those can hold them all."""
+    """Convert timestamp pairs to Arrow nanoseconds if all fit; otherwise return `values`."""
     is_pair = pa.types.is_struct(values.type)
     if not is_pair and counts_of(values).min(initial=0) >= 0:
         return values
     seconds, nanos = seconds_and_nanos(values)
-    # Nanoseconds up to 999,999 stay as they are: the format adjusts the second only beyond.
+    # Nanoseconds up to 999,999 are safe, because the format adjusts only larger values.
     lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)
     if lost.any():
         raise TypeMismatchError(
             table=findings.table,
             column=node.name,
             column_type=str(node.type),
-            value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d}, in the one second (the last"
-            " before 1970) of which ORC cannot hold a fraction",
+            value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d} (ORC cannot store a fraction in"
+            " the last second before 1970)",
         )
     is_far = is_pair and bool((np.abs(seconds) >= NANOSECONDS_REACH_S).any())
     if is_far or ((seconds < 0) & (nanos != 0)).any():

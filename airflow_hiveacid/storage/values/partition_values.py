@@ -1,8 +1,8 @@
-"""What the text of a partition's value means in its column, as Hive reads it.
+"""Normalise the strings of partition values to the values that Hive reads.
 
-The metastore keeps texts; whoever added a partition decided how `1`, `01` or `x` is spelt. Gives
-texts again, in the one spelling that Spark's casts take in every session, or None for NULL.
-Asked of Hive 4.0.1: tests/interop/test_comparisons.py.
+The metastore stores strings as the client that added a partition wrote them, such as `1`, `01` or
+`x`. This module returns a normal spelling that Spark's casts accept in every session, or None for
+NULL. tests/interop/test_comparisons.py compares the results with Hive 4.0.1.
 
 Example:
     >>> [partition_text_of(text, "int") for text in ("01", "+5", "1.7", "x")]
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 _DAY: Final = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?!\d)", re.ASCII)
 _TIME: Final = re.compile(r"[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d+))?", re.ASCII)
-_TRIMMED: Final = "".join(map(chr, range(33)))  # what Java's String.trim takes off
+_TRIMMED: Final = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 
 
 def partition_texts(columns: Sequence[Column], name: PartitionName) -> tuple[str | None, ...]:
-    """What the values of a partition mean in its columns, in their order."""
+    """Return the normal spelling of a partition's values, in the order of `columns`."""
     pairs = zip(columns, name.values, strict=True)
     return tuple(
         None if value is None else partition_text_of(value, column.type) for column, value in pairs
@@ -49,7 +49,7 @@ def partition_texts(columns: Sequence[Column], name: PartitionName) -> tuple[str
 
 
 def partition_text_of(text: str, column_type: str) -> str | None:
-    """What one text means in a column of this type."""
+    """Return the normal spelling of one value in a column of this type; None for NULL."""
     match parse_type(column_type):
         case PrimitiveType(name=name) if name in _RULES:
             return _RULES[name](text)
@@ -64,7 +64,7 @@ def partition_text_of(text: str, column_type: str) -> str | None:
 
 
 def _promoted(text: str, wanted: HiveType) -> str | None:
-    """By the rules for a text column that became one of another type; they are the same."""
+    """Convert with the rules for a string column whose type was changed."""
     found = promote(pa.array([text], pa.string()), wanted)
     value = None if found is None else found[0].as_py()
     return (
@@ -73,7 +73,7 @@ def _promoted(text: str, wanted: HiveType) -> str | None:
 
 
 def _low_bits(text: str, bits: int) -> str | None:
-    """Java takes the text for an int and keeps what fits."""
+    """Parse an int and return its low bits as a signed number, as Java does."""
     number = _promoted(text, PrimitiveType("int"))
     half = 1 << (bits - 1)
     return None if number is None else str((int(number) + half) % (2 * half) - half)
@@ -84,7 +84,7 @@ def _truth(text: str) -> str:
 
 
 def _day(text: str) -> str | None:
-    """Whatever follows the day, other than a digit, is passed over."""
+    """Return the date at the start of a string; None without a date, or if a digit follows it."""
     found = _DAY.match(text.strip(_TRIMMED))
     try:
         return found and dt.date(*(int(part) for part in found.groups())).isoformat()
@@ -93,7 +93,7 @@ def _day(text: str) -> str | None:
 
 
 def _moment(text: str) -> str | None:
-    """A time that cannot be read is midnight."""
+    """Return a string as date and time; use midnight if the time is invalid."""
     day, time = _day(text), "00:00:00"
     found = _TIME.fullmatch(_DAY.sub("", text.strip(_TRIMMED), count=1))
     if found is not None:

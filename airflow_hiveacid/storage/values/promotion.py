@@ -1,8 +1,10 @@
-"""Values of one primitive type read as another, as after ALTER TABLE ... CHANGE COLUMN.
+"""Convert values to a different primitive type, as after ALTER TABLE ... CHANGE COLUMN.
 
-Takes an Arrow array as the file holds it and the Hive type that the table wants; gives an array of
-the table's type. What does not fit becomes NULL, as ORC's ConvertTreeReaderFactory does, or is cut
-where Hive cuts (varchar, char). Must not know files or nesting.
+The module takes an Arrow array with the file's type and the table's Hive type, and returns an array
+with the table's type. Values that do not fit become NULL, as in ORC's ConvertTreeReaderFactory.
+Hive cuts varchar and char values to their length, so this module also cuts them. It must not depend
+on files or nesting. These conversions are for ORC files; `storage.plain.parquet_fit` has the rules
+for Parquet files, whose columns may only be widened.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
@@ -60,10 +62,10 @@ _JAVA_DECIMAL: Final = re.compile(
 
 
 def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
-    """Read values as another type; None when there is no such conversion.
+    """Convert values to a different type; return None if there is no such conversion.
 
-    Timestamps come in as pairs (`timestamps.PAIR_TYPE`), and go out so; char comes in without
-    its padding.
+    In `array` and the result, timestamps are pairs (`timestamps.PAIR_TYPE`). A char in `array` must
+    not be padded.
     """
     match wanted:
         case PrimitiveType(name=name) if name in _INTEGERS:
@@ -82,7 +84,7 @@ def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
 
 
 def fit_length(array: pa.Array, wanted: CharType | VarcharType) -> pa.Array:
-    """Cut strings to a length in characters; a char is also padded to it (HiveBaseChar)."""
+    """Cut strings to the type's length in characters; pad char values to it (HiveBaseChar)."""
     array = cut(array, wanted.length)
     return padded(array, wanted.length) if isinstance(wanted, CharType) else array
 
@@ -113,7 +115,7 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _truncated(array: pa.Array) -> pa.Array:
-    """Floating-point numbers without their fraction; NULL outside 64 bits and for NaN."""
+    """Cut off the fractions of floats; NaN and values that exceed 64 bits become NULL."""
     wide = array.cast(pa.float64())
     inside = pc.and_(pc.greater_equal(wide, -float(1 << 63)), pc.less(wide, float(1 << 63)))
     return pc.trunc(pc.if_else(inside, wide, None)).cast(pa.int64())
@@ -135,7 +137,7 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     if pa.types.is_boolean(source):
         return array.cast(pa.int8()).cast(wanted)
     if pa.types.is_decimal(source):
-        # Arrow's own way from a decimal to a float is off by one digit.
+        # Arrow's direct cast from decimal to 32-bit float can be wrong in the last digit.
         return array.cast(pa.float64()).cast(wanted, safe=False)
     if pa.types.is_integer(source) or pa.types.is_floating(source):
         return array.cast(wanted, safe=False)
@@ -155,7 +157,8 @@ def _to_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array | None:
         return None
     step = Decimal(1).scaleb(-wanted.scale)
     limit = Decimal(10) ** (wanted.precision - wanted.scale)
-    # A loop over rows: Arrow's casts refuse to round, and only changed columns come here.
+    # Loop over rows, because Arrow's casts refuse to round. Only columns with a changed type need
+    # the loop.
     return pa.array(
         [None if value is None else _rounded(value, step, limit) for value in exact],
         pa.decimal128(wanted.precision, wanted.scale),
@@ -202,8 +205,8 @@ def _boolean_texts(array: pa.Array) -> Texts:
 
 
 def _number_texts(array: pa.Array) -> Texts:
-    # Hive 4 prints a float as the double it widens to, 3.1 as a float; ORC makes NaN NULL on the
-    # way to a string (StringGroupFromDoubleTreeReader).
+    # Hive 4 prints a float as a double, Hive 3.1 as a float. ORC converts NaN to NULL when the
+    # wanted type is a string (StringGroupFromDoubleTreeReader).
     return [None if text == "NaN" else text for text in double_texts(array.cast(pa.float64()))]
 
 
@@ -224,7 +227,7 @@ _TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Te
 def _to_boolean(array: pa.Array) -> pa.Array | None:
     if pa.types.is_decimal(array.type):
         return pc.not_equal(array, pa.scalar(0, array.type))
-    # By way of a long, so that a fraction alone is not true, and no number at all is NULL.
+    # Convert to a long first, so that 0.5 is false, and a string that is not a number is NULL.
     numbers = _to_integer(array, pa.int64())
     return None if numbers is None else pc.not_equal(numbers, 0)
 

@@ -1,7 +1,7 @@
-"""Timestamps between what Spark holds and what files hold, at any depth of nesting.
+"""Convert timestamps between Spark's form and ORC's form, at any depth of nesting.
 
-Spark has microseconds; ORC has seconds and nanoseconds apart (`timestamps.PAIR_TYPE`).
-Takes and gives Arrow arrays of the same shape in which only timestamps differ.
+Spark has microseconds; ORC has separate seconds and nanoseconds (`timestamps.PAIR_TYPE`). The
+functions take and return Arrow arrays that differ only in timestamps.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NANOS_A_MICRO: Final = NANOS_A_SECOND // _MICROS_A_SECOND
 
 
 def with_pairs(array: pa.Array) -> pa.Array:
-    """The same values with every Arrow timestamp as a pair of seconds and nanoseconds; exact."""
+    """Replace each Arrow timestamp with an exact pair of seconds and nanoseconds."""
     return _mapped(array, lambda a: pa.types.is_timestamp(a.type), _as_pair)
 
 
 def with_microseconds(array: pa.Array) -> pa.Array:
-    """The same values with every pair as Arrow microseconds without a time zone; nanoseconds cut.
+    """Replace each pair with Arrow microseconds without time zone, rounded down.
 
-    Cut downwards, so that order is kept. Microseconds reach from year 1 to 9999 and beyond.
+    Rounding down preserves the order. Microseconds cover more than the years 1 to 9999.
     """
     return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), _as_microseconds)
 
@@ -50,7 +50,7 @@ def _mapped(
     if not pa.types.is_nested(array.type):
         return array
     if array.offset:
-        # Building lists anew asks for arrays that start at their buffers' beginning.
+        # Lists can be rebuilt only from arrays with offset 0.
         array = pa.concat_arrays([array])
     mask = array.is_null() if array.null_count else None
     if pa.types.is_struct(array.type):

@@ -1,9 +1,10 @@
-"""Timestamps out of ORC files, whole: from year 1 to 9999, with nanoseconds.
+"""Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
-Arrow counts nanoseconds in 64 bits, from 1677 to 2262, and refuses a file with any value beyond,
-where many a "valid until" lies. The file's own seconds and nanoseconds can be read apart
-(`orc.view`). Takes either reading of a column; gives the form that the caller can use, or an error
-where a value does not fit it: never another value.
+Arrow counts nanoseconds in 64 bits, which cover 1677 to 2262. Arrow refuses a file with a value
+outside this range, and many "valid until" dates are outside. With `orc.view`, a file's seconds and
+nanoseconds can be read separately. This module takes a column that was read as timestamps or as
+separate parts, and returns the form that the caller needs. A value that does not fit into the form
+is an error, and is never changed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 SECONDS: Final = "seconds"
 NANOS: Final = "nanos"
 PAIR_TYPE: Final = pa.struct([(SECONDS, pa.int64()), (NANOS, pa.int32())])
-"""Seconds since 1970-01-01 00:00:00, rounded down, and the 0..999999999 nanoseconds above them."""
+"""Seconds since 1970-01-01 00:00:00, rounded down, and 0..999999999 nanoseconds after them."""
 
 NANOS_A_SECOND: Final = 1_000_000_000
 UNITS_A_SECOND: Final[Mapping[str, int]] = {
@@ -36,15 +37,15 @@ UNITS_A_SECOND: Final[Mapping[str, int]] = {
     "us": 10**6,
     "ns": NANOS_A_SECOND,
 }
-"""How many of each of Arrow's units make a second."""
+"""The number of units in a second, by unit name in Arrow."""
 
 NANOSECONDS_REACH_S: Final = ((1 << 63) - 1) // NANOS_A_SECOND
-"""As many seconds before and after 1970 fit into Arrow's nanoseconds."""
+"""The number of seconds before or after 1970 that fit into Arrow's nanoseconds."""
 
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
 _CUT_NANOS: Final = 999_999
-# Statistics may be in the writer's time zone, and its rules may differ from ours by this much.
+# Statistics may be in the writer's time zone, which differs from ours by less than this.
 _MARGIN_S: Final = 2 * 86400
 _MILLIS: Final = 1000
 
@@ -52,7 +53,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 class TimestampForm(enum.Enum):
-    """How timestamps come out.
+    """The form of timestamps in a result.
 
     NANOSECONDS and MICROSECONDS are Arrow timestamps; a value that does not fit is an error. PAIR
     is `PAIR_TYPE`, which holds every value.
@@ -65,7 +66,7 @@ class TimestampForm(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instants:
-    """The timestamps of one array; where `valid` is False the numbers mean nothing."""
+    """The timestamps of one array; where `valid` is False, the numbers have no meaning."""
 
     seconds: _Ints
     nanos: _Ints
@@ -73,9 +74,10 @@ class Instants:
 
 
 def may_overflow(tail: OrcTail, column_id: int) -> bool:
-    """Whether a timestamp column may hold values beyond Arrow's nanoseconds, by the statistics.
+    """Return True if a timestamp column may have values outside Arrow's range of nanoseconds.
 
-    Files without a row index may carry any statistics, so they prove nothing.
+    The result is based on statistics. It is True for a file without a row index, because the
+    statistics may be wrong.
     """
     statistics = tail.statistics(column_id)
     if statistics is None or not tail.row_index_stride:
@@ -86,18 +88,20 @@ def may_overflow(tail: OrcTail, column_id: int) -> bool:
         for name in ("minimum", "maximum", "minimum_utc", "maximum_utc")
         if found.HasField(name)
     ]
-    if len(bounds) < 2:  # noqa: PLR2004 - a least and a greatest
+    if len(bounds) < 2:  # noqa: PLR2004 - a least and a greatest bound
         return bool(statistics.values)
     return any(abs(bound) // _MILLIS > NANOSECONDS_REACH_S - _MARGIN_S for bound in bounds)
 
 
 def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> Instants:
-    """The timestamps of a column.
+    """Return the timestamps of a column.
 
     Args:
-        array: what Arrow reads; with `raw_seconds`, only the nanoseconds of it mean something.
-        raw_seconds: the seconds as a long, of a writer in UTC; None if the array is whole.
-        hybrid: whether the file's old dates are in the hybrid calendar.
+        array: the column as Arrow reads it; if `raw_seconds` is given, only the nanoseconds are
+            used.
+        raw_seconds: the column read as seconds, from a writer in UTC; None if `array` has complete
+            timestamps.
+        hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = counts_of(array)
@@ -105,10 +109,11 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
         return Instants(numbers // NANOS_A_SECOND, numbers % NANOS_A_SECOND, valid)
     nanos = numbers - _ORC_EPOCH_S * NANOS_A_SECOND
     seconds = counts_of(raw_seconds) + _ORC_EPOCH_S
-    # Writers cut seconds towards zero, so that those before 1970 with a fraction are one too high;
-    # all readers take it back so (TimestampTreeReader.nextVector).
+    # Writers truncate seconds towards zero, so before 1970, the stored seconds of a time with a
+    # fraction are one too high. All readers correct the seconds this way
+    # (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
-    # Arrow's writer goes below zero with the nanoseconds instead.
+    # Arrow's writer instead stores negative nanoseconds for timestamps before 1970.
     seconds += nanos // NANOS_A_SECOND
     if hybrid:
         seconds = to_proleptic_seconds(seconds)
@@ -116,7 +121,7 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
 
 
 def of_pairs(pairs: pa.Array) -> Instants:
-    """Take pairs apart."""
+    """Return the timestamps in an array of `PAIR_TYPE`."""
     seconds: _Ints = pairs.field(SECONDS).fill_null(0).to_numpy()
     nanos: _Ints = pairs.field(NANOS).fill_null(0).to_numpy().astype(np.int64)
     return Instants(seconds, nanos, pairs.is_valid().to_numpy(zero_copy_only=False))
@@ -125,10 +130,10 @@ def of_pairs(pairs: pa.Array) -> Instants:
 def in_form(
     found: Instants, form: TimestampForm, zone: str | None, *, path: str, column: str
 ) -> pa.Array:
-    """Turn timestamps into the wanted form; `zone` is the Arrow time zone of the column or None.
+    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow or None.
 
     Raises:
-        UnsupportedFileError: a value does not fit.
+        UnsupportedFileError: a value does not fit the form.
     """
     if form is TimestampForm.PAIR:
         return pa.StructArray.from_arrays(
@@ -150,7 +155,7 @@ def in_form(
 
 
 def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
-    """Which values lie within 64 bits of a unit."""
+    """Return a mask of the timestamps that fit into 64 bits in this unit."""
     least, most = -(1 << 63) // units_a_second, ((1 << 63) - 1) // units_a_second
     nanos_a_unit = NANOS_A_SECOND // units_a_second
     first = -(1 << 63) % units_a_second * nanos_a_unit
@@ -162,10 +167,10 @@ def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
 
 
 def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
-    """Seconds since 1970 rounded down, and the nanoseconds above them; zeros for NULL.
+    """Return the seconds since 1970, rounded down, and the remaining nanoseconds; 0 for NULL.
 
     Args:
-        values: Timestamps of any unit, or `PAIR_TYPE`.
+        values: Timestamps of any unit, or pairs (`PAIR_TYPE`).
     """
     if pa.types.is_struct(values.type):
         found = of_pairs(values)
@@ -176,11 +181,11 @@ def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
 
 
 def form_type(form: TimestampForm, zone: str | None) -> pa.DataType:
-    """The Arrow type of a timestamp column in this form."""
+    """Return the Arrow type of a timestamp column in this form."""
     return PAIR_TYPE if form is TimestampForm.PAIR else pa.timestamp(form.value, zone)
 
 
 def counts_of(array: pa.Array) -> _Ints:
-    """Arrow timestamps as numbers of their unit; NULL is 0."""
+    """Return Arrow timestamps as integers in their own unit; 0 for NULL."""
     counts: _Ints = array.cast(pa.int64()).fill_null(0).to_numpy()
     return counts

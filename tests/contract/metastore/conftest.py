@@ -9,13 +9,13 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.clock import SystemClock
-from contract.bench import V3_PARAMS, V4_PARAMS, Bench
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
-from door_lab import DoorLab
+from tests.contract.bench import V3_PARAMS, V4_PARAMS, Bench
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.login_lab import LoginLab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,9 +47,9 @@ def _bench(request: pytest.FixtureRequest) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def door_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorLab]:
+def login_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginLab]:
     """Metastores behind logins, each started when a test asks for it."""
-    with DoorLab(tmp_path_factory.mktemp("doors")) as lab:
+    with LoginLab(tmp_path_factory.mktemp("doors")) as lab:
         yield lab
 
 

@@ -19,20 +19,20 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.catalog_calls import _WriteContext
+from airflow_hiveacid.metastore.client.catalog_calls import _WriteContext
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from airflow_hiveacid.metastore.transaction import STEPS, begin
+from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
-from contract.bench import REAL_PARAMS, access, month, start
+from tests.contract.bench import REAL_PARAMS, access, month, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

@@ -22,12 +22,12 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.metastore import catalog_calls
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.connection import Repeat
+from airflow_hiveacid.metastore.client import catalog_calls
+from airflow_hiveacid.metastore.client.connection import Repeat
+from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table
 from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
-from airflow_hiveacid.metastore.new_table import define, ensure_table
-from contract.bench import REAL_PARAMS, month
+from tests.contract.bench import REAL_PARAMS, month
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 

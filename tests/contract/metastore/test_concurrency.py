@@ -16,18 +16,18 @@ from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.site import PostgresDatabase
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.compaction_work import compacting
-from airflow_hiveacid.metastore.transaction import begin
-from contract.bench import access, month
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.bench import access, month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 INSERT, UPDATE, DELETE = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
 _COLUMNS: Final = (Column(name="id", type="bigint"),)

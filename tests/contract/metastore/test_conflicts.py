@@ -7,13 +7,13 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation, conflict
 from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from contract.bench import access, month, start
+from tests.contract.bench import access, month, start
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

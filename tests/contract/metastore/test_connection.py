@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +17,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
@@ -32,12 +31,12 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     OpenTxnsResponse,
 )
 from airflow_hiveacid.metastore.locks import LockRequest
-from contract.stub_server import HangUpError, StubServer
+from tests.contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 
@@ -192,10 +191,9 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
 
     with v4(show_locks=wait) as server:
         client = client_of(server.uri, call_timeout_s=0.3)
-        began_s = time.monotonic()
+        # Were it waited for, the error would be that it hung up.
         with pytest.raises(MetastoreUnavailableError, match=r"show_locks.*time"):
             client.show_locks()
-        assert time.monotonic() - began_s < 5
         never.set()
         client.close()
 
@@ -203,7 +201,7 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
 def test_a_server_that_never_answers_may_want_a_login() -> None:
     with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
         client = client_of(server.uri)
-        with pytest.raises(MetastoreUnavailableError, match="may want a login"):
+        with pytest.raises(MetastoreUnavailableError, match="may require a login"):
             client.valid_txns()
     with v4(show_locks=hang_up) as server, client_of(server.uri) as client:
         client.valid_txns()
@@ -281,6 +279,33 @@ def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one(
             client.open_txn()
         # On the old connection the waiting answer of open_txns would come first.
         assert client.valid_txns().high_watermark == 7
+        assert server.connections == 2
+
+
+def test_a_commit_does_not_wait_for_the_answer_to_an_interrupted_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    committed = threading.Event()
+
+    def open_txns(_: object) -> OpenTxnsResponse:
+        if server.calls.count("open_txns") > 1:
+            committed.wait(timeout=10)
+        return OpenTxnsResponse(txn_ids=[41])
+
+    with (
+        v4(open_txns=open_txns, commit_txn=lambda _: committed.set()) as server,
+        client_of(server.uri) as client,
+    ):
+        assert client.open_txn() == 41
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(client._connection._own_stubs(), "recv_open_txns", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.open_txn()
+        client.commit_txn(TxnId(41))
+        assert committed.is_set()
         assert server.connections == 2
 
 

@@ -20,19 +20,20 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.transaction import begin
-from contract.bench import access, month, start, wait_until
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.storage.acid.read.scan import scan
+from tests.contract.bench import access, month, start, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 pytestmark = pytest.mark.server
 
@@ -40,6 +41,7 @@ INSERT, UPDATE = DataOperation.INSERT, DataOperation.UPDATE
 TIMEOUT_S: Final = 4.0
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _JOB: Final = Path(__file__).resolve().parents[1] / "frozen_job.py"
+_WRITING_JOB: Final = Path(__file__).resolve().parents[1] / "writing_job.py"
 _COLUMNS: Final = (Column(name="id", type="bigint"),)
 # 3.1's initiator forgets empty aborted transactions; so often that it can be watched.
 _SETTINGS: Final = {"hive.compactor.check.interval": "1s"}
@@ -92,17 +94,18 @@ def is_visible(client: MetastoreClient, table: TableInfo, write_id: WriteId) -> 
     return write_ids[table.ref].is_visible(write_id)
 
 
-def job(hms: LocalMetastore, table: TableInfo) -> subprocess.Popen[str]:
-    """Starts a job and returns when it holds its locks."""
+def job(hms: LocalMetastore, table: TableInfo, program: Path = _JOB) -> subprocess.Popen[str]:
+    """Starts a job and returns when it holds its locks, or has committed."""
     process = subprocess.Popen(
-        [sys.executable, str(_JOB), hms.uri, str(table.ref)],
+        [sys.executable, str(program), hms.uri, str(table.ref)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
     )
     assert process.stdout is not None
-    assert process.stdout.readline().strip().isdigit()
+    told = process.stdout.readline().strip()
+    assert told == "committed" if program is _WRITING_JOB else told.isdigit()
     return process
 
 
@@ -166,16 +169,20 @@ def test_beats_keep_a_transaction_alive_past_the_time_out(
 
 
 @pytest.mark.promise("T22")
-def test_what_was_committed_outlives_the_death_of_the_server(
+def test_a_committed_row_outlives_the_death_of_its_job_and_of_the_server(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
-    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
-        pass
+    """The server's process holds its database, too."""
+    writer = job(hms, table, program=_WRITING_JOB)
     hms.kill()
+    writer.kill()
+    writer.communicate()
     with pytest.raises(MetastoreUnavailableError, match="refused"):
         client.valid_txns()
     hms.start()
-    assert is_visible(client, table, txn.write_ids[table.ref])
+    write_ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    (rows,) = scan(table.location, table.columns, write_ids)
+    assert rows.to_pylist() == [{table.columns[0].name: 7}]
 
 
 def test_a_server_that_dies_in_the_middle_leaves_all_or_nothing(

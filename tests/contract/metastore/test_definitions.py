@@ -15,11 +15,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.metastore.catalog import TableChange
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definition_lock import LockTerms
-from airflow_hiveacid.metastore.definitions import run_statement
-from airflow_hiveacid.plan.metastore_statements import (
+from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,
     AddPartitions,
     ChangeColumn,
@@ -35,17 +31,23 @@ from airflow_hiveacid.plan.metastore_statements import (
     ShowTransactions,
     UnsetProperties,
 )
-from contract.bench import REAL_PARAMS, access, month, start
+from airflow_hiveacid.metastore.catalog import TableChange
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from tests.contract.bench import REAL_PARAMS, access, month, start
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.definition_work import Outcome
+    from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string", comment="new")
 
 
-def run(bench: Bench, statement: MetastoreStatement, lock_timeout_s: float = 5.0) -> Outcome:
+def run(
+    bench: Bench, statement: MetastoreStatement, lock_timeout_s: float = 5.0
+) -> DefinitionOutcome:
     terms = LockTerms(lock_timeout_s=lock_timeout_s, clock=bench.clock)
     return run_statement(bench.clients[0], statement, terms)
 

@@ -13,17 +13,17 @@ import pytest
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore import LocalMetastore
+from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_3
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 _LISTENER: Final = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 _SETTINGS: Final = {"metastore.transactional.event.listeners": _LISTENER}

@@ -6,10 +6,15 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import FencedError
-from airflow_hiveacid.metastore.fencing import abort_job
-from airflow_hiveacid.metastore.transaction import begin
-from contract.bench import access
+from airflow_hiveacid.format.errors import (
+    FencedByEarlierReleaseError,
+    FencedError,
+    RetryableError,
+)
+from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken, abort_job
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.bench import access
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -17,8 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transaction import Transaction
-    from contract.bench import Bench
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY = "flights/scheduled__2013-01-01/merge/-1"
@@ -34,10 +39,12 @@ def job(
     part: str = "",
     attempt: AttemptId | None = None,
     first_txn_id: TxnId | None = None,
+    earlier_key: str | None = None,
 ) -> AbstractContextManager[Transaction]:
     return begin(
         bench.client(),
         job_key=key,
+        earlier_key=earlier_key,
         job_part=part,
         attempt=attempt,
         writes=[access(table, operation)],
@@ -136,6 +143,79 @@ def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) ->
     with pytest.raises(Exception, match="is aborted"):
         victim()
     assert abort_job(client, KEY, TRY_1, [table.ref]) == ()
+
+
+def earlier_release(client: MetastorePort, table: TableInfo, attempt: AttemptId = TRY_1) -> TxnId:
+    """What a driver of an earlier release has opened and locked, under a key without a name."""
+    txn_id = client.open_txn()
+    fencing_token = FencingToken(job_key=KEY, attempt=attempt, first_txn_id=txn_id)
+    request = LockRequest(
+        txn_id=txn_id,
+        components=components_for([], [access(table, INSERT)], client.generation),
+        agent_info=fencing_token.agent_info.replace("|#", "#"),
+    )
+    client.lock(request)
+    return txn_id
+
+
+@pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
+def test_a_driver_of_an_earlier_release_is_a_copy_under_its_key(
+    bench: Bench, client: MetastorePort, operation: DataOperation
+) -> None:
+    table = bench.table()
+    left = earlier_release(client, table)
+    with job(
+        bench, table, operation, key=f"{KEY}@blue", earlier_key=KEY, attempt=AttemptId.new(1)
+    ) as new:
+        assert client.valid_txns().is_aborted(left)
+        assert {lock.txn_id for lock in client.show_locks(table.ref)} == {new.txn_id}
+    assert client.valid_txns().is_visible(new.txn_id)
+
+
+def test_beside_a_later_try_of_an_earlier_release_a_job_withdraws_for_now(
+    bench: Bench, client: MetastorePort
+) -> None:
+    """A run that is deleted and made again counts its tries from 1; that driver goes on."""
+    table = bench.table()
+    left = earlier_release(client, table, AttemptId(3, "3" * 12))
+    with (
+        pytest.raises(FencedByEarlierReleaseError, match="an earlier release") as caught,
+        job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1),
+    ):
+        pytest.fail("the body must not run")
+    assert (caught.value.retryable, caught.value.newer_txn_id) == (True, left)
+    client.commit_txn(left)
+    with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1) as again:
+        assert again.snapshot.txns.is_visible(left)
+
+
+def test_another_installation_without_a_name_is_no_copy_under_the_earlier_key(
+    bench: Bench,
+) -> None:
+    table = bench.table()
+    with job(bench, table, attempt=AttemptId(3, "3" * 12)) as other:
+        with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1) as named:
+            other.ensure_alive()
+            named.ensure_alive()
+        with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=AttemptId.new(9)):
+            other.confirm_alive()
+
+
+def test_a_later_try_of_the_same_key_counts_more_than_one_of_an_earlier_release(
+    bench: Bench, client: MetastorePort
+) -> None:
+    """It ends ours for good; the other one would end it for now."""
+    table, key = bench.table(), f"{KEY}@blue"
+    with job(bench, table, key=key, attempt=AttemptId(2, "2" * 12)) as newer:
+        left = earlier_release(client, table, AttemptId(3, "3" * 12))
+        with (
+            pytest.raises(FencedError) as caught,
+            job(bench, table, key=key, earlier_key=KEY, attempt=TRY_1),
+        ):
+            pytest.fail("the body must not run")
+        assert not isinstance(caught.value, RetryableError)
+        assert caught.value.newer_txn_id == newer.txn_id
+        client.abort_txn(left)
 
 
 @pytest.mark.parametrize("other", [AttemptId(2, "1" * 12), AttemptId(1, "f" * 12)])

@@ -19,19 +19,19 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
-from airflow_hiveacid.metastore.client import MetastoreClient, connect
-from airflow_hiveacid.metastore.doors import krb5, refusals
+from airflow_hiveacid.metastore.auth import krb5, refusals
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
-from contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
-from contract.sasl_server import SaslServer
+from tests.contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
+from tests.contract.sasl_server import SaslServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from door_lab import DoorLab
+    from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
 
@@ -39,12 +39,12 @@ ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"
 
 
 @pytest.fixture
-def keytab(door_lab: DoorLab, monkeypatch: pytest.MonkeyPatch) -> Path:
+def keytab(login_lab: LoginLab, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The metastore's; this process takes part in the realm."""
-    for name, value in door_lab.environment.items():
+    for name, value in login_lab.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("KRB5RCACHEDIR", str(door_lab.kdc.config.data_dir))
-    return door_lab.kdc.keytab("hive/localhost")
+    monkeypatch.setenv("KRB5RCACHEDIR", str(login_lab.kdc.config.data_dir))
+    return login_lab.kdc.keytab("hive/localhost")
 
 
 def serving(half: Callable[[], GssapiHalf]) -> SaslServer:
@@ -52,7 +52,7 @@ def serving(half: Callable[[], GssapiHalf]) -> SaslServer:
     return SaslServer(half, get_open_txns_req=lambda _: ANSWER, lock=lambda _: locked)
 
 
-def login_of(lab: DoorLab, least: Protection = Protection.AUTHENTICATION) -> KerberosLogin:
+def login_of(lab: LoginLab, least: Protection = Protection.AUTHENTICATION) -> KerberosLogin:
     return lab.keytab("alice", service=lab.kdc.principal("hive/localhost"), protection=least)
 
 
@@ -63,11 +63,11 @@ def client_of(server: SaslServer, login: KerberosLogin) -> MetastoreClient:
 
 @pytest.mark.parametrize("layers", [AUTH, INTEGRITY, PRIVACY, AUTH | INTEGRITY, 7])
 def test_the_strongest_layer_is_spoken_by_both_sides(
-    door_lab: DoorLab, keytab: Path, layers: int
+    login_lab: LoginLab, keytab: Path, layers: int
 ) -> None:
     with (
         serving(lambda: GssapiHalf(keytab, layers)) as server,
-        client_of(server, login_of(door_lab)) as client,
+        client_of(server, login_of(login_lab)) as client,
     ):
         for _ in range(3):
             assert client.valid_txns().high_watermark == 7
@@ -136,11 +136,11 @@ class Bare(GssapiHalf):
     ],
 )
 def test_a_message_that_is_not_as_it_was_sent_is_not_read(
-    door_lab: DoorLab, keytab: Path, kind: type[GssapiHalf], words: str
+    login_lab: LoginLab, keytab: Path, kind: type[GssapiHalf], words: str
 ) -> None:
     with (
         serving(lambda: kind(keytab)) as server,
-        client_of(server, login_of(door_lab)) as client,
+        client_of(server, login_of(login_lab)) as client,
         pytest.raises(MetastoreUnavailableError, match=words),
     ):
         lock_twice(client)
@@ -168,15 +168,21 @@ class Short(GssapiHalf):
     ("kind", "layers", "least", "error", "words"),
     [
         (Changed, 7, "authentication", MetastoreUnavailableError, "failed"),
-        (Short, 7, "authentication", MetastoreUnavailableError, "offer of protections is none"),
-        (GssapiHalf, AUTH, "integrity", MetastoreLoginError, "wants integrity at least"),
-        (GssapiHalf, INTEGRITY, "privacy", MetastoreLoginError, "wants privacy at least"),
-        (GssapiHalf, 0, "authentication", MetastoreLoginError, "none that is known"),
-        (GssapiHalf, 8, "authentication", MetastoreLoginError, "none that is known"),
+        (
+            Short,
+            7,
+            "authentication",
+            MetastoreUnavailableError,
+            "invalid list of SASL protection levels",
+        ),
+        (GssapiHalf, AUTH, "integrity", MetastoreLoginError, "requires at least integrity"),
+        (GssapiHalf, INTEGRITY, "privacy", MetastoreLoginError, "requires at least privacy"),
+        (GssapiHalf, 0, "authentication", MetastoreLoginError, "no known level"),
+        (GssapiHalf, 8, "authentication", MetastoreLoginError, "no known level"),
     ],
 )
 def test_an_offer_that_is_weak_or_was_weakened_ends_the_login(
-    door_lab: DoorLab,
+    login_lab: LoginLab,
     keytab: Path,
     kind: type[GssapiHalf],
     layers: int,
@@ -186,18 +192,18 @@ def test_an_offer_that_is_weak_or_was_weakened_ends_the_login(
 ) -> None:
     with (
         serving(lambda: kind(keytab, layers)) as server,
-        client_of(server, login_of(door_lab, Protection(least))) as client,
+        client_of(server, login_of(login_lab, Protection(least))) as client,
         pytest.raises(error, match=words),
     ):
         client.valid_txns()
     assert server.calls == []
 
 
-def test_a_server_of_another_principal_proves_nothing(door_lab: DoorLab, keytab: Path) -> None:
+def test_a_server_of_another_principal_proves_nothing(login_lab: LoginLab, keytab: Path) -> None:
     del keytab
     with (
-        serving(lambda: GssapiHalf(door_lab.kdc.keytab("hive/elsewhere"))) as server,
-        client_of(server, login_of(door_lab)) as client,
+        serving(lambda: GssapiHalf(login_lab.kdc.keytab("hive/elsewhere"))) as server,
+        client_of(server, login_of(login_lab)) as client,
         pytest.raises(MetastoreLoginError, match=r"hive/localhost@.*another principal"),
     ):
         client.valid_txns()
@@ -221,7 +227,7 @@ def _is_there(cache: str) -> bool:
 
 
 def test_tickets_of_a_keytab_go_with_their_connection(
-    door_lab: DoorLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
+    login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caches: list[str] = []
 
@@ -231,7 +237,7 @@ def test_tickets_of_a_keytab_go_with_their_connection(
 
     monkeypatch.setattr(krb5, "secrets", SimpleNamespace(token_hex=token_hex))
     with serving(lambda: GssapiHalf(keytab)) as server:
-        clients = [client_of(server, login_of(door_lab)) for _ in range(2)]
+        clients = [client_of(server, login_of(login_lab)) for _ in range(2)]
         for client in clients:
             client.valid_txns()
         assert [_is_there(cache) for cache in caches] == [True, True]
@@ -240,7 +246,7 @@ def test_tickets_of_a_keytab_go_with_their_connection(
         assert [_is_there(cache) for cache in caches] == [False, True]
         clients[1].close()
     with serving(lambda: GssapiHalf(keytab, AUTH)) as server:
-        refused = client_of(server, login_of(door_lab, Protection.PRIVACY))
+        refused = client_of(server, login_of(login_lab, Protection.PRIVACY))
         with pytest.raises(MetastoreLoginError):
             refused.valid_txns()
     gc.collect()
@@ -248,11 +254,11 @@ def test_tickets_of_a_keytab_go_with_their_connection(
 
 
 def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
-    door_lab: DoorLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
+    login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [1000.0]
     monkeypatch.setattr(refusals, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
-    kdc, own = door_lab.kdc, door_lab.kdc.keytab("counted")
+    kdc, own = login_lab.kdc, login_lab.kdc.keytab("counted")
     old = own.read_bytes()
     for query in ("modprinc +requires_preauth counted", "cpw -randkey counted"):
         kdc.administer(query)
@@ -266,7 +272,7 @@ def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
 
     with (
         serving(lambda: GssapiHalf(keytab)) as server,
-        client_of(server, door_lab.keytab("counted", service=service)) as client,
+        client_of(server, login_lab.keytab("counted", service=service)) as client,
     ):
         first = refused()
         assert first >= 1
@@ -278,13 +284,13 @@ def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
         assert client.valid_txns().high_watermark == 7
 
 
-def test_clients_log_in_side_by_side(door_lab: DoorLab, keytab: Path) -> None:
+def test_clients_log_in_side_by_side(login_lab: LoginLab, keytab: Path) -> None:
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             for _ in range(5):
-                with client_of(server, login_of(door_lab)) as client:
+                with client_of(server, login_of(login_lab)) as client:
                     assert client.valid_txns().high_watermark == 7
         except BaseException as error:  # noqa: BLE001 - edge of a thread
             failures.append(error)

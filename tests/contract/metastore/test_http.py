@@ -18,15 +18,15 @@ from thrift.transport.TTransport import TMemoryBuffer
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login, SecretSource
-from airflow_hiveacid.metastore.client import MetastoreClient, connect
-from airflow_hiveacid.metastore.doors import http_calls
+from airflow_hiveacid.metastore.auth import http_calls
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsResponse,
     OpenTxnsResponse,
 )
-from contract.http_server import HttpStub
-from contract.stub_server import StubServer
+from tests.contract.http_server import HttpStub
+from tests.contract.stub_server import StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ def test_a_token_that_is_refused_twice_is_not_sent_on_and_on(tmp_path: Path) -> 
 
 def test_a_refused_user_is_not_sent_again() -> None:
     with stub(lambda _: (401, "Couldn't find bearer token in the auth header")) as server:
-        with pytest.raises(MetastoreUnavailableError, match="it wants a bearer token"):
+        with pytest.raises(MetastoreUnavailableError, match="it requires a bearer token"):
             client_of(server.uri).open_txn()
         assert len(server.requests) == 2  # of the connection, which tries once more
 
@@ -116,11 +116,15 @@ def test_a_refused_user_is_not_sent_again() -> None:
 @pytest.mark.parametrize(
     ("status", "page", "words"),
     [
-        (302, "", "somewhere else"),
+        (302, "", "redirects the call"),
         (403, "", "gateway"),
-        (404, "", "nobody serves this path"),
+        (404, "", "it serves nothing at this path"),
         (431, "", "too long"),
-        (500, "<h2>HTTP ERROR 500</h2>", "HTTP 500: its log says why. It said: HTTP ERROR 500"),
+        (
+            500,
+            "<h2>HTTP ERROR 500</h2>",
+            "HTTP 500: its log gives the reason. It said: HTTP ERROR 500",
+        ),
         (200, "<html><style>p{}</style><p>Please sign in</p></html>", "Please sign in"),
     ],
 )
@@ -177,7 +181,9 @@ def test_a_proxy_of_the_environment_does_not_get_the_calls(monkeypatch: pytest.M
 def test_a_metastore_without_http_is_told_from_one_that_is_away() -> None:
     with StubServer(get_open_txns_req=lambda _: ANSWER) as server:
         uri = server.uri.replace("thrift:", "http:")
-        with pytest.raises(MetastoreUnavailableError, match=r"3\.1 knows no HTTP"):
+        with pytest.raises(
+            MetastoreUnavailableError, match=r"3\.1 metastore does not support HTTP"
+        ):
             client_of(uri, call_timeout_s=0.5).valid_txns()
     with pytest.raises(MetastoreUnavailableError, match="refused"):
         client_of("http://127.0.0.1:1/metastore").valid_txns()
@@ -259,7 +265,7 @@ def test_an_answer_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(http_calls, "_MAX_ANSWER_BYTES", 1000)
     with (
         raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"\x80\x01" * 501) as uri,
-        pytest.raises(MetastoreUnavailableError, match="more than 1000 bytes"),
+        pytest.raises(MetastoreUnavailableError, match="the response exceeds the 1000-byte limit"),
     ):
         client_of(uri).valid_txns()
 
@@ -271,7 +277,7 @@ def test_a_token_does_not_follow_a_call_that_is_sent_elsewhere(status: int, tmp_
         head = f"HTTP/1.1 {status} Moved\r\nLocation: {elsewhere.uri}\r\nContent-Length: 0\r\n\r\n"
         with (
             raw(head.encode()) as uri,
-            pytest.raises(MetastoreUnavailableError, match="somewhere else"),
+            pytest.raises(MetastoreUnavailableError, match="redirects the call"),
         ):
             client_of(uri, bearer(tmp_path / "jwt")).valid_txns()
         assert elsewhere.requests == []

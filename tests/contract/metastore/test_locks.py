@@ -13,11 +13,11 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
 )
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from contract.bench import access, month, start
+from tests.contract.bench import access, month, start
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 

@@ -9,19 +9,19 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import MetastoreClient, connect
-from airflow_hiveacid.metastore.commit import commit
-from airflow_hiveacid.metastore.doors.address import parse_uri
-from airflow_hiveacid.metastore.transaction import begin
-from contract.bench import REAL_PARAMS, access, start
-from contract.relay import Relay
+from airflow_hiveacid.metastore.auth.address import parse_uri
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.transactions.commit import commit
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.bench import REAL_PARAMS, access, start
+from tests.contract.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.table import TableInfo
-    from contract.bench import Bench
+    from tests.contract.bench import Bench
 
 INSERT = DataOperation.INSERT
 pytestmark = pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)

@@ -2,31 +2,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreVersionError
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreError, MetastoreVersionError
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.metastore.client.connection import Repeat
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
     CompactionType,
+    our_pool,
+    our_worker_id,
 )
-from airflow_hiveacid.metastore.compaction_work import compacting
-from airflow_hiveacid.metastore.connection import Repeat
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
+from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    compacting,
+    end_dead_entries,
+    end_entry,
+)
 from airflow_hiveacid.metastore.txn_values import TxnType
-from contract.bench import NEEDS_V4, access, month, start
+from tests.contract.bench import NEEDS_V4, access, month, start
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.client import MetastoreClient
-    from airflow_hiveacid.metastore.compaction_work import CompactionWork
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.bench import Bench
+    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
+    from tests.contract.bench import Bench
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR
 
@@ -152,6 +160,8 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
         assert work.claim is not None
         assert work.write_ids.high_watermark == 3
         assert work.txn.write_ids == {}
+        assert client.show_locks(table.ref) == ()
+        work.txn.lock_reads()
         (lock,) = client.show_locks(table.ref)
         assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
         client.set_job_id(work.claim, "application_1")
@@ -166,7 +176,7 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert client.show_locks(table.ref) == ()
-    with pytest.raises(ValueError, match="not working"):
+    with pytest.raises(ValueError, match="not at work"):
         ClaimedCompaction.of_entry(entry)
     client.mark_cleaned(replace(work.claim, highest_write_id=WriteId(3)))
     (entry,) = client.show_compactions(table.ref)
@@ -178,8 +188,9 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
 def test_a_compaction_that_was_marked_and_not_committed_can_fail_for_whoever_finds_it(
     client: MetastorePort, table: TableInfo
 ) -> None:
-    client.request_compaction(table.ref, month("1"), MAJOR, pool="hiveacid-x")
-    claim = claim_of(client, "hiveacid-x")
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, month("1"), MAJOR, pool=pool)
+    claim = claim_of(client, pool)
     txn_id = client.open_txn(TxnType.COMPACTION)
     claim = replace(claim, highest_write_id=WriteId(3))
     client.update_compactor_state(claim, txn_id)
@@ -240,8 +251,10 @@ def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInf
     with pytest.raises(OSError, match="full"):
         work()
     (entry,) = client.show_compactions(table.ref)
-    assert entry.state is CompactionState.FAILED
+    # Two failed ones in a row would keep Hive's Initiator away for a week.
+    assert entry.state is CompactionState.REFUSED
     assert entry.error_message == "OSError: the disk is full"
+    assert entry.has_our_worker
     assert client.show_locks(table.ref) == ()
 
 
@@ -267,15 +280,158 @@ def test_of_two_compactors_of_a_partition_one_works(
     assert client.show_locks(table.ref) == ()
 
 
-def test_what_somebody_else_has_queued_is_left_to_him(
+def test_what_another_client_has_queued_is_served_on_4x_and_left_alone_on_3x(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR)
+    client.request_compaction(table.ref, month("2"), MINOR)
+    with compaction(client, table) as work:
+        served = work.refusal is None
+    found = {(e.partition, e.compaction_type): e.state for e in client.show_compactions(table.ref)}
+    assert found[month("2"), MINOR] is CompactionState.INITIATED
+    if client.generation is MetastoreGeneration.V3:
+        assert not served
+        assert found[month("1"), MINOR] is CompactionState.INITIATED
+        return
+    assert served
+    assert "minor, requested by" in work.serves
+    assert found[month("1"), MINOR] is CompactionState.REFUSED
+    assert found[month("1"), MAJOR] is CompactionState.READY_FOR_CLEANING
+
+
+@NEEDS_V4
+def test_a_minor_compaction_does_not_serve_a_major_request(
     client: MetastorePort, table: TableInfo
 ) -> None:
     client.request_compaction(table.ref, month("1"), MAJOR)
-    with compaction(client, table) as work:
+    with compaction(client, table, MINOR) as work:
         assert work.refusal is not None
-        assert work.refusal.startswith("the metastore's queue has")
+        assert "already" in work.refusal
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.INITIATED
+
+
+@NEEDS_V4
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_worker_whose_entry_was_taken_over_can_neither_work_nor_mark(
+    client: MetastorePort, table: TableInfo, *, has_begun: bool
+) -> None:
+    """So Hive's, which marks before it commits, never commits what we compact meanwhile."""
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    (waiting,) = client.show_compactions(table.ref)
+    theirs = replace(claim_of(client, table.ref.db), highest_write_id=WriteId(3))
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    if has_begun:
+        client.update_compactor_state(theirs, txn_id)
+    end_entry(client, ClaimedCompaction.of_entry(waiting), "taken over")
+    if not has_begun:
+        with pytest.raises(MetastoreError):
+            client.update_compactor_state(theirs, txn_id)
+    with pytest.raises(MetastoreError):
+        client.mark_compacted(theirs)
+    client.abort_txn(txn_id)
+    (entry,) = client.show_compactions(table.ref)
+    assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "taken over")
+
+
+@NEEDS_V4
+def test_a_commit_says_whom_a_cleaner_waits_for_before_the_entry_is_marked(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    seen = []
+
+    def look(step: str) -> None:
+        entries = client.show_compactions(table.ref)
+        seen.extend((step, e.state, e.next_txn_id is not None) for e in entries)
+
+    with compacting(
+        client,
+        table=table,
+        partition=month("1"),
+        compaction_type=MAJOR,
+        job_key="compact",
+        lock_timeout_s=5,
+        on_step=look,
+    ):
+        pass
+    assert seen == [
+        ("body_done", CompactionState.WORKING, False),
+        ("committed", CompactionState.WORKING, True),
+        ("marked", CompactionState.READY_FOR_CLEANING, True),
+    ]
+
+
+@NEEDS_V4
+@pytest.mark.parametrize("left", ["initiated", "claimed", "begun", "aborted", "committed"])
+def test_what_a_dead_worker_left_is_ended_and_the_partition_can_be_asked_for_again(
+    client: MetastorePort, table: TableInfo, left: str
+) -> None:
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, month("1"), MINOR, pool=pool)
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    if left != "initiated":
+        claim = client.find_next_compaction(our_worker_id("job"), worker_version="1", pool=pool)
+        assert claim is not None
+        if left != "claimed":
+            client.update_compactor_state(replace(claim, highest_write_id=WriteId(3)), txn_id)
+    if left == "committed":
+        client.commit_txn(txn_id)
+    elif left != "begun":
+        client.abort_txn(txn_id)
+    assert end_dead_entries(client, table.ref) == ()
+    (entry,) = client.show_compactions(table.ref)
+    if left == "committed":
+        assert entry.state is CompactionState.READY_FOR_CLEANING
+    else:
+        assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "its worker died")
+        assert client.request_compaction(table.ref, month("1"), MINOR).accepted
+    if left == "begun":
+        client.abort_txn(txn_id)
+
+
+@NEEDS_V4
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_what_others_left_is_not_ended_although_their_names_begin_as_ours(
+    client: MetastorePort, table: TableInfo, *, is_claimed: bool
+) -> None:
+    """IDs of Hive's workers begin with their host, and a pool may have any name."""
+    pool = f"hiveacid-{table.ref.db}"
+    client.request_compaction(table.ref, month("1"), MINOR, pool=pool)
+    if is_claimed:
+        client.find_next_compaction("hiveacid-worker-7-42", worker_version="4.0.1", pool=pool)
+    waiting = end_dead_entries(client, table.ref)
+    (entry,) = client.show_compactions(table.ref)
+    assert (entry.state, entry.pool) == (
+        CompactionState.WORKING if is_claimed else CompactionState.INITIATED,
+        pool,
+    )
+    assert waiting == (() if is_claimed else (entry,))
+    end_entry(client, ClaimedCompaction.of_entry(entry), "tidying up")
+
+
+@NEEDS_V4
+def test_a_living_workers_entry_is_not_ended(client: MetastorePort, table: TableInfo) -> None:
+    with compaction(client, table):
+        assert end_dead_entries(client, table.ref) == ()
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.state is CompactionState.WORKING
+
+
+@NEEDS_V4
+def test_a_failed_entry_keeps_the_id_of_the_worker_that_never_marked_it(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    pool = our_pool(uuid4())
+    for is_marked in (False, True):
+        client.request_compaction(table.ref, month("1"), MINOR, pool=pool)
+        claim = client.find_next_compaction(our_worker_id("job"), worker_version="1", pool=pool)
+        assert claim is not None
+        if is_marked:
+            client.mark_compacted(claim)
+        client.mark_failed(claim)
+    newest_first = sorted(client.show_compactions(table.ref), key=lambda e: -(e.entry_id or 0))
+    assert [e.state for e in newest_first] == [CompactionState.FAILED] * 2
+    assert [e.has_our_worker for e in newest_first] == [False, True]
 
 
 @NEEDS_V4
@@ -303,7 +459,7 @@ def test_cleaning_without_a_bound_is_never_told(client: MetastorePort, table: Ta
 def test_what_a_dead_worker_left_in_the_queue_is_no_obstacle(
     client: MetastorePort, table: TableInfo, *, had_claimed: bool
 ) -> None:
-    pool = f"hiveacid-{table.ref.db}"
+    pool = our_pool(uuid4())
     client.request_compaction(table.ref, month("1"), MINOR, pool=pool)
     if had_claimed:
         client.find_next_compaction("hiveacid-job", worker_version="1.0", pool=pool)
@@ -313,7 +469,34 @@ def test_what_a_dead_worker_left_in_the_queue_is_no_obstacle(
         (entry.compaction_type.value, entry.state.value)
         for entry in client.show_compactions(table.ref)
     )
-    assert states == [("major", "ready for cleaning"), ("minor", "failed")]
+    assert states == [("major", "ready for cleaning"), ("minor", "refused")]
+
+
+@NEEDS_V4
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_was_taken_over_is_back_in_the_queue_when_the_compaction_came_to_nothing(
+    client: MetastorePort, table: TableInfo, *, is_refused: bool
+) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+
+    def work() -> None:
+        with compaction(client, table) as mine:
+            assert mine.serves.startswith("compaction ")
+            if not is_refused:
+                raise OSError("the disk is full")
+            mine.refuse("something stands in its way")
+
+    if is_refused:
+        work()
+    else:
+        with pytest.raises(OSError, match="full"):
+            work()
+    (waiting,) = [e for e in client.show_compactions(table.ref) if e.is_at_work]
+    assert waiting.waits_for_anybody
+    assert (waiting.compaction_type, waiting.partition) == (MINOR, month("1"))
+    claim = claim_of(client, table.ref.db)
+    assert claim.entry_id == waiting.entry_id
+    client.mark_refused(replace(claim, error_message="tidying up"))
 
 
 @NEEDS_V4
@@ -334,8 +517,9 @@ def test_a_compaction_is_a_transaction_and_on_3x_nothing_else(
 ) -> None:
     with compaction(client, table) as work:
         assert work.write_ids.high_watermark == 3
-        assert {lock.txn_id for lock in client.show_locks(table.ref)} == {work.txn.txn_id}
-    assert client.show_locks(table.ref) == ()
+        presence = presence_of_compactions(table.ref)
+        assert {lock.txn_id for lock in client.show_locks(presence)} == {work.txn.txn_id}
+    assert client.show_locks(presence) == ()
     if client.generation is MetastoreGeneration.V3:
         assert work.claim is None
         assert client.show_compactions(table.ref) == ()

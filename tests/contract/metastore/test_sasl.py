@@ -18,17 +18,17 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
-from airflow_hiveacid.metastore.client import MetastoreClient, connect
-from airflow_hiveacid.metastore.doors import refusals
+from airflow_hiveacid.metastore.auth import refusals
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
-from contract.stub_server import StubServer
+from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer
+from tests.contract.stub_server import StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from contract.sasl_server import ServerHalf
+    from tests.contract.sasl_server import ServerHalf
 
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 PASSWORD = PasswordLogin(
@@ -221,6 +221,30 @@ def test_a_token_takes_the_strongest_protection(qops: str, least: Protection, ch
         assert travels_in_clear == (chosen != "auth-conf")
 
 
+@pytest.mark.parametrize("qops", ["auth", "auth,", "auth-conf-x,auth"])
+def test_a_token_does_not_believe_a_challenge_that_was_cut_down_to_no_protection(
+    qops: str,
+) -> None:
+    """The challenge travels in clear: whoever sits between can take the protections out of it."""
+    with (
+        serving(lambda: DigestHalf(IDENTIFIER, HALF, qops=qops)) as server,
+        pytest.raises(MetastoreLoginError, match=r"requires at least integrity.*protection of the"),
+    ):
+        client_of(server.uri, TOKEN).valid_txns()
+    with serving(lambda: DigestHalf(IDENTIFIER, HALF, qops="auth-int,auth")) as server:
+        assert client_of(server.uri, TOKEN).valid_txns().high_watermark == 7
+        (half,) = server.halves
+        assert isinstance(half, DigestHalf)
+        assert half.chosen == "auth-int"
+
+
+def test_inside_tls_a_token_needs_no_protection_of_its_own() -> None:
+    assert TOKEN.least(is_encrypted=True) is Protection.AUTHENTICATION
+    assert TOKEN.least(is_encrypted=False) is Protection.INTEGRITY
+    privacy = TokenLogin(token=TOKEN.token, protection=Protection.PRIVACY)
+    assert privacy.least(is_encrypted=True) is Protection.PRIVACY
+
+
 @pytest.mark.parametrize(
     ("qops", "ciphers"), [("auth-int,auth", "rc4"), ("auth-conf,auth", "3des,des")]
 )
@@ -229,7 +253,7 @@ def test_weaker_protection_than_wanted_is_refused(qops: str, ciphers: str) -> No
     half = DigestHalf(IDENTIFIER, HALF, qops=qops, ciphers=ciphers)
     with (
         serving(lambda: half) as server,
-        pytest.raises(MetastoreLoginError, match="wants privacy at least"),
+        pytest.raises(MetastoreLoginError, match="requires at least privacy"),
     ):
         client_of(server.uri, login).valid_txns()
 
@@ -253,7 +277,7 @@ def test_a_challenge_that_is_none_takes_no_time(*, is_last: bool) -> None:
 
     with (
         serving(lambda: Endless(IDENTIFIER, HALF)) as server,
-        pytest.raises(MetastoreUnavailableError, match=r"2\d+ bytes are no challenge"),
+        pytest.raises(MetastoreUnavailableError, match=r"challenge cannot have 2\d+ bytes"),
     ):
         client_of(server.uri, TOKEN).valid_txns()
     assert server.calls == []

@@ -17,21 +17,21 @@ from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavaila
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
-from contract.http_server import HttpStub
-from contract.relay import Relay
-from contract.sasl_server import PlainHalf, SaslServer
-from contract.stub_server import StubServer
+from tests.contract.http_server import HttpStub
+from tests.contract.relay import Relay
+from tests.contract.sasl_server import PlainHalf, SaslServer
+from tests.contract.stub_server import StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_hiveacid.local.metastore import LocalMetastore
-    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 REFUSED = re.compile("certificate verify failed", re.IGNORECASE)
 ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")

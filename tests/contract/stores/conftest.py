@@ -12,14 +12,15 @@ import pytest
 from botocore import endpoint
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.storage.stores import filesystem, locations, s3_bucket
-from airflow_hiveacid.storage.stores.hdfs import HdfsHandler
-from airflow_hiveacid.storage.stores.hdfs_connect import open_hdfs
+from airflow_hiveacid.storage.stores import filesystem, locations
+from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
+from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
 from airflow_hiveacid.storage.stores.locations import open_location
-from contract.stores.hdfs_model import Entry, Model, Options
-from contract.stores.mini_hdfs import MiniHdfs
-from contract.stores.s3_faults import Faults
-from s3_lab import MotoS3
+from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
+from tests.contract.stores.hdfs_model import Entry, Model, Options
+from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.contract.stores.s3_faults import Faults
+from tests.support.s3_lab import MotoS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from contract.stores.mini_hdfs import MiniHdfs
+from tests.contract.stores.mini_hdfs import MiniHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from airflow_hiveacid.local.kdc import LocalKdc
+    from airflow_hiveacid.local.logins.kdc import LocalKdc
 
 SERVICE: Final = "hdfs/localhost"
 """Name node and data node; who has logged in with its key is the superuser."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from contract.stores.mini_hdfs import class_path
-from listening import until_listening
+from tests.contract.stores.mini_hdfs import class_path
+from tests.support.listening import until_listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.storage.acid.read.files import Place
+from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -37,7 +37,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_bytes,
     write_new,
 )
-from airflow_hiveacid.storage.stores.hdfs_streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import (
     files_below,
     list_directories,
@@ -46,10 +46,10 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.staging import Staging
-from unit.storage.orc_tables import ids
+from tests.unit.storage.orc_tables import ids
 
 if TYPE_CHECKING:
-    from contract.stores.conftest import Hdfs
+    from tests.contract.stores.conftest import Hdfs
 
 ODD = ["p=a b", "p=%2F?#", "p=[x]{y}*", "p=ä€😀", "p=a;b\\c", "p=100%", "p='q'\"r\""]
 
@@ -232,7 +232,7 @@ def test_a_file_that_is_being_written_is_never_taken_for_a_shorter_one(hdfs: Hdf
         read_tail(hdfs.fs, f"{hdfs.root}/f", 100)  # what a side file may say of it
     writer.hsync()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
-    with pytest.raises(StorageError, match="0 of its 100 bytes can be read: somebody is streaming"):
+    with pytest.raises(StorageError, match="0 of its 100 bytes can be read: a writer is streaming"):
         read_bytes(hdfs.fs, f"{hdfs.root}/f")
     writer.close()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
@@ -248,9 +248,9 @@ def test_a_side_file_that_is_being_written_says_nothing_and_not_nought(hdfs: Hdf
     rows.write(b"x" * 100)
     state = resolve(list_table(f"{hdfs.uri}/t"), ids(10), None)
     with pytest.raises(UnsupportedFileError, match=r"flush_length.*streaming into it"):
-        Place.of(state).delta_files()
+        RootFiles.of(state).delta_files()
     side.close()
-    (file,) = Place.of(state).delta_files()
+    (file,) = RootFiles.of(state).delta_files()
     assert file.length == 100
     with pytest.raises(UnsupportedFileError, match="streaming into it"):
         file.tail()

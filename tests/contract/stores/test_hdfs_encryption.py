@@ -9,7 +9,6 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores import hdfs_connect
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     make_directory,
@@ -17,10 +16,11 @@ from airflow_hiveacid.storage.stores.filesystem import (
     rename_directory,
     write_bytes,
 )
-from airflow_hiveacid.storage.stores.hdfs_streams import PIECE_BYTES
-from contract.stores.mini_hdfs import JARS, MiniHdfs, class_path
-from contract.stores.mini_kms import MiniKms
-from contract.stores.name_node_calls import make_zone
+from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
+from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
+from tests.contract.stores.mini_hdfs import JARS, MiniHdfs, class_path
+from tests.contract.stores.mini_kms import MiniKms
+from tests.contract.stores.name_node_calls import make_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

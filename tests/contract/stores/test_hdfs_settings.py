@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from contract.stores.mini_hdfs import MiniHdfs
+    from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 

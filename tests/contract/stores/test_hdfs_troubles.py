@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.storage.stores import hdfs_connect
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     delete_directory,
@@ -26,14 +25,15 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_bytes,
     write_new,
 )
-from airflow_hiveacid.storage.stores.hdfs_streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
+from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.stores.name_node_calls import safe_mode, set_quota
+from tests.contract.stores.name_node_calls import safe_mode, set_quota
 
 if TYPE_CHECKING:
-    from contract.stores.conftest import Hdfs
-    from contract.stores.mini_hdfs import MiniHdfs
+    from tests.contract.stores.conftest import Hdfs
+    from tests.contract.stores.mini_hdfs import MiniHdfs
 
 pytestmark = pytest.mark.server
 
@@ -101,7 +101,7 @@ def test_a_file_whose_second_block_finds_no_room_is_not_finished_with_the_first(
     stream = fs.open_output_stream(f"{hdfs.root}/f")
     with pytest.raises(OSError, match="DiskSpace quota"):
         stream.write(bytes(3 * PIECE_BYTES))
-    with pytest.raises(OSError, match="not written to its end before"):
+    with pytest.raises(OSError, match="an earlier write of it failed"):
         stream.close()
 
 

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
@@ -20,11 +20,11 @@ from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from unit.storage.orc_tables import ids
+from tests.unit.storage.orc_tables import ids
 
 if TYPE_CHECKING:
-    from contract.stores.s3_faults import Faults
-    from s3_lab import MotoS3
+    from tests.contract.stores.s3_faults import Faults
+    from tests.support.s3_lab import MotoS3
 
 LATE, OWN = TxnId(12), TxnId(15)
 BUCKET: Final = "bucket_00000"

@@ -12,29 +12,29 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import StoreUnavailableError
 from airflow_hiveacid.format.ids import StatementId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.reruns import LedgerEntry
-from airflow_hiveacid.spark.writing.burial import bury
+from airflow_hiveacid.spark.writing.abandoned import remove_abandoned
 from airflow_hiveacid.spark.writing.publish import token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes
-from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.open_uploads import give_up_all, open_uploads
-from airflow_hiveacid.storage.stores.s3_uploads import StagedUpload
+from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
-from contract.stores.s3_fronts import lists_uploads_by_name, wants_md5
-from contract.stores.s3_staged import DELTA, stage
-from s3_lab import KEYS
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.contract.stores.s3_fronts import lists_uploads_by_name, wants_md5
+from tests.contract.stores.s3_staged import DELTA, stage
+from tests.support.s3_lab import KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from contract.stores.s3_faults import Faults
-    from s3_lab import MotoS3
+    from tests.contract.stores.s3_faults import Faults
+    from tests.support.s3_lab import MotoS3
 
 
 def test_a_server_that_wants_md5_of_who_deletes_gets_it(s3: MotoS3, table: str) -> None:
@@ -109,7 +109,7 @@ def test_uploads_of_a_dead_attempt_go_with_its_files(
     stage(other, "c")  # where the table was before it was renamed
     bucket = open_location(table)[0].handler._bucket
     bucket.begin_upload("w/t/delta_0000002_0000002_0000/bucket_00000", None)  # another writer's
-    bury(ledger, client, client.get_table(TableRef("default", "t")), [entry])
+    remove_abandoned(ledger, client, client.get_table(TableRef("default", "t")), [entry])
     assert sorted(s3.uploads()) == [
         "w/t/delta_0000002_0000002_0000/bucket_00000",
         f"w/t2/{DELTA}/bucket_00000",
@@ -137,7 +137,7 @@ def test_what_a_dead_attempt_may_still_complete_is_given_up_also_where_no_list_h
     note = StagedUpload.read(fs.handler._bucket, path.partition("/")[2])  # it is about to
     with s3.behind(lists_uploads_by_name):
         assert open_uploads(f"{table}/{DELTA}") == ()
-        bury(ledger, client, client.get_table(TableRef("default", "t")), [entry])
+        remove_abandoned(ledger, client, client.get_table(TableRef("default", "t")), [entry])
     with pytest.raises(OSError, match="bucket_00000"):
         note.publish(fs.handler._bucket)
     with pytest.raises(FileNotFoundError):
@@ -158,10 +158,10 @@ def test_who_may_not_list_uploads_runs_again_all_the_same(
     write_bytes(*open_location(f"{table}/{DELTA}/bucket_00000"), b"x")
     faults.refuse["ListMultipartUploads"] = [(503, "SlowDown")] * 9
     with pytest.raises(StoreUnavailableError, match="SlowDown"):
-        bury(ledger, client, info, [entry])
+        remove_abandoned(ledger, client, info, [entry])
     assert ledger.entries(entry.job_key)  # the next attempt has it still
     faults.refuse["ListMultipartUploads"] = [(403, "AccessDenied")]
-    bury(ledger, client, info, [entry])
+    remove_abandoned(ledger, client, info, [entry])
     assert "left to cleaning" in caplog.text
     assert s3.objects() == []
     assert ledger.entries(entry.job_key) == ()

@@ -17,7 +17,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 
 if TYPE_CHECKING:
-    from s3_lab import MotoS3
+    from tests.support.s3_lab import MotoS3
 
 
 def write(place: str, *names: str) -> None:

@@ -33,12 +33,12 @@ from airflow_hiveacid.storage.stores.listing import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
-from unit.storage.orc_tables import ids
+from tests.contract.stores.s3_staged import COLUMNS, DELTA, ROWS, accepted, stage
+from tests.unit.storage.orc_tables import ids
 
 if TYPE_CHECKING:
-    from contract.stores.s3_faults import Faults
-    from s3_lab import MotoS3
+    from tests.contract.stores.s3_faults import Faults
+    from tests.support.s3_lab import MotoS3
 
 
 def test_nothing_is_there_before_it_is_published_and_all_of_it_behind(
@@ -135,7 +135,7 @@ def test_a_file_that_came_between_a_look_and_the_upload_stays(
 def test_what_a_task_told_of_is_compared_with_what_it_left(table: str) -> None:
     staging = Staging(location=table, token="7-a")
     size = stage(staging, "a")
-    with pytest.raises(StorageError, match="its task told of"):
+    with pytest.raises(StorageError, match="its task reported"):
         Publication().publish([accepted(staging, "a", size + 1)])
     with pytest.raises(StorageError, match="it is not there"):
         Publication().publish([accepted(staging, "never", size)])
@@ -148,7 +148,7 @@ def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
     s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
-    with pytest.raises(StorageError, match="no note of an upload"):
+    with pytest.raises(StorageError, match="not a note of an upload"):
         Publication().publish([accepted(staging, "a", size)])
 
 
@@ -164,14 +164,14 @@ def test_a_partition_of_a_table_is_staged_below_the_table(s3: MotoS3, table: str
     ]
 
 
-def test_an_upload_that_was_given_up_is_not_published_and_may_be_tried_anew(
+def test_an_aborted_upload_is_not_published_and_can_be_tried_again(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     give_up(table, open_uploads(table))
     faults.refuse["CompleteMultipartUpload"] = [(404, "NoSuchUpload")]  # moto stumbles
-    with pytest.raises(StoreUnavailableError, match=r"given up meanwhile.*Run it again"):
+    with pytest.raises(StoreUnavailableError, match=r"aborted meanwhile.*Run it again"):
         Publication().publish([staged])
     assert [key for key in s3.objects() if "_tmp_" not in key] == []
 

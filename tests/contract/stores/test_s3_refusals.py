@@ -26,13 +26,13 @@ from airflow_hiveacid.storage.stores.listing import (
     list_table,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.s3_errors import s3_errors
-from s3_lab import KEYS, MotoS3
+from airflow_hiveacid.storage.stores.s3.errors import s3_errors
+from tests.support.s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from contract.stores.s3_faults import Faults
+    from tests.contract.stores.s3_faults import Faults
 
 
 @pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable", "InternalError"])
@@ -75,7 +75,7 @@ def test_each_refusal_says_which_store_which_path_whose_keys_and_what_to_do(
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
-        (400, StoreUnavailableError, r"expired\? Renew them"),
+        (400, StoreUnavailableError, r"expired, renew them"),
         (403, LocationPermissionError, "s3:GetObject.*clock"),
         (503, StoreUnavailableError, "overloaded"),
     ],

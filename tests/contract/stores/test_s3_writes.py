@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
@@ -29,15 +29,15 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.table import TableInfo
-    from s3_lab import MotoS3
+    from tests.support.s3_lab import MotoS3
 
 _, INSERT, _, _, OVERWRITE = DataOperation
 FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)

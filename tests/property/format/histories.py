@@ -18,7 +18,7 @@ from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from unit.format.rows import Event, Identity, visible
+from tests.unit.format.rows import Event, Identity, visible
 
 NEVER = 1000
 """A time after the end of every history."""

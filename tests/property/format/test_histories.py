@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
-from property.format.histories import NEVER, History, histories, now
+from tests.property.format.histories import NEVER, History, histories, now
 
 
 @pytest.mark.promise("T5")

@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import (
@@ -35,13 +36,7 @@ from airflow_hiveacid.format.versions import (
     omits,
     state_as_of,
 )
-from airflow_hiveacid.plan.history import (
-    Between,
-    Given,
-    Knowledge,
-    Sighting,
-    as_of_time,
-)
+from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
 
@@ -100,7 +95,7 @@ class Life:
         if self.kept is None:
             return None
         floor = WriteId(max(self.kept.floor, self.horizon))
-        return Kept(floor=floor, witnesses=self.kept.witnesses)
+        return Kept(floor=floor, evidence=self.kept.evidence)
 
     # ---- what it should be ----
 
@@ -319,7 +314,7 @@ def test_a_time_is_exact_or_says_which_writes_are_in_doubt(life: Life, data: st.
                 Sighting(write_ids=write_ids, after_s=10.0 * at + 1, by_s=10.0 * at + 2)
             )
     known = Knowledge(
-        commits={WriteId(w): Between(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in ours},
+        commits={WriteId(w): TimeBounds(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in ours},
         sightings=tuple(sightings),
     )
     now, last = life.now(), 10.0 * len(life.done) + 5
@@ -342,7 +337,7 @@ def test_whoever_knows_all_commits_of_his_own_knows_every_state(life: Life) -> N
     ends = {w: 10.0 * at for at, (w, _) in enumerate(life.done, 1)}
     committed = {w for w, fate in life.done if fate == "committed"}
     known = Knowledge(
-        commits={WriteId(w): Between(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in committed},
+        commits={WriteId(w): TimeBounds(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in committed},
         given=tuple(Given(write_id=WriteId(w), after_s=0.5 * w) for w in sorted(committed)),
     )
     for at, seen in copies(life):

@@ -1,6 +1,6 @@
 """Runs mutations of one target in a process of its own, so that a crash is an answer, too.
 
-    python -m property.fuzz.child SEED TARGET FIRST COUNT
+    python -m tests.property.fuzz.child SEED TARGET FIRST COUNT
 
 Findings are printed as JSON, one a line; the number at work stands in the file that the variable
 `FUZZ_PROGRESS` names. The same arguments do the same.
@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from property.fuzz.mutations import Dice
-from property.fuzz.targets import TARGETS, samples
+from tests.property.fuzz.mutations import Dice
+from tests.property.fuzz.targets import TARGETS, samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _MEMORY: Final = 1 << 30
-_LONGEST_S: Final = 5.0
+# CPU seconds. Texts of four million IDs are allowed; a mutation that never ends is not.
+_LONGEST_S: Final = 60.0
 _MOST_FINDINGS: Final = 5
 
 

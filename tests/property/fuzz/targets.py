@@ -21,16 +21,16 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import is_hidden, parse_directory_name, parse_file_name
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, unescape_partition_value
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import JobSpec
-from airflow_hiveacid.plan.reruns import LedgerEntry
-from airflow_hiveacid.sql.literals import text as literal_text
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text import statements_of
-from airflow_hiveacid.sql.tokens import Kind
+from airflow_hiveacid.sql.text.literals import text as literal_text
+from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text.tokens import Kind
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
     FileKind,
@@ -43,20 +43,20 @@ from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
-from airflow_hiveacid.storage.stores.job_ledger import parse_entry
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden import GoldenCase, cases
-from unit.jobs.test_results import FAILED, RESULT
-from unit.jobs.test_specs import JOBS, spec
+from tests.judges.golden import GoldenCase, cases
+from tests.unit.jobs.test_results import FAILED, RESULT
+from tests.unit.jobs.test_specs import JOBS, spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
-    from property.fuzz.mutations import Dice
+    from tests.property.fuzz.mutations import Dice
 
 FS: Final = LocalFileSystem()
 _LARGEST_FILE: Final = 20_000

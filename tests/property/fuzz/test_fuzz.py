@@ -3,7 +3,7 @@
 Each target runs in a process of its own, under a limit of memory and of time. `FUZZ_FACTOR=20` runs
 twenty times as many, `FUZZ_SEED` others. A finding names its seed and number:
 
-    PYTHONPATH=.:tests python -m property.fuzz.child SEED TARGET NUMBER 1
+    python -m tests.property.fuzz.child SEED TARGET NUMBER 1
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from property.fuzz.targets import TARGETS
+from tests.property.fuzz.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[3]
 SEED = os.environ.get("FUZZ_SEED", "20261120")
@@ -33,10 +33,10 @@ def test_damage_is_refused_or_harmless(name: str, tmp_path: Path) -> None:
     progress = tmp_path / "number"
     count = TARGETS[name][1] * FACTOR
     print(f"seed {SEED}")  # noqa: T201 - shown where it fails
-    command = [sys.executable, "-m", "property.fuzz.child", SEED, name, "0", str(count)]
+    command = [sys.executable, "-m", "tests.property.fuzz.child", SEED, name, "0", str(count)]
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+        "PYTHONPATH": str(ROOT),
         "FUZZ_PROGRESS": str(progress),
         # Others take addresses by the gigabyte and use few of them, which the limit cannot tell.
         "ARROW_DEFAULT_MEMORY_POOL": "system",

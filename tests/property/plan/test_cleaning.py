@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.cleaning import Reader as OpenReader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.plan.cleaning import FirstSeen, plan_cleaning
-from property.format.histories import NEVER, History, add_write, compact, histories, now
-from unit.format.rows import Identity, visible
+from airflow_hiveacid.plan.cleaning import plan_cleaning
+from tests.property.format.histories import NEVER, History, add_write, compact, histories, now
+from tests.unit.format.rows import Identity, visible
 
 ACTIONS = ("write", "write", "write", "compact", "compact", "read", "end", "clean", "clean")
 
@@ -72,6 +74,7 @@ class Warehouse:
             (),
             self.seen,
             self.txns(),
+            readers=[OpenReader(txn_id=txn_id) for txn_id in self.txns().open],
             now_s=0.0,
             retention_s=0.0,
             orphan_age_s=0.0,
@@ -154,7 +157,14 @@ def cleaned(history: History, time: int) -> None:
     """Remove all that goes when no transaction is open."""
     idle = ValidTxnList(high_watermark=TxnId(len(history.compactions)))
     plan = plan_cleaning(
-        history.state(time), (), {}, idle, now_s=0.0, retention_s=0.0, orphan_age_s=0.0
+        history.state(time),
+        (),
+        {},
+        idle,
+        readers=(),
+        now_s=0.0,
+        retention_s=0.0,
+        orphan_age_s=0.0,
     )
     assert plan.keep == ()
     for removal in plan.remove:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,
     InsertSpec,

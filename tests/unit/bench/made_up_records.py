@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.machine import Setting
-from bench.records import OURS, Record
+from tests.proofs.bench.machine import Setting
+from tests.proofs.bench.records import OURS, Record
 
 SETTING = Setting(
     cores=2,

@@ -10,10 +10,10 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid.read.scan import scan
-from bench.cliffs.course import PARTS, merged
-from bench.cliffs.files import deleted, inserted, link, write_directory, write_flat
-from bench.cliffs.report import CLIFFS_BEGIN, CLIFFS_END, cliff_grids, cliff_page
-from bench.cliffs.rows import (
+from tests.proofs.bench.cliffs.course import PARTS, merged
+from tests.proofs.bench.cliffs.files import deleted, inserted, link, write_directory, write_flat
+from tests.proofs.bench.cliffs.report import CLIFFS_BEGIN, CLIFFS_END, cliff_grids, cliff_page
+from tests.proofs.bench.cliffs.rows import (
     CLIFF_COLUMNS,
     cliff_rows,
     day_names,
@@ -22,11 +22,11 @@ from bench.cliffs.rows import (
     wide_columns,
     wide_rows,
 )
-from bench.cliffs.sizes import CliffSizes
-from bench.figures import pairs
-from bench.records import FLAT, OURS
-from bench.sales import KEY
-from unit.bench.made_up_records import SETTING, record
+from tests.proofs.bench.cliffs.sizes import CliffSizes
+from tests.proofs.bench.figures import pairs
+from tests.proofs.bench.records import FLAT, OURS
+from tests.proofs.bench.sales import KEY
+from tests.unit.bench.made_up_records import SETTING, record
 
 if TYPE_CHECKING:
     from pathlib import Path

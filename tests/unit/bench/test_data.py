@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.data import RAISED, Picks, Sums, Workload, generate
-from bench.sales import COLUMNS, KEY, OPERATION, STAMPED_COLUMNS, money, sales
-from bench.sizes import Sizes
+from tests.proofs.bench.data import RAISED, Picks, Sums, Workload, generate
+from tests.proofs.bench.sales import COLUMNS, KEY, OPERATION, STAMPED_COLUMNS, money, sales
+from tests.proofs.bench.sizes import Sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_workload_that_is_there_is_not_made_again(workload: Workload) -> None:
     assert before == {f: f.stat().st_mtime_ns for f in workload.folder.rglob("*.parquet")}
 
 
-def test_a_workload_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+def test_an_incomplete_workload_is_made_again(tmp_path: Path) -> None:
     whole = generate(tmp_path, Sizes(rows=10_000))
     (whole.folder / "truth.json").unlink()
     whole.merge.unlink()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.check import Fingerprint, WrongRowsError, require_same, require_sums
-from bench.data import Sums
-from bench.figures import pairs
-from bench.machine import Setting
-from bench.queries import QUERIES, STAMPED
-from bench.records import FLAT, OURS, SPARK, Record, read_records, write_records
-from bench.report import BEGIN, END, grids, page
-from unit.bench.made_up_records import SETTING, record
+from tests.proofs.bench.check import Fingerprint, WrongRowsError, require_same, require_sums
+from tests.proofs.bench.data import Sums
+from tests.proofs.bench.figures import pairs
+from tests.proofs.bench.machine import Setting
+from tests.proofs.bench.queries import QUERIES, STAMPED
+from tests.proofs.bench.records import FLAT, OURS, SPARK, Record, read_records, write_records
+from tests.proofs.bench.report import BEGIN, END, grids, page
+from tests.unit.bench.made_up_records import SETTING, record
 
 if TYPE_CHECKING:
     from pathlib import Path

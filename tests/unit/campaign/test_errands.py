@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from campaign.errands import litter
+from tests.proofs.campaign.errands import litter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from campaign.__main__ import main
+from tests.proofs.campaign.__main__ import main
 
 
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (["--s3", "--versions", "3.1.3"], "tables on S3 have a metastore 4.x here"),
+        (["--s3", "--versions", "3.1.3"], "tables on S3 need a 4.x metastore here"),
         (["--s3", "--hdfs"], "not allowed with"),
     ],
 )

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from campaign.oracle import Commit, History, Violation, flat, judge
-from campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
-from campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
+from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
+from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
+from tests.proofs.campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def dice(seed: object) -> Random:
-    return Random(f"{seed}")  # noqa: S311 - no secret
+    return Random(f"{seed}")
 
 
 PLANS = {

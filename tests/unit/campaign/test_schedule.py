@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from campaign.schedule import CLEANER, WRITER, Blow, ServerFault, doom, incidents, reader_doom
+from tests.proofs.campaign.schedule import (
+    CLEANER,
+    WRITER,
+    Blow,
+    ServerFault,
+    doom,
+    incidents,
+    reader_doom,
+)
 
 MINUTE = 60.0
 

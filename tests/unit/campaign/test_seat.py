@@ -10,12 +10,12 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import JobSpec
-from campaign.box import Box
-from campaign.record import Record
-from campaign.schedule import Blow, Doom
-from campaign.seat import Role, Seat
-from campaign.work import Changes
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from tests.proofs.campaign.box import Box
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.schedule import Blow, Doom
+from tests.proofs.campaign.seat import Role, Seat
+from tests.proofs.campaign.work import Changes
 
 if TYPE_CHECKING:
     from pathlib import Path

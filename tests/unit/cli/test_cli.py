@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid import cli
-from airflow_hiveacid.cli_view import absolute
-from unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
+from airflow_hiveacid.cli import commands as cli
+from airflow_hiveacid.cli.view import absolute
+from tests.judges.golden_plain import GOLDEN_PLAIN
+from tests.unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
 
 LIST = "db.t:{}:9223372036854775807::"
 SCHEMA = "struct<id:int,name:string>"
@@ -135,7 +136,7 @@ def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFix
     argv = ["inspect", "--location", str(table), "--write-ids", LIST.format(2), "--json"]
     assert cli.main(argv) == 0
     body = json.loads(capsys.readouterr().out)
-    (place,) = body["places"]
+    (place,) = body["roots"]
     assert (body["table"], body["write_ids"], place["location"]) == (
         None,
         LIST.format(2),
@@ -268,7 +269,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
 
 def test_a_parser_costs_no_heavy_import() -> None:
     code = (
-        "import sys; from airflow_hiveacid.cli import parser; parser();"
+        "import sys; from airflow_hiveacid.cli.commands import parser; parser();"
         "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow', 'thrift'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -287,3 +288,24 @@ def test_the_commands_can_be_mounted_under_another_parser(
     options = top.parse_args(argv.split())
     assert cli.run(options.command, options) == 0
     assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'
+
+
+@pytest.mark.parametrize("name", ["added_orc", "added_parquet", "added_avro"])
+def test_scan_reads_an_insert_only_directory_that_hive_wrote(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = GOLDEN_PLAIN / "4.0.1" / name
+    case = json.loads((folder / "case.json").read_text())
+    schema = ",".join(f"{column}:{type_}" for column, type_ in case["columns"])
+    given = ["--location", str(folder / "table"), "--write-ids", case["valid_write_id_list"]]
+    kind = ["--insert-only", name.partition("_")[2]]
+    assert cli.main(["scan", *given, *kind, "--schema", f"struct<{schema}>", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(rows) == sorted(case["rows"])
+    assert cli.main(["inspect", *given, *kind]) == 0
+    assert "delta_0000001_0000001" in capsys.readouterr().out
+
+
+def test_insert_only_goes_with_a_location_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["scan", "--table", "db.t", "--insert-only"]) == 2
+    assert "--insert-only does not go with --table" in capsys.readouterr().err

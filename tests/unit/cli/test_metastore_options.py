@@ -7,8 +7,8 @@ import shlex
 
 import pytest
 
-from airflow_hiveacid import cli
-from airflow_hiveacid.cli_metastore import add_options, endpoint_of
+from airflow_hiveacid.cli import commands as cli
+from airflow_hiveacid.cli.metastore import add_options, endpoint_of
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid import cli
-from airflow_hiveacid.cli_output import history_table
+from airflow_hiveacid.cli import commands as cli
+from airflow_hiveacid.cli.output import history_table
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.history import Between
-from airflow_hiveacid.versions.history import SOMEBODY, TableHistory, Version
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
-from unit.storage.orc_tables import insert, write_acid
+from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.unit.storage.orc_tables import insert, tombstone, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,8 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of three versions, the third of which overwrites."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.connect", lambda _endpoint: FakeClient(server)
+        "airflow_hiveacid.metastore.client.metastore_client.connect",
+        lambda _endpoint: FakeClient(server),
     )
     client = FakeClient(server)
     client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path)))
@@ -72,8 +73,8 @@ def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
     ("asked", "why"),
     [
         (["--version", "9"], "VersionUnknownError: table default.t: has no version 9 yet"),
-        (["--version", "x"], "ConfigurationError: version 'x' is no number"),
-        (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is no time"),
+        (["--version", "x"], "ConfigurationError: version 'x' is not the number"),
+        (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is not a time"),
         (["--tag", "a"], "VersionUnknownError: table default.t: has no tag 'a'"),
     ],
 )
@@ -92,7 +93,7 @@ def test_a_history_is_a_table_or_json(
     write(client, tmp_path, "base_3")
     told = run("history", "default.t")
     assert "the oldest readable version is 3, the newest 3" in told
-    assert "somebody else" in told
+    assert "another client" in told
     body = json.loads(run("history", "default.t", "--json", "--limit", "0"))
     assert [(v["number"], v["operation"], v["is_readable"]) for v in body["versions"]] == [
         (3, "overwrite", True),
@@ -121,7 +122,7 @@ def test_a_tag_is_made_listed_read_and_removed(
     assert (long["version"], long["expires"] > short["expires"]) == (short["version"], True)
     run("tag", "default.t", "now", "--remove")
     assert "no tag 'first'" in run("tag", "default.t", "first", "--remove", status=2)
-    assert "says no time" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
+    assert "is not a duration" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
 
 
 def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str]) -> None:
@@ -132,7 +133,7 @@ def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str])
     assert "its past is kept" in run("history", "default.t")
     run("keep", "default.t", "--off")
     assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
-    assert "says no time" in run("keep", "default.t", "--readable-for", "long", status=2)
+    assert "is not a duration" in run("keep", "default.t", "--readable-for", "long", status=2)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,9 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     run("keep", "default.t", "--readable-for", "7 days")
     before = client.get_table(REF).parameters
     told = run("keep", "default.t", "--off", status=2)
-    assert "stays kept for tag 'first'; remove that first (`tag default.t first --remove`)" in told
+    assert (
+        "stays kept for tag 'first'; remove the tag first (`tag default.t first --remove`)" in told
+    )
     assert client.get_table(REF).parameters == before
     run("tag", "default.t", "first", "--remove")
     run("keep", "default.t", "--off")
@@ -192,10 +195,10 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
 
 
 def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
-    old = Version(
+    old = VersionEntry(
         number=1,
-        committed=Between(),
-        by=SOMEBODY,
+        committed=TimeBounds(),
+        by=ANOTHER_CLIENT,
         operation="insert",
         is_readable=False,
         tags=("first",),
@@ -212,3 +215,45 @@ def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
     )
     ends = [line.split()[-1] for line in told.splitlines() if "insert " in line]
     assert ends == ["yes", "no", "tag"]
+
+
+def test_a_restore_is_planned_row_by_row_without_spark(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, REF)
+    write_acid(tmp_path / "delete_delta_3_3_0" / "bucket_00000", [tombstone(1, 0, write_id)])
+    client.commit_txn(txn_id)
+    before = sorted(tmp_path.rglob("*"))
+    told = run("restore", "default.t", "--version", "1", "--plan-only")
+    assert told.splitlines() == [
+        "default.t: back to version 1: planned",
+        "partition  how    rows that come  go  stay",
+        "(table)    delta  1               1   0",
+    ]
+    body = json.loads(run("restore", "default.t", "--version", "2", "--plan-only", "--json"))
+    assert (body["status"], body["restore"]) == (
+        "planned",
+        [{"how": "delta", "come": 1, "go": 0, "stay": 1, "partition": ""}],
+    )
+    told = run("restore", "default.t", "--version", "3", "--plan-only")
+    assert told == "default.t: back to version 3: nothing to do\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_restore_that_comes_too_late_says_what_would_have_kept_it(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    write(client, tmp_path, "base_3")
+    told = run("restore", "default.t", "--version", "1", "--plan-only", status=2)
+    assert "VersionGoneError: table default.t: version 1 is compacted away" in told
+    assert "keep default.t --readable-for '7 days'" in told
+
+
+def test_a_restore_without_pyspark_says_where_it_runs(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
+    told = run("restore", "default.t", "--version", "1", status=2)
+    assert "there is no PySpark here" in told
+    assert "HiveAcidRestoreOperator" in told

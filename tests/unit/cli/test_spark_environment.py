@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import cli, spark_environment
+from airflow_hiveacid.cli import commands as cli
+from airflow_hiveacid.cli import spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import DownloadError
-from airflow_hiveacid.local.s3a import SPARK_S3A, S3aJars
+from airflow_hiveacid.local.metastore.s3a import SPARK_S3A, S3aJars
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,7 +111,7 @@ def test_it_is_packed_without_spark_and_runs_where_it_is_unpacked(
 
 
 def test_what_is_no_environment_is_not_packed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no environment in"):
+    with pytest.raises(ConfigurationError, match="no environment to pack in"):
         list(spark_environment.pack(str(tmp_path), str(tmp_path / "a.tar.gz")))
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid import cli
+from airflow_hiveacid.cli import commands as cli
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import (
     Column,
@@ -23,10 +23,10 @@ from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
-from unit.storage.orc_tables import insert, write_acid, write_plain
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeClient
         asked.append(endpoint)
         return FakeClient(server)
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", connect)
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
     return FakeClient(server)
 
 
@@ -167,7 +167,7 @@ def test_inspect_shows_every_partition_under_the_snapshot_it_names(
     assert text.startswith("default.monthly: write IDs default.monthly:2:")
     assert f"month=2  {tmp_path}/month=2" in text
     body = json.loads(run("inspect", "--table", str(monthly), "--json"))
-    assert [(p["partition"], p["entries"][0]["state"]) for p in body["places"]] == [
+    assert [(p["partition"], p["entries"][0]["state"]) for p in body["roots"]] == [
         ("month=1", "live"),
         ("month=2", "live"),
     ]
@@ -190,7 +190,7 @@ def test_a_partition_of_an_unpartitioned_table_is_a_mistake(
     plain: TableRef, run: Callable[..., str]
 ) -> None:
     argv = ["inspect", "--table", str(plain), "--partition", "month=1"]
-    assert "is not partitioned; leave --partition out" in run(*argv, status=2)
+    assert "is not partitioned; leave out --partition" in run(*argv, status=2)
 
 
 def test_a_table_without_transactions_is_refused(
@@ -231,7 +231,7 @@ def insert_only(client: FakeClient, tmp_path: Path, request: pytest.FixtureReque
 
 def test_an_insert_only_table_is_shown_too(insert_only: TableRef, run: Callable[..., str]) -> None:
     assert run("scan", "--table", str(insert_only), "--json") == '[7, "n7"]\n'
-    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["places"]
+    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["roots"]
     (entry,) = place["entries"]
     assert (entry["type"], entry["state"], entry["files"], entry["rows"]) == ("delta", "live", 1, 1)
     refused = run("scan", "--table", str(insert_only), "--row-ids", "--json", status=2)
@@ -242,7 +242,7 @@ def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
     insert_only: TableRef, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     (tmp_path / "000000_0").write_text("rows?")
-    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["places"]
+    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["roots"]
     entry = next(e for e in place["entries"] if e["type"] == "original")
     assert entry["state"] == "refused"
     assert "hiveacid.reads.originals" in entry["why"]
@@ -268,7 +268,7 @@ def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
     (tmp_path / f"delta_{write_id}_{write_id}_0/000000_0").write_text("1\x01a\n")
     client.commit_txn(txn_id)
     inspected = run("inspect", "--table", str(ref), "--json")
-    assert "no text file says how many rows it has" in inspected
+    assert "a text file does not state its number of rows" in inspected
     assert run("scan", "--table", str(ref), "--json") == '[1, "a"]\n'
 
 
@@ -288,7 +288,7 @@ def test_a_conversion_is_planned_without_spark(
     assert shown.startswith("default.flat: flat to insert_only, not done\n")
     assert "1 files are moved into one delta" in shown
     assert cli.main([*arguments, "full_acid"]) == 2
-    assert "part-0.orc has no name of Hive's" in capsys.readouterr().err
+    assert "part-0.orc does not have a name of Hive's" in capsys.readouterr().err
     assert cli.main([*arguments, "flat"]) == 0
-    assert "it is that already" in capsys.readouterr().out
+    assert "it already is of that kind" in capsys.readouterr().out
     assert client.get_table(ref).kind is TransactionalKind.NONE

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusters import __main__ as command
-from clusters.cells import RAN, Cell
+from tests.proofs.clusters import __main__ as command
+from tests.proofs.clusters.cells import RAN, Cell
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusters.cells import FAILED, NOT_RUN, RAN
-from clusters.lives import Lives
+from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN
+from tests.proofs.clusters.lives import Lives
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.policies import Outcome
-from conflicts.cells import OTHERWISE, Seen, expected, is_right
-from conflicts.report import PAGE, block, every_cell, lines, read, write
+from airflow_hiveacid.format.policies import ConflictOutcome
+from tests.proofs.conflicts.cells import OTHERWISE, Seen, expected, is_right
+from tests.proofs.conflicts.report import PAGE, block, every_cell, lines, read, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def test_there_are_25_pairs_in_two_policies_two_orders_and_on_two_metastores() -
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     page, file = tmp_path / "page.md", tmp_path / "record.json"
     page.write_text(PAGE.read_text())
-    seen = Seen(outcome=Outcome.BOTH, told="a; b", trouble="")
+    seen = Seen(outcome=ConflictOutcome.BOTH, told="a; b", trouble="")
     record = dict.fromkeys(every_cell(), seen)
     write(record, file=file, page=page)
     assert read(file) == record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_hiveacid.cli_metastore import METASTORE_VARIABLE
+from airflow_hiveacid.cli.metastore import METASTORE_VARIABLE
 from demo import shell
 from demo.__main__ import main
 from demo.airflow_api import Run

@@ -6,7 +6,7 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import TransactionalKind
-from unit.format.listings import ids, listing, live, read, texts
+from tests.unit.format.listings import ids, listing, live, read, texts
 
 
 def directory(names: str, text: str) -> AcidDirectory:

@@ -10,21 +10,24 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ApplicationNotStartedError,
+    ClusterKind,
     ClusterUnavailableError,
     CommitStateUnknownError,
+    CompactionNotDoneError,
     ContractVersionError,
     CorruptFileError,
     ExecutorsMissingError,
     FeedOvertakenError,
+    FencedByEarlierReleaseError,
     FencedError,
     HiveAcidError,
     InputError,
     InvalidNameError,
     JobFailedError,
     KeepingRefusedError,
-    KubernetesUnavailableError,
     LocationNotFoundError,
     LockNotAcquiredError,
+    MetastoreAnswerError,
     MetastoreUnavailableError,
     NotEnoughHistoryError,
     OvertakenError,
@@ -56,6 +59,7 @@ def example(cls: type[HiveAcidError]) -> HiveAcidError:
     """An error of the class, built the way its own constructor wants it."""
     values = {"str": "x", "int": 1, "float": 1.0, "object": "x", "tuple[str, ...]": ("x", "y")}
     values["Mapping[str, str]"] = {"x": "y"}
+    values["ClusterKind"] = ClusterKind.YARN
     values["Winner | None"] = Winner(txn_id=9, job_key="dag/run/task/-1")
     parameters = inspect.signature(cls.__init__).parameters.values()
     data = {p.name: values[str(p.annotation)] for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -72,12 +76,14 @@ def test_only_these_may_be_tried_again() -> None:
         ApplicationForgottenError,
         ApplicationNotStartedError,
         ClusterUnavailableError,
+        CompactionNotDoneError,
         ExecutorsMissingError,
         FeedOvertakenError,
+        FencedByEarlierReleaseError,
         KeepingRefusedError,
-        KubernetesUnavailableError,
         LocationNotFoundError,
         LockNotAcquiredError,
+        MetastoreAnswerError,
         MetastoreUnavailableError,
         NotEnoughHistoryError,
         OvertakenError,
@@ -150,9 +156,10 @@ def test_a_text_of_megabytes_is_not_repeated_in_a_message() -> None:
 
 def test_thousands_of_partitions_that_failed_are_counted_and_some_of_them_named() -> None:
     failed = {f"day={day}": "the metastore does not answer" for day in range(10_000)}
-    error = PartitionsFailedError(table="db.t", failed=failed, of=10_001)
+    error = PartitionsFailedError(table="db.t", failed=failed, of=10_001, done={"day=x": "major"})
     assert "10000 of 10001 partitions failed" in str(error)
     assert "day=19: the metastore" in str(error)
-    assert str(error).endswith("and 9980 more, which the application's log names")
+    assert "and 9980 more, which the application's log names" in str(error)
+    assert str(error).endswith("Done:\n  day=x: major")
     assert len(str(error)) < 2_000
     assert error.failed == failed

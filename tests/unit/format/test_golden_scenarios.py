@@ -16,8 +16,8 @@ from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,
     RangeVisibility,
 )
-from unit.format.listings import ids, listing, live, read, texts
-from unit.format.rows import Event, Identity, visible
+from tests.unit.format.listings import ids, listing, live, read, texts
+from tests.unit.format.rows import Event, Identity, visible
 
 B0, B1 = encode(BucketId(0)), encode(BucketId(1))
 B0S1 = encode(BucketId(0), StatementId(1))

@@ -16,10 +16,10 @@ from airflow_hiveacid.format.conflicts import (
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import (
     POLICY_PROPERTY,
+    ConflictOutcome,
     ConflictPolicy,
     Doing,
     Meeting,
-    Outcome,
     chosen_policy,
     doing_of,
     lock_under,
@@ -63,7 +63,9 @@ def test_the_hive_table_differs_where_hives_locks_do() -> None:
 def test_of_writers_that_fail_by_the_strict_table_the_metastore_lets_the_first_commit(
     generation: MetastoreGeneration, earlier: Doing, later: Doing
 ) -> None:
-    fails = outcome(STRICT, generation, Meeting(earlier=earlier, later=later)) is Outcome.FAILS
+    fails = (
+        outcome(STRICT, generation, Meeting(earlier=earlier, later=later)) is ConflictOutcome.FAILS
+    )
     for theirs, mine in itertools.product(WRITES[earlier], WRITES[later]):
         recorded = recorded_under(STRICT, mine), recorded_under(STRICT, theirs)
         # An overwrite is recorded, too; it waits, and begins anew, before anybody compares.

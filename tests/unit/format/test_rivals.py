@@ -8,8 +8,8 @@ from airflow_hiveacid.format.policies import ConflictPolicy, Doing
 from airflow_hiveacid.format.rivals import (
     come_since,
     committed_since,
-    deed_of,
     first_rival,
+    foreign_write_of,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
@@ -47,14 +47,14 @@ def txns(high: int, *opened: int) -> ValidTxnList:
     ],
 )
 def test_a_directory_tells_what_was_done(directory: str, doing: Doing) -> None:
-    deed = deed_of(directory)
-    assert deed is not None
-    assert (deed.doing, deed.write_id) == (doing, 5)
+    foreign_write = foreign_write_of(directory)
+    assert foreign_write is not None
+    assert (foreign_write.doing, foreign_write.write_id) == (doing, 5)
 
 
 @pytest.mark.parametrize("name", ["_hiveacid", "month=1", "delta_x_y", ".hive-staging_1"])
 def test_other_directories_tell_nothing(name: str) -> None:
-    assert deed_of(name) is None
+    assert foreign_write_of(name) is None
 
 
 def test_what_was_committed_since_is_what_was_not_visible_then() -> None:
@@ -75,9 +75,9 @@ def test_compactions_are_no_writes() -> None:
 def test_what_was_committed_before_this_transaction_may_be_compacted(
     directory: str, began: ValidWriteIdList
 ) -> None:
-    (deed,) = committed_since([directory], began, ids(7), ids(7))
-    assert (deed.doing, deed.directory) == (Doing.INSERT, directory)
-    assert deed.write_id == (2 if 2 in began.open else 6)
+    (foreign_write,) = committed_since([directory], began, ids(7), ids(7))
+    assert (foreign_write.doing, foreign_write.directory) == (Doing.INSERT, directory)
+    assert foreign_write.write_id == (2 if 2 in began.open else 6)
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_a_short_list_makes_no_news_of_what_was_there() -> None:
 def test_a_result_whose_compactor_has_not_committed_is_no_news() -> None:
     names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
     assert come_since(names, (), ids(3), now) == ()
-    (deed,) = come_since(names, (), ids(3), (ids(3), txns(20)))
-    assert deed.doing is Doing.MAJOR
+    (foreign_write,) = come_since(names, (), ids(3), (ids(3), txns(20)))
+    assert foreign_write.doing is Doing.MAJOR
 
 
 def test_the_first_of_those_is_named_that_the_policy_lets_one_fail_for() -> None:
     names = ["delta_0000007_0000007_0000", "delta_0000006_0000006_0000", "delta_0000001_0000004"]
-    deeds = [d for d in map(deed_of, names) if d is not None]
-    found = first_rival(deeds, STRICT, V4, Doing.INSERT)
+    foreign_writes = [d for d in map(foreign_write_of, names) if d is not None]
+    found = first_rival(foreign_writes, STRICT, V4, Doing.INSERT)
     assert found is not None
     assert found.write_id == 6
-    assert first_rival(deeds, STRICT, V4, Doing.OVERWRITE) is None
-    assert first_rival(deeds, HIVE, V4, Doing.INSERT) is None
-    minor = first_rival(deeds, STRICT, V3, Doing.MINOR)
+    assert first_rival(foreign_writes, STRICT, V4, Doing.OVERWRITE) is None
+    assert first_rival(foreign_writes, HIVE, V4, Doing.INSERT) is None
+    minor = first_rival(foreign_writes, STRICT, V3, Doing.MINOR)
     assert minor is not None
     assert minor.doing is Doing.MINOR

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,
     RangeVisibility,
 )
-from unit.format.listings import ids, listing, live, read, texts, txns
+from tests.unit.format.listings import ids, listing, live, read, texts, txns
 
 
 @pytest.mark.parametrize(

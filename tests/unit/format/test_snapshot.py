@@ -14,7 +14,7 @@ from airflow_hiveacid.format.snapshot import (
     ValidWriteIdList,
 )
 from airflow_hiveacid.format.table import TableRef
-from unit.format.listings import MAX, ids, txns
+from tests.unit.format.listings import MAX, ids, txns
 
 NONE, SOME, ALL = RangeVisibility.NONE, RangeVisibility.SOME, RangeVisibility.ALL
 T = TableRef("db", "t")

@@ -97,7 +97,7 @@ def test_nonsense_is_refused(given: dict[str, object]) -> None:
 
 
 def test_an_unknown_text_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="none of version N"):
+    with pytest.raises(ConfigurationError, match="expected 'version N'"):
         VersionSpec.parse("branch main")
 
 
@@ -252,13 +252,13 @@ def test_a_batch_of_a_stream_is_not_taken_for_what_was_merged() -> None:
 def test_a_promise_begins_with_what_is_live() -> None:
     found = listing("base_0000003", delta(4, 6), delta(7))
     assert floor_of(resolve(found, now(), None), FULL) == Kept(
-        floor=WriteId(3), witnesses=frozenset({"base_0000003", delta(4, 6), delta(7)})
+        floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4, 6), delta(7)})
     )
     assert floor_of(resolve(found, now(), None, INSERT_ONLY), INSERT_ONLY).floor == 6
 
 
 def test_a_missing_witness_breaks_a_promise() -> None:
-    kept = Kept(floor=WriteId(3), witnesses=frozenset({"base_0000003", delta(4)}))
+    kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     full = listing("base_0000003", delta(4), delta(5), "base_0000005")
     assert names(full, 4, kept=kept) == ["base_0000003", delta(4)]
     for gone in ("base_0000003", delta(4)):
@@ -268,7 +268,7 @@ def test_a_missing_witness_breaks_a_promise() -> None:
 
 
 def test_what_a_wider_delta_holds_may_be_cleaned_of_a_full_acid_table() -> None:
-    kept = Kept(floor=WriteId(3), witnesses=frozenset({"base_0000003", delta(4)}))
+    kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     left = listing("base_0000003", delta(4, 5), "base_0000005", compacted=("base_0000005",))
     assert names(left, 4, kept=kept) == ["base_0000003", delta(4, 5)]
     with pytest.raises(VersionGoneError):

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from histories import readers
-from histories.life import Life
-from histories.world import Fate, World
+from tests.proofs.histories import readers
+from tests.proofs.histories.life import Life
+from tests.proofs.histories.world import Fate, World
 
 if TYPE_CHECKING:
     from pathlib import Path

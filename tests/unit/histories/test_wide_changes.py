@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.changes import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of, up_to
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import (
@@ -20,18 +20,18 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.spark.reading.change_scan import IS_BORN, VERSION, ChangePiece, scan_changes
-from airflow_hiveacid.spark.reading.changed_files import ChangedFiles
-from airflow_hiveacid.spark.reading.file_numbers import FILE_BITS
+from airflow_hiveacid.spark.reading.feed.files import ChangedFiles
+from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION, ChangePiece, scan_changes
+from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS
 from airflow_hiveacid.storage.stores.listing import list_table
-from histories.wide import TypedWorld, WideLife, expected
+from tests.proofs.histories.wide import TypedWorld, WideLife, expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from histories.wide import Told
-    from histories.world import World
+    from tests.proofs.histories.wide import Told
+    from tests.proofs.histories.world import World
 
 PARTITIONS: Final = 310
 SEEDS: Final = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))]

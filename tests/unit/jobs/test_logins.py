@@ -56,8 +56,8 @@ def test_every_login_crosses_the_seam_with_its_transport(
         (Transport.HTTPS, PasswordLogin(user="etl", password=FILE), "header or bearer"),
         (Transport.PLAIN, HeaderLogin(user="etl"), "http or https"),
         (Transport.TLS, BearerLogin(bearer=FILE), "http or https"),
-        (Transport.PLAIN, PasswordLogin(user="etl", password=FILE), "take tls"),
-        (Transport.HTTP, BearerLogin(bearer=FILE), "take https"),
+        (Transport.PLAIN, PasswordLogin(user="etl", password=FILE), "use tls"),
+        (Transport.HTTP, BearerLogin(bearer=FILE), "use https"),
     ],
 )
 def test_a_login_that_cannot_go_this_way_is_refused(

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import stat
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    LocationPermissionError,
+    StoreUnavailableError,
+)
 from airflow_hiveacid.jobs import packager
 
 _ROOT: Final = Path(packager.__file__).resolve().parents[2]
@@ -72,6 +79,16 @@ def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path)
     assert "spark_apps/clean.py" in names
 
 
+def test_what_users_programs_import_is_in_the_zip(archive: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "from airflow_hiveacid import acid, errors;"
+        "print(acid.Metastore(uris=('thrift://h:1',)).uris, errors.VersionGoneError.__name__)"
+    )
+    said = _python("-I", "-S", "-c", program, str(archive), cwd=tmp_path)
+    assert said.strip() == "('thrift://h:1',) VersionGoneError"
+
+
 def test_every_library_in_the_zip_is_imported_by_a_room() -> None:
     sources = [
         file
@@ -128,12 +145,12 @@ def test_byte_code_of_another_python_is_passed_over(archive: Path, tmp_path: Pat
         "-I",
         "-S",
         "-c",
-        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.specs as m;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.specs.job as m;"
         "print(m.__file__)",
         str(foreign),
         cwd=tmp_path,
     )
-    assert origin.strip().endswith("specs.py")
+    assert origin.strip().endswith("job.py")
 
 
 @pytest.fixture
@@ -158,6 +175,42 @@ def test_other_code_is_another_file(tmp_path: Path, small: dict[str, bytes]) -> 
     small["airflow_hiveacid/__init__.py"] = b"x = 2\n"
     assert packager.cached_archive(tmp_path) != before
     assert before.is_file()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kept", [0, 100, -10])
+def test_a_cached_archive_that_ends_early_is_built_again(tmp_path: Path, kept: int) -> None:
+    path = packager.cached_archive(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:kept])
+    assert packager.cached_archive(tmp_path) == path
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(errno.ENOSPC, StoreUnavailableError), (errno.EROFS, LocationPermissionError)],
+)
+def test_a_disk_that_is_full_or_read_only_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[HiveAcidError]
+) -> None:
+    def fail(*_: object, **__: object) -> tuple[int, str]:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "mkstemp", fail)
+    with pytest.raises(error, match=rf"write {tmp_path}/hiveacid-.*\.zip.*TMPDIR"):
+        packager.cached_archive(tmp_path)
+
+
+@pytest.mark.usefixtures("small")
+def test_an_archive_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
+    path = packager.cached_archive(tmp_path)
+    assert synced == [path.stat().st_size]
 
 
 def test_nothing_is_left_of_an_archive_that_could_not_be_built(

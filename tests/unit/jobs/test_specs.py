@@ -5,27 +5,28 @@ import json
 import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
-from airflow_hiveacid.jobs.changes import ChangesSpec, WhenGone
-from airflow_hiveacid.jobs.conversion import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
-    JOB_KINDS,
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
-    ColumnMatch,
     CompactionChoice,
     CompactSpec,
+    ConversionTarget,
+    ConvertSpec,
+    RestoreSpec,
+)
+from airflow_hiveacid.jobs.specs.statements import (
+    ColumnMatch,
     CreateAsSpec,
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    Job,
-    JobSpec,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
     MergeWhen,
-    ProgramSpec,
     SourceSpec,
     TransactionSpec,
     TruncateSpec,
@@ -93,10 +94,11 @@ JOBS: dict[str, Job] = {
         comment="c",
         properties={"a": "b"},
     ),
+    "restore": RestoreSpec(target="db.t", version="tag closing", plan_only=True),
     "compact": CompactSpec(
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
-    "clean": CleanSpec(target="db.t", retention_s=60.0, dry_run=True),
+    "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
     "changes": ChangesSpec(
         target="db.t",

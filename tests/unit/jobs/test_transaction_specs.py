@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import (
-    CleanSpec,
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    Job,
-    JobSpec,
     MultiInsertSpec,
-    ProgramSpec,
     SourceSpec,
     TransactionSpec,
     UpdateSpec,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.door import Door, Language
-from airflow_hiveacid.local.door_kinds import http
+from airflow_hiveacid.local.access import Access, Language
+from airflow_hiveacid.local.logins.access_kinds import http
 from airflow_hiveacid.local.site import (
     LocalMetastoreConfig,
     PostgresDatabase,
@@ -110,23 +110,23 @@ def test_a_value_the_server_would_choke_on_is_refused_by_name(
 
 
 def test_a_door_brings_settings_of_its_own(config: LocalMetastoreConfig) -> None:
-    door = Door(
+    access = Access(
         language=Language.SASL,
         settings={"metastore.sasl.enabled": "true", "some.password": "hidden"},
         core_settings={"hadoop.security.authentication": "kerberos"},
         jvm_flags=("-Djava.security.krb5.conf=/k",),
     )
-    guarded = replace(config, door=door)
+    guarded = replace(config, access=access)
     conf = write_conf(guarded, port=1)
     assert read_site(conf)["metastore.sasl.enabled"] == "true"
-    assert read_site(conf, "core-site.xml") == dict(door.core_settings)
+    assert read_site(conf, "core-site.xml") == dict(access.core_settings)
     assert fingerprint(guarded) != fingerprint(config)
     assert "hidden" not in repr(guarded)
     assert read_site(write_conf(config, port=1), "core-site.xml") == {}
-    other = replace(door, settings={**door.settings, "some.password": "other"})
-    assert fingerprint(replace(config, door=other)) == fingerprint(guarded)
+    other = replace(access, settings={**access.settings, "some.password": "other"})
+    assert fingerprint(replace(config, access=other)) == fingerprint(guarded)
 
 
 def test_a_door_that_a_release_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="would let everybody in"):
-        LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path, door=http())
+    with pytest.raises(ValueError, match="would let every user in"):
+        LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path, access=http())

@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix.explanations import explanation, is_explained
-from matrix.kinds import KINDS
-from matrix.names import HIVE_3, HIVE_3_READER, HIVE_4, NATIVE, OURS, READERS, TRINO, WRITERS
-from matrix.records import Answers, Life, Record, Taken, Wrong, read, write
-from matrix.report import PAGE, README, block, page_lines, readme_lines
+from tests.proofs.matrix.explanations import explanation, is_explained
+from tests.proofs.matrix.kinds import KINDS
+from tests.proofs.matrix.names import (
+    HIVE_3,
+    HIVE_3_READER,
+    HIVE_4,
+    NATIVE,
+    OURS,
+    READERS,
+    TRINO,
+    WRITERS,
+)
+from tests.proofs.matrix.records import Answers, Life, Record, Taken, Wrong, read, write
+from tests.proofs.matrix.report import PAGE, SUPPORT, block, page_lines, support_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +37,7 @@ def life(writer: str = OURS, kind: str = PLAIN, **answers: Answers) -> Life:
 
 def test_both_pages_are_what_the_record_says() -> None:
     record = read()
-    assert block(README) == "\n".join(readme_lines(record))
+    assert block(SUPPORT) == "\n".join(support_lines(record))
     assert block(PAGE) == "\n".join(page_lines(record))
 
 
@@ -82,7 +91,7 @@ def test_a_life_replaces_its_earlier_one_and_lies_in_the_order_of_the_page() -> 
 
 def test_kinds_that_answer_alike_share_a_line_of_the_readme() -> None:
     lives = [life(writer, kind) for kind in (PLAIN, BUCKETS) for writer in (OURS, HIVE_4, TRINO)]
-    *_, line = readme_lines(Record(lives=tuple(lives)))
+    *_, line = support_lines(Record(lives=tuple(lives)))
     engines = f"{HIVE_4}, {HIVE_3}, {TRINO}"
     assert line == f"| full ACID: plain; one bucket | {engines} | {HIVE_4}, {TRINO} |"
 
@@ -90,7 +99,7 @@ def test_kinds_that_answer_alike_share_a_line_of_the_readme() -> None:
 def test_a_kind_that_we_do_not_write_says_so_in_the_readme() -> None:
     one = life()
     one.taken = [Taken(step=old.step, asked=OURS, done_by=HIVE_4) for old in one.taken]
-    *_, line = readme_lines(Record(lives=(one,)))
+    *_, line = support_lines(Record(lives=(one,)))
     assert line == "| full ACID: plain | (not written here) | - |"
 
 
@@ -98,7 +107,7 @@ def test_what_is_not_always_right_says_so_in_the_readme() -> None:
     wrong = [Wrong(step="DELETE", text="it lacks one", lacks=True)]
     ours = life(Trin=Answers(right=1, wrong=wrong))
     hives = life(HIVE_4, ours=Answers(right=1, wrong=wrong))
-    *_, line = readme_lines(Record(lives=(ours, hives)))
+    *_, line = support_lines(Record(lives=(ours, hives)))
     assert line == f"| full ACID: plain | {HIVE_4}, {HIVE_3}, {TRINO} (1 of 2) | - |"
 
 

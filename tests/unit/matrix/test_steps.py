@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.line_process import JudgeError
-from matrix import course
-from matrix.course import Ground, _blind, _HalfDoneError, _taken
-from matrix.explanations import BLIND, is_explained
-from matrix.kinds import EXTRA, KINDS
-from matrix.life import LOAD, NotHereError, Step, life
-from matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
-from matrix.readers import NotReadHereError, as_rows
-from matrix.records import Answers, Life, Taken, Wrong
+from tests.judges.line_process import JudgeError
+from tests.proofs.matrix import course
+from tests.proofs.matrix.course import Ground, _blind, _HalfDoneError, _taken
+from tests.proofs.matrix.explanations import BLIND, is_explained
+from tests.proofs.matrix.kinds import EXTRA, KINDS
+from tests.proofs.matrix.life import LOAD, NotHereError, Step, life
+from tests.proofs.matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
+from tests.proofs.matrix.readers import NotReadHereError, as_rows
+from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
-    from matrix.kinds import Kind, Row
+    from tests.proofs.matrix.kinds import Kind, Row
 
 WRONG = Wrong(step="DELETE", text="3 of 2 rows", has_more=True)
 

@@ -11,7 +11,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from airflow_hiveacid.metastore.catalog import (
     whole_partition_infos,
     without_statistics,
 )
-from airflow_hiveacid.metastore.catalog_calls import CatalogCalls
+from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     Partition,
     SerDeInfo,

@@ -4,14 +4,14 @@ import pytest
 
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.gen.compaction.ttypes import (
     CompactionType,
     ShowCompactResponse,
     ShowCompactResponseElement,
 )
-from contract.stub_server import StubServer
+from tests.contract.stub_server import StubServer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from airflow_hiveacid.metastore.locks import (
     components_for,
     named_behind_table_lock,
 )
-from contract.bench import access, month
+from tests.contract.bench import access, month
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 V3, V4 = MetastoreGeneration

@@ -12,26 +12,26 @@ from airflow_hiveacid.format.errors import MetastoreLoginError, MetastoreUnavail
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import BearerLogin, PasswordLogin, SecretSource
-from airflow_hiveacid.metastore import connection
-from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.metastore.doors.address import ConnectError, LoginRefusedError
+from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
+from airflow_hiveacid.metastore.client import connection
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
-from airflow_hiveacid.metastore.transaction import begin
-from contract.bench import access
-from contract.fake_client import FakeClient
-from contract.http_server import HttpStub
-from contract.sasl_server import PlainHalf, SaslServer
-from contract.stub_server import HangUpError, StubServer
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.bench import access
+from tests.contract.fake_client import FakeClient
+from tests.contract.http_server import HttpStub
+from tests.contract.sasl_server import PlainHalf, SaslServer
+from tests.contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
 
 NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 REQUEST = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")

@@ -8,8 +8,8 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.preflight import Concern, preflight
 
 if TYPE_CHECKING:
-    from contract.fake_client import FakeClient
-    from contract.fake_metastore import FakeMetastore
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
 
 _V3, _V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 _REAPER = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
@@ -18,9 +18,8 @@ _REAPER = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 def test_a_server_as_it_comes_reaps_nobody_and_is_told_its_own_switch(
     server: FakeMetastore, client: FakeClient
 ) -> None:
-    (finding,) = preflight(client)
-    assert finding.concern is Concern.NO_REAPER
-    assert str(finding).startswith("nothing here ends the transactions of clients that died")
+    (finding,) = (f for f in preflight(client) if f.concern is Concern.NO_REAPER)
+    assert str(finding).startswith("this metastore does not end transactions of clients that died")
     switches = {
         _V3: "metastore.compactor.initiator.on=true",
         _V4: "metastore.housekeeping.threads.on=true",
@@ -48,7 +47,26 @@ def test_a_server_with_a_reaper_is_fine_under_the_new_name_and_the_old(
     value: str,
 ) -> None:
     server.settings[name] = value
-    assert (preflight(client) == ()) is (server.generation in generations)
+    concerns = {finding.concern for finding in preflight(client)}
+    assert (Concern.NO_REAPER not in concerns) is (server.generation in generations)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_told"),
+    [
+        ({}, True),
+        ({"metastore.compactor.initiator.on": "true"}, True),
+        ({"hive.compactor.initiator.on": "true", "metastore.compactor.worker.threads": "0"}, True),
+        ({"hive.compactor.initiator.on": "true", "hive.compactor.worker.threads": "2"}, False),
+    ],
+)
+def test_a_server_of_3_without_a_compactor_is_told_that_it_forgets_nothing(
+    server: FakeMetastore, client: FakeClient, settings: dict[str, str], *, is_told: bool
+) -> None:
+    server.settings.update(settings)
+    found = [f for f in preflight(client) if f.concern is Concern.NO_COMPACTOR]
+    assert bool(found) is (is_told and server.generation is _V3)
+    assert all("TXN_COMPONENTS" in str(finding) for finding in found)
 
 
 def test_a_very_short_time_out_is_noted(server: FakeMetastore, client: FakeClient) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.transaction_calls import _aborted_or_conflict
+from airflow_hiveacid.metastore.client.transaction_calls import _aborted_or_conflict
 
 TEXT = "Aborting [txnid:{},41] due to a write conflict on db/t/p=1 committed by {} u/u"
 

@@ -5,13 +5,14 @@ import pytest
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.cleaning import FirstSeen, LeftUpload, Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.plan.cleaning import (
     CleaningPlan,
-    FirstSeen,
     StagingDirectory,
     is_clean,
     plan_cleaning,
+    plan_uploads,
 )
 
 MAX = 9223372036854775807
@@ -49,7 +50,8 @@ def plan(
         s,
         staging,
         seen or {},
-        ValidTxnList.parse(txns),
+        found := ValidTxnList.parse(txns),
+        readers=[Reader(txn_id=txn_id) for txn_id in found.open],
         now_s=now_s,
         retention_s=retention_s,
         orphan_age_s=100.0,
@@ -148,6 +150,35 @@ def test_staging_goes_when_its_transaction_has_ended_and_it_is_old() -> None:
     assert len(plan(none, f"9:{MAX}::", staging=(staged(None, 500.0),)).remove) == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "goes"),
+    [
+        ("_tmp_hiveacid_5-1.0/delta_0000003_0000003_0000/bucket_00000", False),  # open
+        ("_tmp_hiveacid_6-1.0/delta_0000003_0000003_0000/bucket_00000", True),
+        ("_tmp_hiveacid_10-1.0/delta_0000003_0000003_0000/bucket_00000", False),  # began since
+        ("p=1/delta_0000003_0000003_0000/bucket_00000", True),
+        ("p=1/delta_0000004_0000004_0000/bucket_00000", False),  # open
+        ("p=1/delta_0000007_0000007_0000/bucket_00000", True),
+        ("p=1/delta_0000008_0000008_0000/bucket_00000", False),  # allocated since
+        ("p=1/base_0000007_v0000005/bucket_00000", False),  # an open compaction
+        ("p=1/base_0000007_v0000010/bucket_00000", False),  # a compaction that began since
+        ("p=1/base_0000007_v0000006/bucket_00000", True),
+        ("p=1/other_program/bucket_00000", False),  # not ours
+    ],
+)
+def test_an_upload_is_aborted_only_if_its_writer_has_ended(path: str, *, goes: bool) -> None:
+    txns = ValidTxnList(high_watermark=TxnId(9), open=(TxnId(5),))
+    write_ids = ValidWriteIdList.parse("db.t:7:4:4:")
+    upload = LeftUpload(path=path, upload_id="u", begun_s=1000.0)
+
+    def aborted(now_s: float) -> list[str]:
+        found = plan_uploads([upload], txns, write_ids, now_s=now_s, orphan_age_s=100.0)
+        return [removal.path for _, removal in found]
+
+    assert aborted(1100.0) == ([path] if goes else [])
+    assert aborted(1099.0) == []
+
+
 def test_a_table_with_leftovers_is_not_clean() -> None:
     assert not is_clean(state())
     assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
@@ -162,6 +193,7 @@ def ends(s: AcidState, *, is_insert_only: bool = False) -> dict[str, tuple[str, 
         (),
         {},
         ValidTxnList.parse(f"9:{MAX}::"),
+        readers=(),
         now_s=0.0,
         retention_s=0.0,
         orphan_age_s=0.0,

@@ -8,9 +8,9 @@ from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import (
     Appearance,
     CompactionPlan,
@@ -18,6 +18,7 @@ from airflow_hiveacid.plan.compaction import (
     doubles_rows,
     plan_compaction,
     read_beside,
+    replacing_base,
 )
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
@@ -114,7 +115,7 @@ def test_files_that_were_loaded_as_they_are_get_a_major_compaction() -> None:
     found = plan(s, CompactionChoice.MINOR)
     assert isinstance(found, CompactionPlan)
     assert found.is_major
-    assert "no row identity of their own" in found.why
+    assert "no row IDs of their own" in found.why
 
 
 def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
@@ -186,6 +187,31 @@ WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
 )
 def test_a_late_base_beside_a_wider_delta_doubles_rows(present: tuple[str, ...]) -> None:
     assert doubles_rows(dead_major(), names("base_0000003", *present))
+
+
+@pytest.mark.parametrize(
+    ("present", "replacing"),
+    [
+        (("base_0000006_v0000020", "base_0000005"), "base_0000006_v0000020"),
+        (("base_0000005", "base_0000006_v0000020"), "base_0000006_v0000020"),
+        (("base_0000006_v0000021",), None),
+        (("base_0000006_v0000022",), None),
+        (("base_0000006_v0000021", "base_0000005_v0000020"), "base_0000005_v0000020"),
+        (("base_0000004", "base_0000003_v0000020"), None),
+        (("base_0000007", "base_0000008", "base_0000009"), None),
+        (("delta_0000005_0000006", "_base_0000006", "x"), None),
+    ],
+)
+def test_a_base_of_a_later_write_replaces_a_compaction_if_readers_see_it(
+    present: tuple[str, ...], replacing: str | None
+) -> None:
+    """Transaction 21 is open, 22 is aborted; so are write IDs 7 and 8, and 9 is not given yet."""
+    found = plan(state(inserts(1, 4), f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
+    assert isinstance(found, CompactionPlan)
+    txns = ValidTxnList(high_watermark=TxnId(30), open=(TxnId(21),), aborted=(TxnId(22),))
+    now = ValidWriteIdList.parse("d.t:8:7:7:8")
+    base = replacing_base(found, present, now, txns)
+    assert (base and str(base)) == replacing
 
 
 @pytest.mark.parametrize(

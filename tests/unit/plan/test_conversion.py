@@ -7,6 +7,7 @@ import pytest
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -15,10 +16,9 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.conversion import ConversionTarget
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.plan.conversion import (
     COPY_OF,
-    Move,
     emptied_by,
     moves_in,
     moves_out,
@@ -27,7 +27,7 @@ from airflow_hiveacid.plan.conversion import (
     why_not_state,
     why_not_table,
 )
-from unit.format.listings import ids, listing
+from tests.unit.format.listings import ids, listing
 
 FULL, ONLY, FLAT = ConversionTarget
 NONE, ACID, INSERT_ONLY = TransactionalKind
@@ -54,10 +54,10 @@ TRANSLATED = {"EXTERNAL": "TRUE", "TRANSLATED_TO_EXTERNAL": "TRUE", "external.ta
         ({"parameters": {"EXTERNAL": "true"}}, FULL, "it is external"),
         ({"parameters": {"EXTERNAL": "TRUE"}}, ONLY, "it is external"),
         ({"storage": PARQUET}, FULL, "ORC only"),
-        ({"storage": Storage(format=FileFormat.AVRO)}, ONLY, "nothing is read here"),
+        ({"storage": Storage(format=FileFormat.AVRO)}, ONLY, "cannot be read here"),
         ({"sort_columns": ("id",)}, FULL, "SORTED BY"),
         ({"num_buckets": 2}, ONLY, "CLUSTERED BY"),
-        ({"kind": INSERT_ONLY}, FULL, "makes a new one of its rows"),
+        ({"kind": INSERT_ONLY}, FULL, "make a new table of its rows"),
         ({"kind": ACID}, ONLY, "make it flat first"),
         ({"kind": ACID}, ONLY, "it is full_acid"),
     ],
@@ -94,12 +94,12 @@ def test_parameters_change_as_hive_changes_them() -> None:
         (f"000000_{'1' * 40}", None, None),
         ("HIVE_UNION_SUBDIR_1/000000_0", None, "in a sub-directory"),
         ("HIVE_UNION_SUBDIR_1/x/000000_0", "that Hive has not made", "in a sub-directory"),
-        ("part-00000.snappy.orc", "no name of Hive's", None),
-        ("000000_0.orc", "no name of Hive's", None),
-        ("bucket_00000", "no name of Hive's", None),
+        ("part-00000.snappy.orc", "not have a name of Hive's", None),
+        ("000000_0.orc", "not have a name of Hive's", None),
+        ("bucket_00000", "not have a name of Hive's", None),
         ("4096_0", "bucket above 4095", None),
-        ("000000_0 delta_1_1_0/bucket_00000", "named like one of", "named like one of"),
-        ("000000_0 base_x/", "named like one of", "named like one of"),
+        ("000000_0 delta_1_1_0/bucket_00000", "a name like those of", "a name like those of"),
+        ("000000_0 base_x/", "a name like those of", "a name like those of"),
     ],
 )
 def test_files_say_whether_a_flat_table_can_become_transactional(
@@ -150,4 +150,4 @@ def test_a_table_with_directories_that_are_not_read_stays_what_it_is(
 ) -> None:
     found = why_not_state(resolve(listing(names), ids(snapshot), None, INSERT_ONLY))
     assert (found is None) == (why is None)
-    assert why is None or f"{why} is not read" in str(found)
+    assert why is None or f"{why} is no longer read" in str(found)

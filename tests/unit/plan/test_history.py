@@ -14,8 +14,9 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.plan.history import Between, Given, Knowledge, Sighting, as_of_time
+from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
 
 W1, W2, W3 = WriteId(1), WriteId(2), WriteId(3)
 NOW = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
@@ -32,12 +33,12 @@ def test_a_log_decides_what_lies_a_minute_away_from_a_commit() -> None:
 
 
 def test_notes_are_more_exact_than_the_log() -> None:
-    known = Knowledge(commits={W2: Between(after_s=1999.5, by_s=2000.5)})
-    assert known.with_log({W2: 2000}).of_commit(W2) == Between(after_s=1999.5, by_s=2000.5)
+    known = Knowledge(commits={W2: TimeBounds(after_s=1999.5, by_s=2000.5)})
+    assert known.with_log({W2: 2000}).of_commit(W2) == TimeBounds(after_s=1999.5, by_s=2000.5)
 
 
 def test_a_log_that_contradicts_a_note_is_not_believed_at_all() -> None:
-    known = Knowledge(commits={W2: Between(after_s=5000.0, by_s=5001.0)})
+    known = Knowledge(commits={W2: TimeBounds(after_s=5000.0, by_s=5001.0)})
     assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
 
 
@@ -57,13 +58,32 @@ def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
     assert given.with_log({W3: 2000}) == given
 
 
+@pytest.mark.parametrize(
+    ("at_s", "outside", "doubtful"),
+    [
+        (999.9, {W2}, {W1}),
+        (1000.0, set(), {W1, W2}),
+        (1009.9, set(), {W1, W2}),
+        (1010.0, set(), {W2}),
+    ],
+)
+def test_a_snapshot_decides_nothing_about_the_time_in_which_it_was_taken(
+    at_s: float, outside: set[WriteId], doubtful: set[WriteId]
+) -> None:
+    seen = ValidWriteIdList.parse("db.t:2:2:2:")
+    known = Knowledge(sightings=(Sighting(write_ids=seen, after_s=1000.0, by_s=1010.0),))
+    now = ValidWriteIdList.parse("db.t:2:9223372036854775807::")
+    found = known.at(at_s, now)
+    assert (found.outside, found.doubtful) == (outside, doubtful)
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
     *, is_noted: bool
 ) -> None:
     """Hive 4.0.1 lists nothing above an aborted write if it remembers no committed one."""
-    first = Between(after_s=1000.0, by_s=1001.0)
-    third = Between(after_s=2000.0, by_s=2001.0)
+    first = TimeBounds(after_s=1000.0, by_s=1001.0)
+    third = TimeBounds(after_s=2000.0, by_s=2001.0)
     seen = ValidWriteIdList.parse("db.t:4:4:4:2")
     look = Sighting(write_ids=seen, after_s=2500.0, by_s=2501.0)
     if is_noted:
@@ -79,7 +99,7 @@ def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
         return as_of_time(now, when, known, taken_s=4000.0)
 
     assert at(whole, 3000.0).is_visible(W3)
-    with pytest.raises(VersionDoubtfulError, match="and the metastore's list ends at 2"):
+    with pytest.raises(VersionDoubtfulError, match="but the metastore's list ends at 2"):
         at(short, 3000.0)
     assert at(short, 1500.0) == at(whole, 1500.0)
 
@@ -98,7 +118,7 @@ def test_a_moment_that_is_not_over_may_be_asked_for_again(
 ) -> None:
     """A run's interval ends by Airflow's clock, and the metastore's may lag behind."""
     now = ValidWriteIdList.parse("db.t:1:9223372036854775807::")
-    known = Knowledge(commits={W1: Between(after_s=1000.0, by_s=1001.0)})
+    known = Knowledge(commits={W1: TimeBounds(after_s=1000.0, by_s=1001.0)})
     when = datetime.fromtimestamp(4000.0 + ahead_s, UTC)
     if error is None:
         assert as_of_time(now, when, known, taken_s=4000.0) == now
@@ -109,7 +129,7 @@ def test_a_moment_that_is_not_over_may_be_asked_for_again(
 
 def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
     for seed in range(200):
-        dice = random.Random(seed)  # noqa: S311 - its dice are no secrets
+        dice = random.Random(seed)
         looks = []
         for _ in range(dice.randrange(6)):
             high, after_s = dice.randrange(1, 9), dice.uniform(0.0, 100.0)
@@ -128,7 +148,7 @@ def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
             after = [s.after_s for s in looks if w in s.write_ids.open]
             after += [g.after_s for g in given if g.write_id <= w]
             by = [s.by_s for s in looks if s.write_ids.is_visible(w)]
-            told = Between(after_s=max(after, default=None), by_s=min(by, default=None))
+            told = TimeBounds(after_s=max(after, default=None), by_s=min(by, default=None))
             assert known.of_commit(w) == told, (seed, number)
 
 
@@ -151,5 +171,5 @@ def test_bounds_of_many_commits_do_not_ask_every_look_for_each(
 
     monkeypatch.setattr(ValidWriteIdList, "is_visible", counted)
     for w in range(1, 200):
-        assert known.of_commit(WriteId(w)) == Between(after_s=float(w), by_s=w + 1.5)
+        assert known.of_commit(WriteId(w)) == TimeBounds(after_s=float(w), by_s=w + 1.5)
     assert len(asked) <= 3 * 200

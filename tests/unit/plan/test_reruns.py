@@ -7,9 +7,10 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.specs import OnRerun
-from airflow_hiveacid.plan.reruns import LedgerEntry, Run, earlier_run
+from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.plan.reruns import Run, earlier_run
 
 TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
 ATTEMPT = AttemptId(1, "0" * 12)
@@ -90,6 +91,25 @@ def test_a_cleared_task_may_apply_another_statement() -> None:
 def test_a_copy_that_comes_back_after_a_later_generation_withdraws() -> None:
     with pytest.raises(FencedError):
         earlier_run(RUN, [entry(2, txn_id=20)], TABLE, NOW)
+
+
+@pytest.mark.parametrize("on_rerun", OnRerun)
+def test_an_entry_in_doubt_raises_no_other_error_than_that(on_rerun: OnRerun) -> None:
+    run = replace(RUN, on_rerun=on_rerun)
+    for generation in (1, 2):
+        doubtful = replace(entry(generation, where="3c"), doubt="the metastore says no")
+        assert earlier_run(run, [doubtful], TABLE, NOW) == doubtful
+
+
+def test_an_entry_in_doubt_that_a_clear_has_made_needless_does_not_matter() -> None:
+    doubtful = replace(entry(0), doubt="the metastore says no")
+    assert earlier_run(RUN, [doubtful], TABLE, NOW) is None
+    assert earlier_run(replace(RUN, on_rerun=OnRerun.FAIL), [doubtful], TABLE, NOW) == doubtful
+
+
+def test_an_entry_that_is_proven_counts_before_one_in_doubt() -> None:
+    doubtful = replace(entry(1, txn_id=20), doubt="the metastore says no")
+    assert earlier_run(RUN, [entry(1), doubtful], TABLE, NOW) == entry(1)
 
 
 def test_what_is_confirmed_counts_before_what_a_lost_copy_noted_later() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.plan.history import Between, CommitNote, Knowledge, as_of_time
+from airflow_hiveacid.plan.history import Knowledge, as_of_time
 
 T = TableRef("d", "t")
 
@@ -71,7 +72,7 @@ class Past:
                     seen=seen,
                     seen_after_s=seen_s - 0.01,
                     seen_by_s=seen_s + 0.01,
-                    committed=Between(after_s=ended_s - 0.01, by_s=ended_s + 0.01),
+                    committed=TimeBounds(after_s=ended_s - 0.01, by_s=ended_s + 0.01),
                 )
             )
         self.wait(1.0)
@@ -187,7 +188,7 @@ def test_a_moment_of_a_clock_that_is_set_back_is_a_state_that_was_or_is_refused(
     """Where it is set back under a job, nobody but somebody who looks meanwhile can tell."""
     answered = refused = 0
     for seed in range(150):
-        dice = random.Random(seed)  # noqa: S311 - its dice are no secrets
+        dice = random.Random(seed)
         past = Past()
         for _ in range(20):
             what = dice.random()

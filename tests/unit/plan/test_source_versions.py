@@ -4,7 +4,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statement_arguments import check_source_early, source_spec
 from airflow_hiveacid.plan.statements import check_source
@@ -38,11 +39,14 @@ def test_tables_of_a_query_have_versions_by_their_views() -> None:
     ("source", "why"),
     [
         ({"table": "db.t", "version": 1, "tag": "a"}, "exclude each other"),
-        ({"table": "db.t", "version": "one"}, "no number of a version"),
-        ({"location": "/x", "format": "orc", "version": 1}, "say as of when 'table' is read"),
-        ({"table": "db.t", "version": 1, "versions": {"source": "version 2"}}, "say as of when"),
-        ({"table": "db.t", "versions": {"other": "version 2"}}, "no table of it"),
-        ({"table": "db.t", "versions": {"source": "2"}}, "none of version N"),
+        ({"table": "db.t", "version": "one"}, "not the number of a version"),
+        ({"location": "/x", "format": "orc", "version": 1}, "set the version of 'table'"),
+        (
+            {"table": "db.t", "version": 1, "versions": {"source": "version 2"}},
+            "set the version of 'table'",
+        ),
+        ({"table": "db.t", "versions": {"other": "version 2"}}, "it has no such table"),
+        ({"table": "db.t", "versions": {"source": "2"}}, "expected 'version N'"),
         ({"table": "db.t", "versions": ["2"]}, "must map views to versions"),
     ],
 )
@@ -67,5 +71,5 @@ def test_another_version_is_another_statement() -> None:
 
 
 def test_a_spec_is_checked_again_by_the_application() -> None:
-    with pytest.raises(ConfigurationError, match="none of version N"):
+    with pytest.raises(ConfigurationError, match="expected 'version N'"):
         check_source(SourceSpec(table="db.t", versions={"source": "then"}))

@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 
 from airflow_hiveacid.format.errors import (
-    BucketColumnUpdateError,
+    ColumnUpdateError,
     ConfigurationError,
     InsertOnlyTableError,
     NotTransactionalError,
-    PartitionColumnUpdateError,
     SortedTableError,
     UnknownColumnError,
     UnsupportedTableError,
@@ -17,14 +16,12 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
-    PartitionInfo,
-    PartitionName,
     Storage,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     InsertSpec,
     MergeAction,
@@ -34,14 +31,12 @@ from airflow_hiveacid.jobs.specs import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.statement_arguments import merge_clauses
 from airflow_hiveacid.plan.statements import (
-    check_alike,
     check_changeable,
-    check_format,
     check_insertable,
     check_readable,
     check_source,
-    own_columns,
     resolve_insert,
     resolve_merge,
     resolve_update,
@@ -110,17 +105,6 @@ def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
         check_insertable(table(**INSERT_ONLY | changes))
 
 
-def test_a_partition_stored_otherwise_is_not_written() -> None:
-    plain = table(**INSERT_ONLY)
-    orc, parquet = (
-        PartitionInfo(name=PartitionName(("p",), (n,)), location="/", storage=Storage(format=f))
-        for n, f in (("1", FileFormat.ORC), ("2", FileFormat.PARQUET))
-    )
-    check_alike(plain, [orc, PartitionInfo(name=PartitionName(), location="/")])
-    with pytest.raises(UnsupportedTableError, match="its partition p=2 as Parquet"):
-        check_alike(plain, [orc, parquet])
-
-
 def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:
     (clause,) = resolve_merge(table(), merge(MATCHED_ALL), ["ID", "a", "b", "p", "other"])
     assert clause.assignments == {"id": "s.`id`", "a": "s.`a`"}
@@ -159,11 +143,11 @@ def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> 
         ),
         (
             MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"P": "1"}),
-            PartitionColumnUpdateError,
+            ColumnUpdateError,
         ),
         (
             MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"B": "1"}),
-            BucketColumnUpdateError,
+            ColumnUpdateError,
         ),
     ],
 )
@@ -211,7 +195,7 @@ def test_an_insert_with_columns_goes_by_position_and_a_static_partition_by_const
 
 
 def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
-    with pytest.raises(ConfigurationError, match="gives 1 columns, the source has 2"):
+    with pytest.raises(ConfigurationError, match="names 1 columns, but the source has 2"):
         resolve_insert(table(), insert(columns=("a",)), ["x", "y"])
     with pytest.raises(ConfigurationError, match="'p' twice"):
         resolve_insert(table(), insert(partition={"p": "1"}), ["p"])
@@ -265,7 +249,7 @@ def test_a_merge_inserts_values_in_the_tables_order_and_all_of_them() -> None:
     (resolved,) = resolve_merge(table(), merge(clause), ["id"])
     assert resolved.assignments == {"id": "1", "a": "s.a", "b": "NULL", "p": "s.p + 1"}
     short = dataclasses.replace(INSERT_ALL, values=("1", "2", "3"))
-    with pytest.raises(ConfigurationError, match="inserts 3 values, the table has 4 columns"):
+    with pytest.raises(ConfigurationError, match="inserts 3 values, but the table has 4 columns"):
         resolve_merge(table(), merge(short), ["id"])
 
 
@@ -318,32 +302,12 @@ def test_four_formats_are_read_and_written_and_others_are_refused_by_name() -> N
             check(table(**INSERT_ONLY, storage=rc))
 
 
-def test_parquet_by_places_is_refused_whoever_says_so() -> None:
-    name = "parquet.column.index.access"
-    plain = Storage(format=FileFormat.PARQUET)
-    told = Storage(format=FileFormat.PARQUET, parameters=((name, "TRUE"),))
-    for storage, parameters in ((plain, {name: "true"}), (told, {})):
-        with pytest.raises(UnsupportedTableError, match=r"parquet\.column\.index\.access=true"):
-            check_format("d.t", storage, parameters)
-    for storage, parameters in (
-        (plain, {name: "false"}),
-        (told, {name: "false"}),
-        (Storage(format=FileFormat.ORC), {name: "true"}),
-    ):
-        check_format("d.t", storage, parameters)
-
-
-def test_the_columns_of_a_partition_count_beside_orc() -> None:
-    a, b = (Column(name=name, type="int") for name in "ab")
-    place = PartitionName(("p",), ("x",))
-
-    def own(columns: tuple[Column, ...] | None, format_: FileFormat) -> object:
-        return own_columns("d.t", (a, b), place, columns, format_)
-
-    for format_ in (FileFormat.PARQUET, FileFormat.TEXT):
-        assert own(None, format_) is None
-        assert own((a,), format_) == (a,)
-        assert own((Column(name="a", type="tinyint"),), format_) is not None
-        with pytest.raises(UnsupportedTableError, match="other names in its partition p=x"):
-            own((b,), format_)
-    assert own((b,), FileFormat.ORC) is None
+def test_a_clause_behind_one_without_a_condition_is_refused() -> None:
+    clauses = [
+        {"when": "matched", "action": "update"},
+        {"when": "not_matched", "action": "insert"},
+        {"when": "matched", "action": "delete"},
+    ]
+    with pytest.raises(ConfigurationError, match="no row reaches clause 3"):
+        merge_clauses(clauses)
+    assert len(merge_clauses([clauses[2] | {"condition": "s.gone"}, *clauses[:2]])) == 3

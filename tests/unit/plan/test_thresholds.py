@@ -182,3 +182,14 @@ def test_a_policy_that_cannot_mean_anything_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError):
         CompactionPolicy(delta_count=count, delta_ratio=ratio)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "base", "delta"), [(0.07, 100, 7), (0.29, 100, 29), (0.1, 30, 3)]
+)
+def test_a_ratio_that_is_reached_exactly_fires_whatever_its_float_is(
+    ratio: float, base: int, delta: int
+) -> None:
+    policy = CompactionPolicy(delta_count=None, delta_ratio=ratio)
+    assert exceeded(_health(base_bytes=base, deltas=(delta,)), policy)
+    assert not exceeded(_health(base_bytes=base, deltas=(delta - 1,)), policy)

@@ -7,11 +7,11 @@ from airflow_hiveacid.format.errors import (
     SharedTargetError,
     StatementOrderError,
 )
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MultiInsertSpec,
     SourceSpec,
     TruncateSpec,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 
 @pytest.fixture

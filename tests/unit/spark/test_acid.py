@@ -23,23 +23,30 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark import acid
+from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.reading.tables import held_snapshot
-from airflow_hiveacid.spark.session import _SETTINGS, check_session
 from airflow_hiveacid.spark.writing.context import JobContext
-from contract.fake_client import FakeClient
-from one_row import CONTEXT
+from tests.contract.fake_client import FakeClient
+from tests.support.one_row import CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_metastore import FakeMetastore
+    from tests.contract.fake_metastore import FakeMetastore
+
+
+class Settings(dict[str, str]):
+    """The settings of a session, of which each may be set."""
+
+    def isModifiable(self, _key: str) -> bool:  # noqa: N802 - Spark's
+        return True
 
 
 class Session(SimpleNamespace):
@@ -47,7 +54,11 @@ class Session(SimpleNamespace):
 
     def __init__(self, **changed: str) -> None:
         settings = {**_SETTINGS, **{f"spark.sql.{k}": v for k, v in changed.items()}}
-        super().__init__(conf=settings, sparkContext=CONTEXT)
+        super().__init__(conf=Settings(settings), sparkContext=CONTEXT)
+
+    def sql(self, text: str) -> SimpleNamespace:
+        assert text == "SET"
+        return SimpleNamespace(collect=lambda: list(self.conf.items()))
 
 
 @pytest.fixture
@@ -79,7 +90,7 @@ def story(
     )
     spark: Any = Session()
     context = JobContext(spark=spark, spec=job, client=FakeClient(server), on_step=on_step)
-    return acid.story(context, program)
+    return acid.run_program(context, program)
 
 
 class Work:
@@ -129,7 +140,7 @@ def test_nothing_is_done_through_a_transaction_whose_block_has_ended(
 ) -> None:
     """Its files would be staged, counted, and never be seen."""
     insert(txn)
-    txn.close()
+    txn._close()
     for late in (lambda: insert(txn), lambda: txn.read("default.parts")):
         with pytest.raises(ConfigurationError, match="block has ended"):
             late()
@@ -144,7 +155,7 @@ def test_what_is_no_statement_at_all_cannot_be_passed_over_either(
     with pytest.raises(ConfigurationError, match="and the program went on"):
         insert(txn)
     with pytest.raises(ConfigurationError, match="and the program went on"):
-        txn.look_back()
+        txn._look_back()
     assert work.done == 0
 
 
@@ -162,7 +173,7 @@ def test_threads_that_share_a_transaction_wait_for_each_other(
         thread.start()
     while not work.now:
         time.sleep(0.001)
-    txn.close()
+    txn._close()
     done = work.done
     for thread in threads:
         thread.join()
@@ -175,8 +186,8 @@ def test_a_block_that_ends_by_an_error_ends_its_transaction(
 ) -> None:
     kept: list[acid.Transaction] = []
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
-        with suppress(ZeroDivisionError), acid.transaction(spark, metastore) as txn:
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
+        with suppress(ZeroDivisionError), acid.transaction(spark, task) as txn:
             kept.append(txn)
             raise ZeroDivisionError
         with pytest.raises(ConfigurationError, match="block has ended"):
@@ -198,8 +209,25 @@ def test_a_session_that_a_program_has_changed_is_refused(txn: acid.Transaction, 
         with pytest.raises(ConfigurationError, match=r"set spark.sql.ansi.enabled=false"):
             use()
     with pytest.raises(ConfigurationError, match="and the program went on"):
-        txn.look_back()
+        txn._look_back()
     assert work.done == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("orderByOrdinal", "false"),
+        ("groupByOrdinal", "false"),
+        ("chunkBase64String.enabled", "true"),
+        ("parser.escapedStringLiterals", "true"),
+        ("legacy.timeParserPolicy", "LEGACY"),
+        ("ansi.doubleQuotedIdentifiers", "true"),
+    ],
+)
+def test_a_setting_that_means_something_else_is_refused(setting: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"has set spark.sql.{setting}={value}:"):
+        check_session(Session(**{setting: value}))  # type: ignore[arg-type]
+    check_session(Session(**{"shuffle.partitions": "7"}))  # type: ignore[arg-type]
 
 
 def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
@@ -214,9 +242,9 @@ def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
             name = PartitionName.parse(f"p={len(calls)}")
             FakeClient(server).add_partitions(parts, [name])
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         calls.append("called")
-        with acid.transaction(spark, metastore):
+        with acid.transaction(spark, task):
             calls.append("entered")
 
     assert story(server, program, on_step=append).status is JobStatus.COMMITTED
@@ -227,8 +255,8 @@ def test_a_program_may_end_its_process_as_programs_do(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     def ends(code: int | None, *, inside: bool = False) -> acid.Program:
-        def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
-            with acid.transaction(spark, metastore):
+        def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
+            with acid.transaction(spark, task):
                 if inside:
                     sys.exit(code)
             sys.exit(code)
@@ -246,9 +274,9 @@ def test_a_program_may_end_its_process_as_programs_do(
 def enters(calls: list[str]) -> acid.Program:
     """A program that says so when it is called, and when its block is entered."""
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         calls.append("called")
-        with acid.transaction(spark, metastore):
+        with acid.transaction(spark, task):
             calls.append("entered")
 
     return program
@@ -291,11 +319,11 @@ def test_a_program_that_is_run_again_may_read_what_it_has_locked(
     """Else it would wait for itself."""
     seen: list[list[int]] = []
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         client = FakeClient(server)
         with held_snapshot(client, [str(table.ref)], job_key="look", lock_timeout_s=0):
             seen.append([int(lock.txn_id or 0) for lock in client.show_locks(table.ref)])
-        with acid.transaction(spark, metastore):
+        with acid.transaction(spark, task):
             if len(seen) == 1:
                 raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
@@ -312,13 +340,13 @@ def test_a_program_that_is_killed_before_its_second_transaction_stays_ended(
 ) -> None:
     calls: list[str] = []
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         calls.append("called")
         if len(calls) == 2:
-            attempt = AttemptId.parse(metastore.job.spec.attempt)
-            key = metastore.job.spec.job_key
+            attempt = AttemptId.parse(task.job.spec.attempt)
+            key = task.job.spec.job_key
             assert abort_job(FakeClient(server), str(key), attempt, [table.ref]) == (2,)
-        with acid.transaction(spark, metastore):
+        with acid.transaction(spark, task):
             raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
     with pytest.raises(TransactionAbortedError):
@@ -333,9 +361,9 @@ def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
 ) -> None:
     calls: list[str] = []
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         calls.append("called")
-        with acid.transaction(spark, metastore):
+        with acid.transaction(spark, task):
             if len(calls) == 1:
                 lost = MetastoreUnavailableError(uris=(), method="lock", reason="cut off")
                 server.break_next("lock", lost, is_done=True)
@@ -358,8 +386,8 @@ def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: T
 def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
-        with acid.transaction(spark, metastore) as txn, suppress(ConfigurationError):
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
+        with acid.transaction(spark, task) as txn, suppress(ConfigurationError):
             insert(txn, match="by chance")
 
     with pytest.raises(ConfigurationError, match="and the program went on"):
@@ -371,9 +399,9 @@ def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) 
     del parts
     calls: list[str] = []
 
-    def program(spark: Any, metastore: acid.Metastore) -> None:  # noqa: ANN401
+    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         for _ in range(2):
-            enters(calls)(spark, metastore)
+            enters(calls)(spark, task)
 
     with pytest.raises(ConfigurationError, match="a program has one transaction"):
         story(server, program)

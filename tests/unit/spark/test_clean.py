@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance import clean
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
 
 OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
@@ -173,3 +176,69 @@ def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
     assert place.clean(at_s=2000.0) == [BASE]
     (entry,) = client.show_compactions(place.table.ref)
     assert entry.state is CompactionState.SUCCEEDED
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_entry_is_left_alone_until_its_compactions_transaction_ends(
+    place: Place, *, is_committed: bool
+) -> None:
+    client, notes = place.client, TableNotes.of(place.table)
+    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
+    claim = client.find_next_compaction("worker", worker_version="1")
+    assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    claim = replace(claim, highest_write_id=WriteId(2))
+    client.update_compactor_state(claim, txn_id)
+    client.mark_compacted(claim)
+    notes.note_highest_write_id(claim.entry_id, WriteId(2))
+
+    def state() -> CompactionState:
+        (entry,) = client.show_compactions(place.table.ref)
+        return entry.state
+
+    place.clean(at_s=1000.0)
+    assert state() is CompactionState.READY_FOR_CLEANING
+    assert notes.highest_write_id(claim.entry_id) == 2
+    if is_committed:
+        client.commit_txn(txn_id)
+    else:
+        client.abort_txn(txn_id)
+    place.clean(at_s=1001.0)
+    assert state() is (CompactionState.SUCCEEDED if is_committed else CompactionState.REFUSED)
+    assert notes.highest_write_id(claim.entry_id) is None
+
+
+# ---- readers of other tables ---------------------------------------------------------------------
+
+
+def ask_for_lock(client: FakeClient, txn_id: TxnId, name: str) -> None:
+    component = LockComponent(
+        table=TableRef("default", name),
+        lock_type=LockType.SHARED_READ,
+        operation=DataOperation.SELECT,
+    )
+    client.lock(
+        LockRequest(
+            txn_id=txn_id,
+            components=(component,),
+            agent_info="etl_20261123020304_0f0e0d0c-0b0a-0908-0706-050403020100",
+        )
+    )
+
+
+def test_a_read_of_another_table_holds_nothing_up(place: Place) -> None:
+    ask_for_lock(place.client, place.client.open_txn(), "other")
+    assert place.clean(at_s=1000.0) == [BASE]
+
+
+def test_who_asks_for_a_lock_on_the_table_behind_the_note_is_waited_for(place: Place) -> None:
+    late = place.client.open_txn()
+    ask_for_lock(place.client, late, "other")
+
+    def meanwhile(step: str) -> None:
+        if step == "noted":
+            ask_for_lock(place.client, late, "t")
+
+    assert place.clean(at_s=1000.0, on_step=meanwhile) == [BASE, *OLD]
+    place.client.commit_txn(late)
+    assert place.clean(at_s=2000.0) == [BASE]

@@ -17,11 +17,12 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.spark import runtime
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MergeCardinalityError
+from airflow_hiveacid.format.errors import InvalidNameError, MergeCardinalityError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.failures import _CarriedError
+from airflow_hiveacid.spark.engine.failures import _CarriedError, typed_failures
 from airflow_hiveacid.spark.writing.small_changes import are_few, write_here
 from airflow_hiveacid.spark.writing.writers import (
     WritePlan,
@@ -79,6 +81,32 @@ def test_two_events_of_one_old_row_are_refused(
         list(write_events(events, plan=plan_at(tmp_path)))
     assert isinstance(caught.value.__cause__, MergeCardinalityError)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("x" * 5000, "5000 characters, the metastore holds 256"),
+        ("a\0b", "NUL"),
+        ("\u20ac" * 100, "its directory's name has 302 bytes, the file system holds 255"),
+        ("/" * 100, "302 bytes"),
+    ],
+)
+def test_a_partition_value_that_nothing_can_hold_is_refused_before_a_file_is_made(
+    tmp_path: Path, value: str, why: str
+) -> None:
+    plan = plan_at(tmp_path)
+    table = replace(plan.table, partition_columns=(Column(name="p", type="string"),))
+    batch = batch_of(INSERT, None)
+    key = pa.array([json.dumps([value])])
+    batch = batch.set_column(batch.schema.get_field_index("_partition"), "_partition", key)
+    with (
+        pytest.raises(InvalidNameError, match=f"value of partition column p: .*{why}") as caught,
+        typed_failures(),
+    ):
+        list(write_events(iter([batch]), plan=replace(plan, table=table)))
+    assert len(str(caught.value)) < 600
+    assert list(tmp_path.iterdir()) == []
 
 
 class Frame:

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.loading import LoadSpec
-from airflow_hiveacid.jobs.specs import (
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
-    CompactionChoice,
-    CompactSpec,
     DeleteSpec,
     InsertMode,
     InsertSpec,
-    Job,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -24,12 +22,15 @@ from airflow_hiveacid.jobs.specs import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.sql.changes import agreed
-from airflow_hiveacid.sql.expressions import Names
-from airflow_hiveacid.sql.names import NamedTable
-from airflow_hiveacid.sql.nodes import check_table
+from airflow_hiveacid.sql.expressions.expressions import NameScope
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text import statements_of
+from airflow_hiveacid.sql.statements.update_delete import agreed
+from airflow_hiveacid.sql.text.names import NamedTable
+from airflow_hiveacid.sql.text.nodes import check_table
+from airflow_hiveacid.sql.text.text import statements_of
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.specs.job import Job
 
 ALL = SourceSpec(table="db.s")
 KEYS_DIFFER = "MERGE INTO db.t USING db.s b ON t.id = b.cid "
@@ -625,7 +626,7 @@ def test_a_negative_zero_is_the_zero_that_a_decimal_has() -> None:
 
 
 def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
-    names = Names(qualifiers={}, sides=frozenset("t"))
+    names = NameScope(qualifiers={}, sides=frozenset("t"))
     (alone,), (other,) = statements_of("a = 1"), statements_of("a = 1 AND b = 2")
     tree = alone.parsed(exp.Condition)
     assert agreed(alone, tree, names) == "a = 1"
@@ -663,8 +664,8 @@ ERRORS: list[tuple[str, int, str]] = [
     ("TRUNCATE TABLE", 15, "table"),
     ("LOAD DATA LOCAL INPATH '/a' INTO TABLE db.t", 11, "leave LOCAL out"),
     ("LOAD MODEL m", 1, "not followed by DATA INPATH"),
-    ("LOAD DATA INPATH ' ' INTO TABLE db.t", 1, "no location"),
-    ("LOAD DATA INPATH concat('a') INTO TABLE db.t", 1, "no location"),
+    ("LOAD DATA INPATH ' ' INTO TABLE db.t", 1, "not followed by a location"),
+    ("LOAD DATA INPATH concat('a') INTO TABLE db.t", 1, "not followed by a location"),
     ("LOAD DATA INPATH '/a' 'b' INTO TABLE db.t", 23, "not followed by INTO TABLE"),
     ("LOAD DATA INPATH '/a'", 22, "not followed by INTO TABLE"),
     ("LOAD DATA INPATH '/a' INTO TABLE db.t PARTITION (p)", 1, "'p' has no value"),
@@ -672,10 +673,10 @@ ERRORS: list[tuple[str, int, str]] = [
     ("ALTER TABLE db.t COMPACT 'rebalance'", 26, "'minor' or 'major'"),
     ("ALTER TABLE db.t COMPACT major", 26, "'minor' or 'major'"),
     ("ALTER TABLE db.t COMPACT", 25, "'minor' or 'major'"),
-    ("ALTER TABLE db.t COMPACT 'major' POOL 'x'", 34, "what follows"),
-    ("ALTER TABLE db.t PARTITION (a) COMPACT 'major'", 30, "no value of a partition"),
+    ("ALTER TABLE db.t COMPACT 'major' POOL 'x'", 34, "the words after the kind of compaction"),
+    ("ALTER TABLE db.t PARTITION (a) COMPACT 'major'", 30, "not a value of a partition"),
     ("ALTER TABLE db.t PARTITION (a=1, a=2) COMPACT 'major'", 34, "named twice"),
-    ("ALTER VIEW db.t COMPACT 'major'", 7, "of ALTER only ALTER TABLE"),
+    ("ALTER VIEW db.t COMPACT 'major'", 7, "only ALTER TABLE is supported"),
     # DELETE
     ("DELETE db.t", 1, "FROM is missing"),
     ("DELETE FROM", 12, "the name of a table is missing"),
@@ -684,7 +685,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("DELETE FROM db.`a b`", 13, "not a valid table name"),
     ("DELETE FROM db.t WHERE", 18, "cannot be read at 'WHERE': something is missing there"),
     ("DELETE FROM db.t x y WHERE a = 1", 20, "cannot be read"),
-    ("DELETE FROM db.t AS WHERE a = 1", 18, "AS is followed by no name"),
+    ("DELETE FROM db.t AS WHERE a = 1", 18, "no name follows AS"),
     ("DELETE FROM db.t WHERE a = 1 LIMIT 3", 36, "LIMIT in DELETE"),
     ("DELETE FROM db.t WHERE a = 1 ORDER BY a LIMIT 3", 39, "ORDER in DELETE"),
     ("DELETE FROM db.t WHERE a = 1 RETURNING a", 40, "RETURNING in DELETE"),
@@ -703,49 +704,49 @@ ERRORS: list[tuple[str, int, str]] = [
     ("DELETE FROM db.t WHERE a IN (SELECT a FROM s)", 44, "does not name a table"),
     ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s GROUP BY 1)", 49, "a constant in Hive"),
     ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s ORDER BY a LIMIT 1)", 58, "NULLS FIRST"),
-    ("DELETE FROM db.t WHERE a IN (SELECT sqrt(a) FROM db.s)", 37, "sqrt()"),
+    ("DELETE FROM db.t WHERE a IN (SELECT version() FROM db.s)", 37, "version()"),
     ("DELETE FROM db.t WHERE a IN (SELECT a FROM db.s TABLESAMPLE (1 ROWS))", 62, "TABLESAMPLE"),
     # UPDATE
     ("UPDATE db.t", 12, "SET is missing"),
-    ("UPDATE db.t SET", 16, "no assignment"),
-    ("UPDATE db.t SET a", 17, "no assignment"),
+    ("UPDATE db.t SET", 16, "not an assignment"),
+    ("UPDATE db.t SET a", 17, "not an assignment"),
     ("UPDATE db.t SET a = 1, a = 2", 24, "assigned twice"),
     ("UPDATE db.t SET a = 1, A = 2", 24, "assigned twice"),
     ("UPDATE db.t SET x.a = 1", 17, "a column of the target"),
     ("UPDATE db.t x SET t.a = 1", 19, "a column of the target"),
-    ("UPDATE db.t SET (a, b) = (1, 2)", 17, "no column"),
-    ("UPDATE db.t SET a = upper(DEFAULT)", 27, "DEFAULT stands for"),
-    ("UPDATE db.t SET a = 1 WHERE b = DEFAULT", 33, "DEFAULT stands for"),
+    ("UPDATE db.t SET (a, b) = (1, 2)", 17, "not a column"),
+    ("UPDATE db.t SET a = upper(DEFAULT)", 27, "DEFAULT replaces a column"),
+    ("UPDATE db.t SET a = 1 WHERE b = DEFAULT", 33, "DEFAULT replaces a column"),
     ("UPDATE db.t SET a = 1 FROM db.s WHERE t.a = s.a", 28, "FROM in UPDATE"),
     ("UPDATE db.t SET a = 1 WHERE b = 2 LIMIT 1", 41, "LIMIT in UPDATE"),
     ("UPDATE db.t JOIN db.s ON t.a = s.a SET a = 1", 18, "SET is missing"),
-    ("UPDATE db.t SET a = (SELECT max(a) FROM range(3))", 41, "functions that make a table"),
+    ("UPDATE db.t SET a = (SELECT max(a) FROM explode(3))", 41, "functions that return a table"),
     ("WITH c AS (SELECT 1) UPDATE db.t SET a = 1", 1, "INSERT is missing after WITH"),
     # INSERT
     ("INSERT db.t VALUES (1)", 1, "neither INTO nor OVERWRITE"),
     ("INSERT INTO db.t", 17, "the rows are missing"),
     ("INSERT INTO db.t (a)", 21, "the rows are missing"),
     ("INSERT INTO db.t VALUES", 18, "cannot be read"),
-    ("INSERT INTO db.t VALUES 1, 2", 25, "no row"),
+    ("INSERT INTO db.t VALUES 1, 2", 25, "not a row"),
     ("INSERT INTO db.t VALUES (1), (1, 2)", 30, "2 values, not 1"),
     ("INSERT INTO db.t (a, b) VALUES (1)", 32, "1 values, not 2"),
     ("INSERT INTO db.t (a, A) VALUES (1, 2)", 22, "named twice"),
-    ("INSERT INTO db.t (a.b) VALUES (1)", 19, "no column of the table"),
-    ("INSERT INTO db.t VALUES (1), (DEFAULT), (2.5)", 26, "a number beside DEFAULT"),
-    ("INSERT INTO db.t VALUES (a)", 26, "no row here whose column"),
+    ("INSERT INTO db.t (a.b) VALUES (1)", 19, "not a column of the table"),
+    ("INSERT INTO db.t VALUES (1), (DEFAULT), (2.5)", 26, "digits of a number beside DEFAULT"),
+    ("INSERT INTO db.t VALUES (a)", 26, "no table provides this column"),
     ("INSERT INTO db.t VALUES (upper('x')), (1), ('02')", 45, "write all of them as"),
     ("INSERT INTO db.t VALUES (1) LIMIT 1", 29, "LIMIT"),
     ("INSERT INTO db.t VALUES ((SELECT 1))", 27, "a query within"),
     (r"INSERT INTO db.t VALUES ('\ud83d')", 26, "half a character"),
     ("INSERT INTO db.t x VALUES (1)", 18, "cannot be read at 'x'"),
-    ("INSERT INTO db.t PARTITION p = 1 VALUES (1)", 1, "PARTITION is followed by no list"),
-    ("INSERT INTO db.t PARTITION (p = NULL) VALUES (1)", 31, "let a query give it"),
-    ("INSERT INTO db.t PARTITION (p = '') VALUES (1)", 31, "no value of a partition"),
-    ("INSERT INTO db.t PARTITION (p = 1 + 1) VALUES (1)", 31, "no value of a partition"),
-    ("INSERT INTO db.t PARTITION (p > 1) VALUES (1)", 31, "no value of a partition"),
+    ("INSERT INTO db.t PARTITION p = 1 VALUES (1)", 1, "PARTITION is not followed by a list"),
+    ("INSERT INTO db.t PARTITION (p = NULL) VALUES (1)", 31, "let a query supply it"),
+    ("INSERT INTO db.t PARTITION (p = '') VALUES (1)", 31, "not a value of a partition"),
+    ("INSERT INTO db.t PARTITION (p = 1 + 1) VALUES (1)", 31, "not a value of a partition"),
+    ("INSERT INTO db.t PARTITION (p > 1) VALUES (1)", 31, "not a value of a partition"),
     ("INSERT INTO db.t PARTITION (p, q = 1) SELECT 1", 32, "comes after one without"),
     ("INSERT INTO db.t PARTITION (p = 1, P = 2) SELECT 1", 36, "named twice"),
-    ("INSERT INTO db.t PARTITION (p = 1) (p, a) SELECT 1", 1, "a value already"),
+    ("INSERT INTO db.t PARTITION (p = 1) (p, a) SELECT 1", 1, "already has a value"),
     ("INSERT INTO db.t PARTITION (p) (a) SELECT 1", 1, "not in the list"),
     ("INSERT OVERWRITE TABLE db.t PARTITION (p = 1) IF NOT EXISTS SELECT 1", 47, "IF NOT EXISTS"),
     ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 18, "writing a directory"),
@@ -754,7 +755,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t BY NAME SELECT 1", 13, "BY_NAME in INSERT"),
     ("INSERT INTO db.t SELECT 1 RETURNING a", 37, "RETURNING in INSERT"),
     ("INSERT INTO db.t SELECT 1; SELECT 2", 28, "not supported"),
-    ("WITH c AS (SELECT 1) INSERT INTO db.t VALUES (1)", 1, "no use"),
+    ("WITH c AS (SELECT 1) INSERT INTO db.t VALUES (1)", 1, "VALUES cannot use WITH"),
     ("WITH c AS (SELECT 1) INSERT INTO db.t WITH d AS (SELECT 1) SELECT 1", 39, "two WITH"),
     # queries
     ("INSERT INTO db.t SELECT a FROM db.s TABLESAMPLE (10 PERCENT)", 50, "TABLESAMPLE"),
@@ -762,13 +763,18 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT a FROM db.s GROUP BY 1", 37, "a constant in Hive"),
     ("INSERT INTO db.t SELECT a FROM db.s GROUP BY b, (1)", 37, "a constant in Hive"),
     ("INSERT INTO db.t SELECT a FROM db.s GROUP BY ROLLUP (1, 2)", 37, "a constant in Hive"),
-    ("INSERT INTO db.t SELECT a FROM range(3)", 32, "functions that make a table"),
+    ("INSERT INTO db.t SELECT left(a, 1) FROM db.s", 25, "not compared"),
+    ("INSERT INTO db.t SELECT system.builtin.left(a, 1) FROM db.s", 25, "functions of a database"),
+    ("INSERT INTO db.t SELECT 1, `builtin` . `left` (a, 1) FROM db.s", 28, "functions of a"),
+    ("INSERT INTO db.t SELECT a FROM db.s WHERE session.f(a) > 1", 43, "functions of a database"),
+    ("DELETE FROM db.t WHERE a IN (SELECT builtin.f(b) FROM db.s)", 37, "functions of a database"),
+    ("INSERT INTO db.t SELECT a FROM explode(3)", 32, "functions that return a table"),
     ("INSERT INTO db.t SELECT a FROM (VALUES (1)) v", 41, "VALUES as a table"),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a LIMIT 1", 46, "NULLS FIRST"),
     (
         "INSERT INTO db.t SELECT 1 AS A, sum(b) FROM db.s GROUP BY a ORDER BY a NULLS LAST LIMIT 1",
         70,
-        "the column of GROUP BY in Hive",
+        "the GROUP BY column in Hive",
     ),
     ("INSERT INTO db.t SELECT a FROM db.s ORDER BY a NULLS LAST, b LIMIT 1", 60, "NULLS FIRST"),
     ("INSERT INTO db.t SELECT max(a) OVER (ORDER BY b) FROM db.s", 47, "NULLS FIRST"),
@@ -786,25 +792,37 @@ ERRORS: list[tuple[str, int, str]] = [
     ("INSERT INTO db.t SELECT * EXCEPT (a) FROM db.s", 35, "in STAR"),
     ("INSERT INTO db.t WITH RECURSIVE c AS (SELECT 1) SELECT * FROM c", 33, "RECURSIVE in WITH"),
     ("INSERT INTO db.t WITH c AS (SELECT * FROM c) SELECT * FROM c", 18, "names itself"),
-    ("INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1", 43, "comes later"),
+    (
+        "INSERT INTO db.t WITH c AS (SELECT * FROM d), d AS (SELECT 1) SELECT 1",
+        43,
+        "a later WITH query",
+    ),
     ("INSERT INTO db.t SELECT a FROM c.d.e", 32, "nothing more"),
     ("INSERT INTO db.t SELECT a FROM db.`x y`", 32, "not a valid table name"),
     ("INSERT INTO db.t SELECT a FROM db.s PIVOT (sum(a) FOR b IN (1))", 44, "PIVOT"),
     ("INSERT INTO db.t SELECT count(*) FILTER (WHERE a > 1) FROM db.s", 25, "FILTER"),
     ("INSERT INTO db.t SELECT a day FROM db.s WHERE b = 1 day", 53, "cannot be read at 'day'"),
     ("INSERT INTO db.t SELECT a day, 1 day FROM db.s", 34, "an interval in Hive"),
-    ("INSERT INTO db.t SELECT sqrt(a) FROM db.s", 25, "sqrt()"),
+    ("INSERT INTO db.t SELECT version() FROM db.s", 25, "version()"),
     ("INSERT INTO db.t SELECT a || b + c FROM db.s", 32, "parentheses"),
     ("INSERT INTO db.t SELECT a FROM db.s LIMIT 1, 2", 37, "LIMIT"),
     # MERGE
     ("MERGE db.t USING db.s ON t.id = s.id WHEN MATCHED THEN DELETE", 7, "INTO is missing"),
     ("MERGE INTO db.t ON t.id = s.id WHEN MATCHED THEN DELETE", 20, "USING is missing"),
     ("MERGE INTO db.t USING db.s WHEN MATCHED THEN DELETE", 33, "ON is missing"),
-    ("MERGE INTO db.t USING db.s ON t.id = s.id", 42, "there is no WHEN"),
+    ("MERGE INTO db.t USING db.s ON t.id = s.id", 42, "WHEN is missing"),
     ("MERGE INTO db.t USING (SELECT 1) ON t.id = s.id WHEN MATCHED THEN DELETE", 32, "no name"),
-    ("MERGE INTO db.t USING (db.s) s ON t.id = s.id WHEN MATCHED THEN DELETE", 23, "no query"),
-    ("MERGE INTO db.t USING x.t ON t.id = t.id WHEN MATCHED THEN DELETE", 1, "name of target"),
-    ("MERGE INTO db.t a USING db.s A ON a.id = a.id WHEN MATCHED THEN DELETE", 1, "name of target"),
+    ("MERGE INTO db.t USING (db.s) s ON t.id = s.id WHEN MATCHED THEN DELETE", 23, "not a query"),
+    (
+        "MERGE INTO db.t USING x.t ON t.id = t.id WHEN MATCHED THEN DELETE",
+        1,
+        "name of both target and source",
+    ),
+    (
+        "MERGE INTO db.t a USING db.s A ON a.id = a.id WHEN MATCHED THEN DELETE",
+        1,
+        "name of both target and source",
+    ),
     ("MERGE INTO db.t USING db.s ON id = id WHEN MATCHED THEN DELETE", 31, "no equality"),
     (
         "MERGE INTO db.t USING db.s ON t.id = s.id AND t.k = 1 OR t.k = 2 WHEN MATCHED THEN DELETE",
@@ -816,7 +834,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (
         "MERGE INTO db.t USING db.s ON t.id = s.id OR t.k = s.k WHEN MATCHED THEN DELETE",
         31,
-        "no eq",
+        "no equality",
     ),
     (
         "MERGE INTO db.t USING db.s ON t.id = lower(s.id) WHEN MATCHED THEN DELETE",
@@ -831,7 +849,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (MERGE + "WHEN MATCHED THEN INSERT VALUES (1)", 61, "write UPDATE or DELETE"),
     (MERGE + "WHEN NOT MATCHED THEN DELETE", 65, "write INSERT"),
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN INSERT VALUES (1)", 75, "write UPDATE or DELETE"),
-    (MERGE + "WHEN MATCHED THEN DO NOTHING", 61, "none of UPDATE, DELETE, INSERT"),
+    (MERGE + "WHEN MATCHED THEN DO NOTHING", 61, "is not UPDATE, DELETE or INSERT"),
     (MERGE + "WHEN MATCHED OR s.a = 1 THEN DELETE", 59, "cannot be read"),
     (MERGE + "WHEN MATCHED AND s.a = 1 OR s.a = 2 THEN DELETE", 68, "OR without parentheses"),
     (
@@ -841,7 +859,7 @@ ERRORS: list[tuple[str, int, str]] = [
     ),
     (MERGE + "WHEN MATCHED THEN UPDATE SET a = 1, a = 2", 79, "assigned twice"),
     (MERGE + "WHEN MATCHED THEN UPDATE SET s.a = 1", 72, "a column of the target"),
-    (MERGE + "WHEN MATCHED AND t.a = DEFAULT THEN DELETE", 66, "DEFAULT stands for"),
+    (MERGE + "WHEN MATCHED AND t.a = DEFAULT THEN DELETE", 66, "DEFAULT replaces a column"),
     (MERGE + "WHEN MATCHED THEN UPDATE a = 1", 68, "cannot be read"),
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", 82, "no source row"),
     (MERGE + "WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", 72, "2 columns get 1 values"),
@@ -849,8 +867,8 @@ ERRORS: list[tuple[str, int, str]] = [
     (MERGE + "WHEN NOT MATCHED THEN INSERT VALUES (1), (2)", 82, "cannot be read"),
     (MERGE + "WHEN NOT MATCHED THEN INSERT SELECT 1", 72, "cannot be read"),
     ("WITH c AS (SELECT 1) " + MERGE + "WHEN MATCHED THEN DELETE", 1, "INSERT is missing after"),
-    (KEYS_DIFFER + "WHEN MATCHED THEN UPDATE SET *", 71, "keys of target and source have two"),
-    (KEYS_DIFFER + "WHEN NOT MATCHED THEN INSERT *", 75, "keys of target and source have two"),
+    (KEYS_DIFFER + "WHEN MATCHED THEN UPDATE SET *", 71, "the keys have different names"),
+    (KEYS_DIFFER + "WHEN NOT MATCHED THEN INSERT *", 75, "the keys have different names"),
     (KEYS_DIFFER + "WHEN MATCHED AND a = 1 THEN DELETE", 63, "may be a column of either table"),
 ]
 

@@ -27,8 +27,8 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden import GoldenCase, cases
-from writer_cases import nanoseconds
+from tests.judges.golden import GoldenCase, cases
+from tests.support.writer_cases import nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.types import (
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden import GoldenCase, GoldenSnapshot, cases
+from tests.judges.golden import GoldenCase, GoldenSnapshot, cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ def expected(case: GoldenCase, rows: list[list[Any]]) -> list[Any]:
     return [alike(row, [parse_type(text) for _, text in case.columns]) for row in rows]
 
 
-@pytest.mark.promise("R1", "F8")
+@pytest.mark.promise("R1")
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.id)
 def test_a_directory_that_hive_wrote_reads_as_hive_reads_it(
     case: GoldenCase, tmp_path: Path

@@ -10,9 +10,9 @@ from airflow_hiveacid.format.errors import NotEnoughHistoryError, UnsupportedTab
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.write import whole_stripes
-from judges.golden import GoldenCase, cases
-from unit.storage.compacting import compact
-from unit.storage.test_golden import rows_at
+from tests.judges.golden import GoldenCase, cases
+from tests.unit.storage.compacting import compact
+from tests.unit.storage.test_golden import rows_at
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,25 +14,25 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.metastore.transaction import begin
-from airflow_hiveacid.plan.history import Between, CommitNote
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import past_of
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,16 +67,16 @@ class Bench:
         directory.mkdir(parents=True)
         (directory / "bucket_00000").write_bytes(b"x")
 
-    def clean(self, **spec: object) -> None:
-        """Run our cleaner."""
-        table, overview = with_past(self.client, self.table, is_dry=False)
+    def clean(self, *, has_overview: bool = True, **spec: object) -> None:
+        """Run our cleaner, with or without an overview of the whole table."""
+        table, overview = with_past(self.client, self.table, plan_only=False)
         for info in self.client.list_partitions(table):
             Cleaner(
                 client=self.client,
                 table=table,
                 spec=CleanSpec(target=str(table.ref), **spec),  # type: ignore[arg-type]
                 on_step=lambda _: None,
-                overview=overview,
+                overview=overview if has_overview else None,
             ).clean(info)
 
     def past(self, **asked: object) -> Past:
@@ -160,7 +160,7 @@ class Bench:
                 seen=txn.snapshot.write_ids(self.ref).text(),
                 seen_after_s=times.seen.after_s or 0.0,
                 seen_by_s=times.seen.by_s or 0.0,
-                committed=Between(after_s=times.committed.after_s, by_s=times.committed.by_s),
+                committed=TimeBounds(after_s=times.committed.after_s, by_s=times.committed.by_s),
             )
         )
 

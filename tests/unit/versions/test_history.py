@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
+from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.plan.keeping import Promises
-from airflow_hiveacid.versions.history import SOMEBODY, history_of
+from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Bench
+    from tests.unit.versions.conftest import Bench
 
 
 D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
@@ -33,7 +33,7 @@ def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Benc
     assert [v.number for v in found.versions] == [3, 2, 1]
     third, second, first = found.versions
     assert (first.by, first.operation, first.inserted) == ("dag/run/load/-1", "insert", 3)
-    assert (second.by, second.operation, second.inserted) == (SOMEBODY, "insert", None)
+    assert (second.by, second.operation, second.inserted) == (ANOTHER_CLIENT, "insert", None)
     assert (third.by, third.operation, third.size_bytes) == ("dag/run/task/-1", "overwrite", 1)
     assert [v.is_readable for v in found.versions] == [True, False, False]
     assert found.oldest == 3

@@ -12,25 +12,19 @@ from airflow_hiveacid.format.errors import (
     VersionGoneError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.plan.keeping import (
-    READABLE_FOR,
-    Horizon,
-    Keeping,
-    OwnCompaction,
-    Promises,
-    duration,
-    readable_for,
-)
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.plan.keeping import READABLE_FOR, duration, readable_for
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, note_as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Bench
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.unit.versions.conftest import Bench
 
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
@@ -58,6 +52,24 @@ def test_nothing_is_promised_while_a_compaction_is_on_its_way(bench: Bench) -> N
         keep(bench.client, bench.table)
     assert caught.value.retryable
     assert not bench.notes.is_kept()
+
+
+@pytest.mark.parametrize("state", [CompactionState.INITIATED, CompactionState.SUCCEEDED])
+def test_nothing_is_promised_if_a_compaction_is_queued_while_the_files_are_listed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: CompactionState
+) -> None:
+    bench.we_write()
+    ask = bench.client.list_partitions
+
+    def asked(table: TableInfo) -> object:
+        bench.somebody_compacts(state)
+        return ask(table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "list_partitions", asked)
+        with pytest.raises(KeepingRefusedError):
+            keep(bench.client, bench.table)
+    assert bench.notes.promises() == Promises()
 
 
 ENDING = [CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED, CompactionState.FAILED]
@@ -114,6 +126,22 @@ def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench
     ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
     note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours))
     del queue[theirs]
+    with pytest.raises(VersionGoneError):
+        bench.names(version=2)
+
+
+def test_an_entry_without_a_number_may_have_broken_the_promise(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    assert bench.names(version=2)
+    bench.somebody_compacts()
+    (entry,) = bench.client.show_compactions(bench.ref)
+    unnumbered = (replace(entry, entry_id=None),)
+    monkeypatch.setattr(type(bench.client), "show_compactions", lambda *_: unnumbered)
     with pytest.raises(VersionGoneError):
         bench.names(version=2)
 
@@ -224,7 +252,7 @@ def test_who_may_have_read_notes_before_a_horizon_is_waited_for(
 
 @pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
 def test_a_time_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="says no time"):
+    with pytest.raises(ConfigurationError, match="is not a duration"):
         readable_for({READABLE_FOR: text})
 
 

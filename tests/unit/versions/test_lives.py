@@ -12,12 +12,12 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.versions.history import history_of
-from version_lives import STEPS, live, make_life
+from tests.support.version_lives import STEPS, live, make_life
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from version_lives import Life
+    from tests.support.version_lives import Life
 
 WITH_LOSSES = [step for step in STEPS if step not in {"read", "unread", "tag", "untag"}]
 WITH_LOSSES += ["truncate", "truncate", "give up", "keep"]

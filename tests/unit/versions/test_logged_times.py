@@ -15,7 +15,7 @@ from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
-    from versions.conftest import Bench
+    from tests.unit.versions.conftest import Bench
 
 
 def visible(bench: Bench, at_s: float) -> list[int]:

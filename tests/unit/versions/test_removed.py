@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,24 +13,23 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.plan.history import below
-from airflow_hiveacid.plan.keeping import (
-    READABLE_FOR,
-)
+from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.overview import with_past
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.versions import witnesses
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.versions import loss_detector
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
+from airflow_hiveacid.versions.losses import note_dropped
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Bench
+    from tests.unit.versions.conftest import Bench
 
 
 D1, D2, D3, D4 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3, 4))
@@ -53,7 +52,7 @@ def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
         old = bench.client.server.tables[bench.ref]
         bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
     for version in (1, 2):
-        with pytest.raises(VersionGoneError, match="which version 1 wrote, is not at"):
+        with pytest.raises(VersionGoneError, match="which version 1 wrote, is missing at"):
             bench.names(version=version)
     bench.clean()
     bench.we_write()
@@ -70,10 +69,10 @@ def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
     make_tag(bench.client, bench.table, "a", VersionSpec())
     assert bench.names(tag="a") == [D1, D2]
     shutil.rmtree(bench.root / D1)
-    with pytest.raises(VersionGoneError, match="not there any more"):
+    with pytest.raises(VersionGoneError, match="is missing"):
         bench.names(tag="a")
     shutil.rmtree(bench.root / D2)
-    with pytest.raises(VersionGoneError, match="not there any more"):
+    with pytest.raises(VersionGoneError, match="is missing"):
         bench.names(tag="a")
 
 
@@ -87,7 +86,7 @@ def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_
     for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
         shutil.rmtree(bench.root / name)
     for version in (1, 2):
-        with pytest.raises(VersionGoneError, match="not there any more"):
+        with pytest.raises(VersionGoneError, match="is missing"):
             bench.names(version=version)
     bench.clean()
     bench.somebody_writes()
@@ -193,7 +192,7 @@ def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_
     bench: Bench,
 ) -> None:
     bench.we_write()
-    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    table, overview = with_past(bench.client, bench.table, plan_only=False)
     bench.somebody_writes()
     for name in (D1, D2):
         shutil.rmtree(bench.root / name)
@@ -240,7 +239,7 @@ def test_a_promise_that_ends_says_first_what_it_misses(bench: Bench, how: str) -
     bench.somebody_writes()
     keep(bench.client, bench.table)
     assert bench.names(version=2) == [D2]
-    with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+    with pytest.raises(VersionGoneError, match="removed without a write ID"):
         bench.names(version=1)
 
 
@@ -251,7 +250,7 @@ def test_an_empty_version_is_answered_only_if_all_that_led_to_it_is_known(bench:
     bench.truncate()
     bench.give_up()
     bench.clean()
-    with pytest.raises(VersionGoneError, match="nothing is there of what"):
+    with pytest.raises(VersionGoneError, match="no files of versions up to"):
         bench.names(version=1)
     bench.somebody_writes()
     keep(bench.client, bench.table)
@@ -294,7 +293,7 @@ def test_nobody_knows_since_when_a_base_that_was_removed_had_its_rows(
     bench.truncate("p=1")
     keep_no_more(bench.client, bench.table)
     for version in (1, 2):
-        with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+        with pytest.raises(VersionGoneError, match="removed without a write ID"):
             bench.names(version=version)
 
 
@@ -329,7 +328,7 @@ def test_a_version_that_was_written_anew_needs_nothing_of_what_was_removed(
 ) -> None:
     """But one that was compacted since has only what was left then."""
     bench.we_write()
-    table, overview = with_past(bench.client, bench.table, is_dry=False)
+    table, overview = with_past(bench.client, bench.table, plan_only=False)
     shutil.rmtree(bench.root / D1)
     bench.somebody_writes(overwrites=not is_compacted)
     (info,) = bench.client.list_partitions(table)
@@ -361,7 +360,7 @@ def test_a_base_below_what_was_removed_covers_nothing_of_it(bench: Bench) -> Non
     keep_no_more(bench.client, bench.table)  # the third was there, and nobody else knows it
     bench.put("base_0000002")
     bench.client.commit_txn(txn)
-    with pytest.raises(VersionGoneError, match="removed without a version of their own"):
+    with pytest.raises(VersionGoneError, match="removed without a write ID"):
         bench.names(version=3)
 
 
@@ -388,7 +387,7 @@ def test_a_history_says_which_empty_versions_are_proved(bench: Bench) -> None:
     bench.client.allocate_write_id(txn, bench.ref)
     bench.client.commit_txn(txn)
     assert bench.names(version=1) == []
-    with pytest.raises(VersionGoneError, match="nobody knows it"):
+    with pytest.raises(VersionGoneError, match="it is unknown what they wrote"):
         bench.names(version=2)
     found = history_of(bench.client, bench.table)
     assert ({v.number: v.is_readable for v in found.versions}, found.oldest) == (
@@ -441,7 +440,7 @@ def test_what_a_commit_wrote_to_many_partitions_is_gone_through_once(
         looks.append(uri)
         return below(location, uri)
 
-    monkeypatch.setattr(witnesses, "below", counted)
+    monkeypatch.setattr(loss_detector, "below", counted)
     assert bench.names(version=1) == [D1] * 40
     assert len(looks) <= 2 * 40
     shutil.rmtree(bench.root / "p=7" / D1)
@@ -450,3 +449,30 @@ def test_what_a_commit_wrote_to_many_partitions_is_gone_through_once(
     bench.client.drop_partitions(bench.table, [PartitionName.parse("p=7")])
     with pytest.raises(VersionGoneError, match="partition p=7 was dropped"):
         bench.names(version=1)
+
+
+def test_a_partition_dropped_while_drops_are_noted_is_missed_by_all_versions_that_had_it(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    bench.we_write("p=2")
+    ask, meanwhile = bench.client.valid_write_ids, iter([True])
+
+    def asked(*args: Any) -> object:  # noqa: ANN401 - whatever the client takes
+        found = ask(*args)
+        if next(meanwhile, False):
+            bench.we_write("p=2")  # version 3 still has both partitions
+            bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "valid_write_ids", asked)
+        note_dropped(bench.client, bench.table)
+    for _ in range(2):
+        for version in (2, 3):
+            with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
+                bench.names(version=version)
+        bench.clean()
+    bench.we_write("p=2")
+    assert bench.names(version=4) == [D2, D3, D4]

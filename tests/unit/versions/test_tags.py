@@ -13,28 +13,25 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.cleaning import plan_cleaning
-from airflow_hiveacid.plan.keeping import (
-    READABLE_FOR,
-    Horizon,
-    Tag,
-)
+from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.maintenance import clean as cleaning_module
-from airflow_hiveacid.storage.stores import version_notes
+from airflow_hiveacid.storage.stores import listing
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.version_notes import VersionNotes
-from airflow_hiveacid.versions import tags as tags_module
+from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep_no_more
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Bench
+    from tests.unit.versions.conftest import Bench
 
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
@@ -97,8 +94,9 @@ def test_who_reads_a_tag_that_goes_meanwhile_keeps_its_files(
     bench.client.commit_txn(later)
 
 
+@pytest.mark.parametrize("has_overview", [True, False])
 def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, *, has_overview: bool
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
     bench.clean()
@@ -112,7 +110,7 @@ def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
 
     with monkeypatch.context() as patch:
         patch.setattr(cleaning_module, "plan_cleaning", decide)
-        bench.clean()
+        bench.clean(has_overview=has_overview)
     assert bench.names(tag="a") == [D1]
     with pytest.raises(VersionGoneError):
         bench.names(version=1)
@@ -136,7 +134,7 @@ def test_no_tag_is_made_of_what_a_horizon_has_ended(
         return list_table(location)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tags_module, "list_table", listed)
+        patch.setattr(listing, "list_table", listed)
         with pytest.raises(VersionGoneError):
             make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     assert bench.notes.tags() == ()
@@ -170,7 +168,21 @@ def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
     keep_files = bench.root / D1 / "bucket_00000"
     keep_files.unlink()
     keep_files.parent.rmdir()
-    with pytest.raises(VersionGoneError, match="not there any more"):
+    with pytest.raises(VersionGoneError, match="is missing"):
+        bench.names(tag="a")
+
+
+def test_a_tag_is_not_read_where_its_table_has_another_location(bench: Bench) -> None:
+    """The files there have the names of the tag's files, and may have other rows."""
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+    bench.we_write(overwrites=True)
+    assert bench.names(tag="a") == [D1]
+    there = bench.root.with_name("elsewhere")
+    shutil.copytree(bench.root, there)
+    old = bench.client.server.tables[bench.ref]
+    bench.client.server.tables[bench.ref] = replace(old, location=f"file:{there}")
+    with pytest.raises(VersionGoneError, match=f"was at {old.location}"):
         bench.names(tag="a")
 
 

@@ -28,10 +28,10 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import past_of
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
-from unit.storage.orc_tables import B0, B1, Event, event, tombstone, write_acid
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.unit.storage.orc_tables import B0, B1, Event, event, tombstone, write_acid
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId

@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException
@@ -13,10 +13,11 @@ from thrift.TRecursive import fix_spec
 import sys
 
 from thrift.transport import TTransport
+from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExceptionBase, TTransport
 all_structs = []
 
 
-class LockLevel(object):
+class LockLevel(TBase):
     DB = 1
     TABLE = 2
     PARTITION = 3
@@ -34,7 +35,7 @@ class LockLevel(object):
     }
 
 
-class LockType(object):
+class LockType(TBase):
     SHARED_READ = 1
     SHARED_WRITE = 2
     EXCLUSIVE = 3
@@ -55,7 +56,7 @@ class LockType(object):
     }
 
 
-class LockState(object):
+class LockState(TBase):
     ACQUIRED = 1
     WAITING = 2
     ABORT = 3
@@ -76,7 +77,7 @@ class LockState(object):
     }
 
 
-class DataOperationType(object):
+class DataOperationType(TBase):
     SELECT = 1
     INSERT = 2
     UPDATE = 3
@@ -103,7 +104,7 @@ class DataOperationType(object):
     }
 
 
-class LockComponent(object):
+class LockComponent(TBase):
     """
     Attributes:
      - type
@@ -139,129 +140,8 @@ class LockComponent(object):
         self.isTransactional = isTransactional
         self.isDynamicPartitionWrite = isDynamicPartitionWrite
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I32:
-                    self.type = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I32:
-                    self.level = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.dbname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.tablename = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.partitionname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.I32:
-                    self.operationType = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.BOOL:
-                    self.isTransactional = iprot.readBool()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 8:
-                if ftype == TType.BOOL:
-                    self.isDynamicPartitionWrite = iprot.readBool()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('LockComponent')
-        if self.type is not None:
-            oprot.writeFieldBegin('type', TType.I32, 1)
-            oprot.writeI32(self.type)
-            oprot.writeFieldEnd()
-        if self.level is not None:
-            oprot.writeFieldBegin('level', TType.I32, 2)
-            oprot.writeI32(self.level)
-            oprot.writeFieldEnd()
-        if self.dbname is not None:
-            oprot.writeFieldBegin('dbname', TType.STRING, 3)
-            oprot.writeString(self.dbname.encode('utf-8') if sys.version_info[0] == 2 else self.dbname)
-            oprot.writeFieldEnd()
-        if self.tablename is not None:
-            oprot.writeFieldBegin('tablename', TType.STRING, 4)
-            oprot.writeString(self.tablename.encode('utf-8') if sys.version_info[0] == 2 else self.tablename)
-            oprot.writeFieldEnd()
-        if self.partitionname is not None:
-            oprot.writeFieldBegin('partitionname', TType.STRING, 5)
-            oprot.writeString(self.partitionname.encode('utf-8') if sys.version_info[0] == 2 else self.partitionname)
-            oprot.writeFieldEnd()
-        if self.operationType is not None:
-            oprot.writeFieldBegin('operationType', TType.I32, 6)
-            oprot.writeI32(self.operationType)
-            oprot.writeFieldEnd()
-        if self.isTransactional is not None:
-            oprot.writeFieldBegin('isTransactional', TType.BOOL, 7)
-            oprot.writeBool(self.isTransactional)
-            oprot.writeFieldEnd()
-        if self.isDynamicPartitionWrite is not None:
-            oprot.writeFieldBegin('isDynamicPartitionWrite', TType.BOOL, 8)
-            oprot.writeBool(self.isDynamicPartitionWrite)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.type is None:
-            raise TProtocolException(message='Required field type is unset!')
-        if self.level is None:
-            raise TProtocolException(message='Required field level is unset!')
-        if self.dbname is None:
-            raise TProtocolException(message='Required field dbname is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class LockRequest(object):
+class LockRequest(TBase):
     """
     Attributes:
      - component
@@ -288,111 +168,8 @@ class LockRequest(object):
         self.hostname = hostname
         self.agentInfo = agentInfo
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.component = []
-                    (_etype3, _size0) = iprot.readListBegin()
-                    for _i4 in range(_size0):
-                        _elem5 = LockComponent()
-                        _elem5.read(iprot)
-                        self.component.append(_elem5)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.user = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.hostname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.agentInfo = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('LockRequest')
-        if self.component is not None:
-            oprot.writeFieldBegin('component', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRUCT, len(self.component))
-            for iter6 in self.component:
-                iter6.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 2)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        if self.user is not None:
-            oprot.writeFieldBegin('user', TType.STRING, 3)
-            oprot.writeString(self.user.encode('utf-8') if sys.version_info[0] == 2 else self.user)
-            oprot.writeFieldEnd()
-        if self.hostname is not None:
-            oprot.writeFieldBegin('hostname', TType.STRING, 4)
-            oprot.writeString(self.hostname.encode('utf-8') if sys.version_info[0] == 2 else self.hostname)
-            oprot.writeFieldEnd()
-        if self.agentInfo is not None:
-            oprot.writeFieldBegin('agentInfo', TType.STRING, 5)
-            oprot.writeString(self.agentInfo.encode('utf-8') if sys.version_info[0] == 2 else self.agentInfo)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.component is None:
-            raise TProtocolException(message='Required field component is unset!')
-        if self.user is None:
-            raise TProtocolException(message='Required field user is unset!')
-        if self.hostname is None:
-            raise TProtocolException(message='Required field hostname is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class LockResponse(object):
+class LockResponse(TBase):
     """
     Attributes:
      - lockid
@@ -413,82 +190,8 @@ class LockResponse(object):
         self.state = state
         self.errorMessage = errorMessage
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lockid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I32:
-                    self.state = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.errorMessage = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('LockResponse')
-        if self.lockid is not None:
-            oprot.writeFieldBegin('lockid', TType.I64, 1)
-            oprot.writeI64(self.lockid)
-            oprot.writeFieldEnd()
-        if self.state is not None:
-            oprot.writeFieldBegin('state', TType.I32, 2)
-            oprot.writeI32(self.state)
-            oprot.writeFieldEnd()
-        if self.errorMessage is not None:
-            oprot.writeFieldBegin('errorMessage', TType.STRING, 3)
-            oprot.writeString(self.errorMessage.encode('utf-8') if sys.version_info[0] == 2 else self.errorMessage)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.lockid is None:
-            raise TProtocolException(message='Required field lockid is unset!')
-        if self.state is None:
-            raise TProtocolException(message='Required field state is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class CheckLockRequest(object):
+class CheckLockRequest(TBase):
     """
     Attributes:
      - lockid
@@ -509,80 +212,8 @@ class CheckLockRequest(object):
         self.txnid = txnid
         self.elapsed_ms = elapsed_ms
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lockid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.I64:
-                    self.elapsed_ms = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('CheckLockRequest')
-        if self.lockid is not None:
-            oprot.writeFieldBegin('lockid', TType.I64, 1)
-            oprot.writeI64(self.lockid)
-            oprot.writeFieldEnd()
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 2)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        if self.elapsed_ms is not None:
-            oprot.writeFieldBegin('elapsed_ms', TType.I64, 3)
-            oprot.writeI64(self.elapsed_ms)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.lockid is None:
-            raise TProtocolException(message='Required field lockid is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class UnlockRequest(object):
+class UnlockRequest(TBase):
     """
     Attributes:
      - lockid
@@ -597,62 +228,8 @@ class UnlockRequest(object):
     def __init__(self, lockid=None,):
         self.lockid = lockid
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lockid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('UnlockRequest')
-        if self.lockid is not None:
-            oprot.writeFieldBegin('lockid', TType.I64, 1)
-            oprot.writeI64(self.lockid)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.lockid is None:
-            raise TProtocolException(message='Required field lockid is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class ShowLocksRequest(object):
+class ShowLocksRequest(TBase):
     """
     Attributes:
      - dbname
@@ -676,87 +253,8 @@ class ShowLocksRequest(object):
         self.partname = partname
         self.txnid = txnid
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.STRING:
-                    self.dbname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.tablename = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.partname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('ShowLocksRequest')
-        if self.dbname is not None:
-            oprot.writeFieldBegin('dbname', TType.STRING, 1)
-            oprot.writeString(self.dbname.encode('utf-8') if sys.version_info[0] == 2 else self.dbname)
-            oprot.writeFieldEnd()
-        if self.tablename is not None:
-            oprot.writeFieldBegin('tablename', TType.STRING, 2)
-            oprot.writeString(self.tablename.encode('utf-8') if sys.version_info[0] == 2 else self.tablename)
-            oprot.writeFieldEnd()
-        if self.partname is not None:
-            oprot.writeFieldBegin('partname', TType.STRING, 3)
-            oprot.writeString(self.partname.encode('utf-8') if sys.version_info[0] == 2 else self.partname)
-            oprot.writeFieldEnd()
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 5)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class ShowLocksResponseElement(object):
+class ShowLocksResponseElement(TBase):
     """
     Attributes:
      - lockid
@@ -816,209 +314,8 @@ class ShowLocksResponseElement(object):
         self.blockedByIntId = blockedByIntId
         self.lockIdInternal = lockIdInternal
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lockid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.dbname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.tablename = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.partname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.I32:
-                    self.state = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.I32:
-                    self.type = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 8:
-                if ftype == TType.I64:
-                    self.lastheartbeat = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 9:
-                if ftype == TType.I64:
-                    self.acquiredat = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 10:
-                if ftype == TType.STRING:
-                    self.user = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 11:
-                if ftype == TType.STRING:
-                    self.hostname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 12:
-                if ftype == TType.I32:
-                    self.heartbeatCount = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 13:
-                if ftype == TType.STRING:
-                    self.agentInfo = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 14:
-                if ftype == TType.I64:
-                    self.blockedByExtId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 15:
-                if ftype == TType.I64:
-                    self.blockedByIntId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 16:
-                if ftype == TType.I64:
-                    self.lockIdInternal = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('ShowLocksResponseElement')
-        if self.lockid is not None:
-            oprot.writeFieldBegin('lockid', TType.I64, 1)
-            oprot.writeI64(self.lockid)
-            oprot.writeFieldEnd()
-        if self.dbname is not None:
-            oprot.writeFieldBegin('dbname', TType.STRING, 2)
-            oprot.writeString(self.dbname.encode('utf-8') if sys.version_info[0] == 2 else self.dbname)
-            oprot.writeFieldEnd()
-        if self.tablename is not None:
-            oprot.writeFieldBegin('tablename', TType.STRING, 3)
-            oprot.writeString(self.tablename.encode('utf-8') if sys.version_info[0] == 2 else self.tablename)
-            oprot.writeFieldEnd()
-        if self.partname is not None:
-            oprot.writeFieldBegin('partname', TType.STRING, 4)
-            oprot.writeString(self.partname.encode('utf-8') if sys.version_info[0] == 2 else self.partname)
-            oprot.writeFieldEnd()
-        if self.state is not None:
-            oprot.writeFieldBegin('state', TType.I32, 5)
-            oprot.writeI32(self.state)
-            oprot.writeFieldEnd()
-        if self.type is not None:
-            oprot.writeFieldBegin('type', TType.I32, 6)
-            oprot.writeI32(self.type)
-            oprot.writeFieldEnd()
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 7)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        if self.lastheartbeat is not None:
-            oprot.writeFieldBegin('lastheartbeat', TType.I64, 8)
-            oprot.writeI64(self.lastheartbeat)
-            oprot.writeFieldEnd()
-        if self.acquiredat is not None:
-            oprot.writeFieldBegin('acquiredat', TType.I64, 9)
-            oprot.writeI64(self.acquiredat)
-            oprot.writeFieldEnd()
-        if self.user is not None:
-            oprot.writeFieldBegin('user', TType.STRING, 10)
-            oprot.writeString(self.user.encode('utf-8') if sys.version_info[0] == 2 else self.user)
-            oprot.writeFieldEnd()
-        if self.hostname is not None:
-            oprot.writeFieldBegin('hostname', TType.STRING, 11)
-            oprot.writeString(self.hostname.encode('utf-8') if sys.version_info[0] == 2 else self.hostname)
-            oprot.writeFieldEnd()
-        if self.heartbeatCount is not None:
-            oprot.writeFieldBegin('heartbeatCount', TType.I32, 12)
-            oprot.writeI32(self.heartbeatCount)
-            oprot.writeFieldEnd()
-        if self.agentInfo is not None:
-            oprot.writeFieldBegin('agentInfo', TType.STRING, 13)
-            oprot.writeString(self.agentInfo.encode('utf-8') if sys.version_info[0] == 2 else self.agentInfo)
-            oprot.writeFieldEnd()
-        if self.blockedByExtId is not None:
-            oprot.writeFieldBegin('blockedByExtId', TType.I64, 14)
-            oprot.writeI64(self.blockedByExtId)
-            oprot.writeFieldEnd()
-        if self.blockedByIntId is not None:
-            oprot.writeFieldBegin('blockedByIntId', TType.I64, 15)
-            oprot.writeI64(self.blockedByIntId)
-            oprot.writeFieldEnd()
-        if self.lockIdInternal is not None:
-            oprot.writeFieldBegin('lockIdInternal', TType.I64, 16)
-            oprot.writeI64(self.lockIdInternal)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.lockid is None:
-            raise TProtocolException(message='Required field lockid is unset!')
-        if self.dbname is None:
-            raise TProtocolException(message='Required field dbname is unset!')
-        if self.state is None:
-            raise TProtocolException(message='Required field state is unset!')
-        if self.type is None:
-            raise TProtocolException(message='Required field type is unset!')
-        if self.lastheartbeat is None:
-            raise TProtocolException(message='Required field lastheartbeat is unset!')
-        if self.user is None:
-            raise TProtocolException(message='Required field user is unset!')
-        if self.hostname is None:
-            raise TProtocolException(message='Required field hostname is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class ShowLocksResponse(object):
+class ShowLocksResponse(TBase):
     """
     Attributes:
      - locks
@@ -1033,69 +330,8 @@ class ShowLocksResponse(object):
     def __init__(self, locks=None,):
         self.locks = locks
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.locks = []
-                    (_etype10, _size7) = iprot.readListBegin()
-                    for _i11 in range(_size7):
-                        _elem12 = ShowLocksResponseElement()
-                        _elem12.read(iprot)
-                        self.locks.append(_elem12)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('ShowLocksResponse')
-        if self.locks is not None:
-            oprot.writeFieldBegin('locks', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRUCT, len(self.locks))
-            for iter13 in self.locks:
-                iter13.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class AddDynamicPartitions(object):
+class AddDynamicPartitions(TBase):
     """
     Attributes:
      - txnid
@@ -1124,121 +360,6 @@ class AddDynamicPartitions(object):
         self.tablename = tablename
         self.partitionnames = partitionnames
         self.operationType = operationType
-
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.writeid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.dbname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.tablename = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.LIST:
-                    self.partitionnames = []
-                    (_etype17, _size14) = iprot.readListBegin()
-                    for _i18 in range(_size14):
-                        _elem19 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.partitionnames.append(_elem19)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.I32:
-                    self.operationType = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
-
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('AddDynamicPartitions')
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 1)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        if self.writeid is not None:
-            oprot.writeFieldBegin('writeid', TType.I64, 2)
-            oprot.writeI64(self.writeid)
-            oprot.writeFieldEnd()
-        if self.dbname is not None:
-            oprot.writeFieldBegin('dbname', TType.STRING, 3)
-            oprot.writeString(self.dbname.encode('utf-8') if sys.version_info[0] == 2 else self.dbname)
-            oprot.writeFieldEnd()
-        if self.tablename is not None:
-            oprot.writeFieldBegin('tablename', TType.STRING, 4)
-            oprot.writeString(self.tablename.encode('utf-8') if sys.version_info[0] == 2 else self.tablename)
-            oprot.writeFieldEnd()
-        if self.partitionnames is not None:
-            oprot.writeFieldBegin('partitionnames', TType.LIST, 5)
-            oprot.writeListBegin(TType.STRING, len(self.partitionnames))
-            for iter20 in self.partitionnames:
-                oprot.writeString(iter20.encode('utf-8') if sys.version_info[0] == 2 else iter20)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.operationType is not None:
-            oprot.writeFieldBegin('operationType', TType.I32, 6)
-            oprot.writeI32(self.operationType)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txnid is None:
-            raise TProtocolException(message='Required field txnid is unset!')
-        if self.writeid is None:
-            raise TProtocolException(message='Required field writeid is unset!')
-        if self.dbname is None:
-            raise TProtocolException(message='Required field dbname is unset!')
-        if self.tablename is None:
-            raise TProtocolException(message='Required field tablename is unset!')
-        if self.partitionnames is None:
-            raise TProtocolException(message='Required field partitionnames is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
 all_structs.append(LockComponent)
 LockComponent.thrift_spec = (
     None,  # 0

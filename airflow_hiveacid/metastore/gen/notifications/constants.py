@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException

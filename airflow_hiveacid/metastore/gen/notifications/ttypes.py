@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException
@@ -13,10 +13,11 @@ from thrift.TRecursive import fix_spec
 import sys
 
 from thrift.transport import TTransport
+from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExceptionBase, TTransport
 all_structs = []
 
 
-class NotificationEventRequest(object):
+class NotificationEventRequest(TBase):
     """
     Attributes:
      - lastEvent
@@ -37,88 +38,8 @@ class NotificationEventRequest(object):
         self.maxEvents = maxEvents
         self.eventTypeSkipList = eventTypeSkipList
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lastEvent = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I32:
-                    self.maxEvents = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.LIST:
-                    self.eventTypeSkipList = []
-                    (_etype3, _size0) = iprot.readListBegin()
-                    for _i4 in range(_size0):
-                        _elem5 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.eventTypeSkipList.append(_elem5)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('NotificationEventRequest')
-        if self.lastEvent is not None:
-            oprot.writeFieldBegin('lastEvent', TType.I64, 1)
-            oprot.writeI64(self.lastEvent)
-            oprot.writeFieldEnd()
-        if self.maxEvents is not None:
-            oprot.writeFieldBegin('maxEvents', TType.I32, 2)
-            oprot.writeI32(self.maxEvents)
-            oprot.writeFieldEnd()
-        if self.eventTypeSkipList is not None:
-            oprot.writeFieldBegin('eventTypeSkipList', TType.LIST, 3)
-            oprot.writeListBegin(TType.STRING, len(self.eventTypeSkipList))
-            for iter6 in self.eventTypeSkipList:
-                oprot.writeString(iter6.encode('utf-8') if sys.version_info[0] == 2 else iter6)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.lastEvent is None:
-            raise TProtocolException(message='Required field lastEvent is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class NotificationEvent(object):
+class NotificationEvent(TBase):
     """
     Attributes:
      - eventId
@@ -154,131 +75,8 @@ class NotificationEvent(object):
         self.messageFormat = messageFormat
         self.catName = catName
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.eventId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I32:
-                    self.eventTime = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.eventType = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.dbName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.tableName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.STRING:
-                    self.message = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.STRING:
-                    self.messageFormat = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 8:
-                if ftype == TType.STRING:
-                    self.catName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('NotificationEvent')
-        if self.eventId is not None:
-            oprot.writeFieldBegin('eventId', TType.I64, 1)
-            oprot.writeI64(self.eventId)
-            oprot.writeFieldEnd()
-        if self.eventTime is not None:
-            oprot.writeFieldBegin('eventTime', TType.I32, 2)
-            oprot.writeI32(self.eventTime)
-            oprot.writeFieldEnd()
-        if self.eventType is not None:
-            oprot.writeFieldBegin('eventType', TType.STRING, 3)
-            oprot.writeString(self.eventType.encode('utf-8') if sys.version_info[0] == 2 else self.eventType)
-            oprot.writeFieldEnd()
-        if self.dbName is not None:
-            oprot.writeFieldBegin('dbName', TType.STRING, 4)
-            oprot.writeString(self.dbName.encode('utf-8') if sys.version_info[0] == 2 else self.dbName)
-            oprot.writeFieldEnd()
-        if self.tableName is not None:
-            oprot.writeFieldBegin('tableName', TType.STRING, 5)
-            oprot.writeString(self.tableName.encode('utf-8') if sys.version_info[0] == 2 else self.tableName)
-            oprot.writeFieldEnd()
-        if self.message is not None:
-            oprot.writeFieldBegin('message', TType.STRING, 6)
-            oprot.writeString(self.message.encode('utf-8') if sys.version_info[0] == 2 else self.message)
-            oprot.writeFieldEnd()
-        if self.messageFormat is not None:
-            oprot.writeFieldBegin('messageFormat', TType.STRING, 7)
-            oprot.writeString(self.messageFormat.encode('utf-8') if sys.version_info[0] == 2 else self.messageFormat)
-            oprot.writeFieldEnd()
-        if self.catName is not None:
-            oprot.writeFieldBegin('catName', TType.STRING, 8)
-            oprot.writeString(self.catName.encode('utf-8') if sys.version_info[0] == 2 else self.catName)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.eventId is None:
-            raise TProtocolException(message='Required field eventId is unset!')
-        if self.eventTime is None:
-            raise TProtocolException(message='Required field eventTime is unset!')
-        if self.eventType is None:
-            raise TProtocolException(message='Required field eventType is unset!')
-        if self.message is None:
-            raise TProtocolException(message='Required field message is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class NotificationEventResponse(object):
+class NotificationEventResponse(TBase):
     """
     Attributes:
      - events
@@ -293,71 +91,8 @@ class NotificationEventResponse(object):
     def __init__(self, events=None,):
         self.events = events
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.events = []
-                    (_etype10, _size7) = iprot.readListBegin()
-                    for _i11 in range(_size7):
-                        _elem12 = NotificationEvent()
-                        _elem12.read(iprot)
-                        self.events.append(_elem12)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('NotificationEventResponse')
-        if self.events is not None:
-            oprot.writeFieldBegin('events', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRUCT, len(self.events))
-            for iter13 in self.events:
-                iter13.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.events is None:
-            raise TProtocolException(message='Required field events is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class CurrentNotificationEventId(object):
+class CurrentNotificationEventId(TBase):
     """
     Attributes:
      - eventId
@@ -372,59 +107,49 @@ class CurrentNotificationEventId(object):
     def __init__(self, eventId=None,):
         self.eventId = eventId
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.eventId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('CurrentNotificationEventId')
-        if self.eventId is not None:
-            oprot.writeFieldBegin('eventId', TType.I64, 1)
-            oprot.writeI64(self.eventId)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
+class EventHead(TBase):
+    """
+    Attributes:
+     - eventId
+     - eventTime
+     - eventType
+     - dbName
+     - tableName
 
-    def validate(self):
-        if self.eventId is None:
-            raise TProtocolException(message='Required field eventId is unset!')
-        return
+    """
 
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+    __slots__ = (
+        'eventId',
+        'eventTime',
+        'eventType',
+        'dbName',
+        'tableName',
+    )
 
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
 
-    def __ne__(self, other):
-        return not (self == other)
+    def __init__(self, eventId=None, eventTime=None, eventType=None, dbName=None, tableName=None,):
+        self.eventId = eventId
+        self.eventTime = eventTime
+        self.eventType = eventType
+        self.dbName = dbName
+        self.tableName = tableName
+
+
+class EventHeads(TBase):
+    """
+    Attributes:
+     - events
+
+    """
+
+    __slots__ = (
+        'events',
+    )
+
+
+    def __init__(self, events=None,):
+        self.events = events
 all_structs.append(NotificationEventRequest)
 NotificationEventRequest.thrift_spec = (
     None,  # 0
@@ -453,6 +178,20 @@ all_structs.append(CurrentNotificationEventId)
 CurrentNotificationEventId.thrift_spec = (
     None,  # 0
     (1, TType.I64, 'eventId', None, None, ),  # 1
+)
+all_structs.append(EventHead)
+EventHead.thrift_spec = (
+    None,  # 0
+    (1, TType.I64, 'eventId', None, None, ),  # 1
+    (2, TType.I32, 'eventTime', None, None, ),  # 2
+    (3, TType.STRING, 'eventType', 'UTF8', None, ),  # 3
+    (4, TType.STRING, 'dbName', 'UTF8', None, ),  # 4
+    (5, TType.STRING, 'tableName', 'UTF8', None, ),  # 5
+)
+all_structs.append(EventHeads)
+EventHeads.thrift_spec = (
+    None,  # 0
+    (1, TType.LIST, 'events', (TType.STRUCT, [EventHead, None], False), None, ),  # 1
 )
 fix_spec(all_structs)
 del all_structs

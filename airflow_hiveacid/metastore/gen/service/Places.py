@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException
@@ -15,6 +15,7 @@ import logging
 from .ttypes import *
 from thrift.Thrift import TProcessor
 from thrift.transport import TTransport
+from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExceptionBase, TTransport
 all_structs = []
 
 
@@ -25,6 +26,14 @@ class Iface(object):
          - db_name
          - tbl_name
          - names
+
+        """
+        pass
+
+    def get_next_notification(self, rqst):
+        """
+        Parameters:
+         - rqst
 
         """
         pass
@@ -77,12 +86,45 @@ class Client(Iface):
             raise result.o2
         raise TApplicationException(TApplicationException.MISSING_RESULT, "get_partitions_by_names failed: unknown result")
 
+    def get_next_notification(self, rqst):
+        """
+        Parameters:
+         - rqst
+
+        """
+        self.send_get_next_notification(rqst)
+        return self.recv_get_next_notification()
+
+    def send_get_next_notification(self, rqst):
+        self._oprot.writeMessageBegin('get_next_notification', TMessageType.CALL, self._seqid)
+        args = get_next_notification_args()
+        args.rqst = rqst
+        args.write(self._oprot)
+        self._oprot.writeMessageEnd()
+        self._oprot.trans.flush()
+
+    def recv_get_next_notification(self):
+        iprot = self._iprot
+        (fname, mtype, rseqid) = iprot.readMessageBegin()
+        if mtype == TMessageType.EXCEPTION:
+            x = TApplicationException()
+            x.read(iprot)
+            iprot.readMessageEnd()
+            raise x
+        result = get_next_notification_result()
+        result.read(iprot)
+        iprot.readMessageEnd()
+        if result.success is not None:
+            return result.success
+        raise TApplicationException(TApplicationException.MISSING_RESULT, "get_next_notification failed: unknown result")
+
 
 class Processor(Iface, TProcessor):
     def __init__(self, handler):
         self._handler = handler
         self._processMap = {}
         self._processMap["get_partitions_by_names"] = Processor.process_get_partitions_by_names
+        self._processMap["get_next_notification"] = Processor.process_get_next_notification
         self._on_message_begin = None
 
     def on_message_begin(self, func):
@@ -134,10 +176,33 @@ class Processor(Iface, TProcessor):
         oprot.writeMessageEnd()
         oprot.trans.flush()
 
+    def process_get_next_notification(self, seqid, iprot, oprot):
+        args = get_next_notification_args()
+        args.read(iprot)
+        iprot.readMessageEnd()
+        result = get_next_notification_result()
+        try:
+            result.success = self._handler.get_next_notification(args.rqst)
+            msg_type = TMessageType.REPLY
+        except TTransport.TTransportException:
+            raise
+        except TApplicationException as ex:
+            logging.exception('TApplication exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = ex
+        except Exception:
+            logging.exception('Unexpected exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
+        oprot.writeMessageBegin("get_next_notification", msg_type, seqid)
+        result.write(oprot)
+        oprot.writeMessageEnd()
+        oprot.trans.flush()
+
 # HELPER FUNCTIONS AND STRUCTURES
 
 
-class get_partitions_by_names_args(object):
+class get_partitions_by_names_args(TBase):
     """
     Attributes:
      - db_name
@@ -157,84 +222,6 @@ class get_partitions_by_names_args(object):
         self.db_name = db_name
         self.tbl_name = tbl_name
         self.names = names
-
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.STRING:
-                    self.db_name = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.tbl_name = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.LIST:
-                    self.names = []
-                    (_etype47, _size44) = iprot.readListBegin()
-                    for _i48 in range(_size44):
-                        _elem49 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.names.append(_elem49)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
-
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('get_partitions_by_names_args')
-        if self.db_name is not None:
-            oprot.writeFieldBegin('db_name', TType.STRING, 1)
-            oprot.writeString(self.db_name.encode('utf-8') if sys.version_info[0] == 2 else self.db_name)
-            oprot.writeFieldEnd()
-        if self.tbl_name is not None:
-            oprot.writeFieldBegin('tbl_name', TType.STRING, 2)
-            oprot.writeString(self.tbl_name.encode('utf-8') if sys.version_info[0] == 2 else self.tbl_name)
-            oprot.writeFieldEnd()
-        if self.names is not None:
-            oprot.writeFieldBegin('names', TType.LIST, 3)
-            oprot.writeListBegin(TType.STRING, len(self.names))
-            for iter50 in self.names:
-                oprot.writeString(iter50.encode('utf-8') if sys.version_info[0] == 2 else iter50)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
 all_structs.append(get_partitions_by_names_args)
 get_partitions_by_names_args.thrift_spec = (
     None,  # 0
@@ -244,7 +231,7 @@ get_partitions_by_names_args.thrift_spec = (
 )
 
 
-class get_partitions_by_names_result(object):
+class get_partitions_by_names_result(TBase):
     """
     Attributes:
      - success
@@ -264,90 +251,52 @@ class get_partitions_by_names_result(object):
         self.success = success
         self.o1 = o1
         self.o2 = o2
-
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 0:
-                if ftype == TType.LIST:
-                    self.success = []
-                    (_etype54, _size51) = iprot.readListBegin()
-                    for _i55 in range(_size51):
-                        _elem56 = airflow_hiveacid.metastore.gen.places.ttypes.Partition()
-                        _elem56.read(iprot)
-                        self.success.append(_elem56)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 1:
-                if ftype == TType.STRUCT:
-                    self.o1 = airflow_hiveacid.metastore.gen.faults.ttypes.MetaException.read(iprot)
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRUCT:
-                    self.o2 = airflow_hiveacid.metastore.gen.faults.ttypes.NoSuchObjectException.read(iprot)
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
-
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('get_partitions_by_names_result')
-        if self.success is not None:
-            oprot.writeFieldBegin('success', TType.LIST, 0)
-            oprot.writeListBegin(TType.STRUCT, len(self.success))
-            for iter57 in self.success:
-                iter57.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.o1 is not None:
-            oprot.writeFieldBegin('o1', TType.STRUCT, 1)
-            self.o1.write(oprot)
-            oprot.writeFieldEnd()
-        if self.o2 is not None:
-            oprot.writeFieldBegin('o2', TType.STRUCT, 2)
-            self.o2.write(oprot)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
 all_structs.append(get_partitions_by_names_result)
 get_partitions_by_names_result.thrift_spec = (
     (0, TType.LIST, 'success', (TType.STRUCT, [airflow_hiveacid.metastore.gen.places.ttypes.Partition, None], False), None, ),  # 0
     (1, TType.STRUCT, 'o1', [airflow_hiveacid.metastore.gen.faults.ttypes.MetaException, None], None, ),  # 1
     (2, TType.STRUCT, 'o2', [airflow_hiveacid.metastore.gen.faults.ttypes.NoSuchObjectException, None], None, ),  # 2
+)
+
+
+class get_next_notification_args(TBase):
+    """
+    Attributes:
+     - rqst
+
+    """
+
+    __slots__ = (
+        'rqst',
+    )
+
+
+    def __init__(self, rqst=None,):
+        self.rqst = rqst
+all_structs.append(get_next_notification_args)
+get_next_notification_args.thrift_spec = (
+    None,  # 0
+    (1, TType.STRUCT, 'rqst', [airflow_hiveacid.metastore.gen.notifications.ttypes.NotificationEventRequest, None], None, ),  # 1
+)
+
+
+class get_next_notification_result(TBase):
+    """
+    Attributes:
+     - success
+
+    """
+
+    __slots__ = (
+        'success',
+    )
+
+
+    def __init__(self, success=None,):
+        self.success = success
+all_structs.append(get_next_notification_result)
+get_next_notification_result.thrift_spec = (
+    (0, TType.STRUCT, 'success', [airflow_hiveacid.metastore.gen.notifications.ttypes.EventHeads, None], None, ),  # 0
 )
 fix_spec(all_structs)
 del all_structs

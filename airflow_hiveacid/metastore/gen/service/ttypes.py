@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException
@@ -21,6 +21,7 @@ import airflow_hiveacid.metastore.gen.tables.ttypes
 import airflow_hiveacid.metastore.gen.transactions.ttypes
 
 from thrift.transport import TTransport
+from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExceptionBase, TTransport
 all_structs = []
 fix_spec(all_structs)
 del all_structs

@@ -3,7 +3,7 @@
 #
 # DO NOT EDIT UNLESS YOU ARE SURE THAT YOU KNOW WHAT YOU ARE DOING
 #
-#  options string: py:slots
+#  options string: py:slots,dynamic
 #
 
 from thrift.Thrift import TType, TMessageType, TFrozenDict, TException, TApplicationException
@@ -13,10 +13,11 @@ from thrift.TRecursive import fix_spec
 import sys
 
 from thrift.transport import TTransport
+from thrift.protocol.TBase import TBase, TFrozenBase, TExceptionBase, TFrozenExceptionBase, TTransport
 all_structs = []
 
 
-class TxnType(object):
+class TxnType(TBase):
     DEFAULT = 0
     REPL_CREATED = 1
     READ_ONLY = 2
@@ -46,7 +47,7 @@ class TxnType(object):
     }
 
 
-class TxnState(object):
+class TxnState(TBase):
     COMMITTED = 1
     ABORTED = 2
     OPEN = 3
@@ -64,7 +65,7 @@ class TxnState(object):
     }
 
 
-class OpenTxnRequest(object):
+class OpenTxnRequest(TBase):
     """
     Attributes:
      - num_txns
@@ -91,102 +92,8 @@ class OpenTxnRequest(object):
         self.agentInfo = agentInfo
         self.txn_type = txn_type
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I32:
-                    self.num_txns = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.user = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.hostname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.agentInfo = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.I32:
-                    self.txn_type = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('OpenTxnRequest')
-        if self.num_txns is not None:
-            oprot.writeFieldBegin('num_txns', TType.I32, 1)
-            oprot.writeI32(self.num_txns)
-            oprot.writeFieldEnd()
-        if self.user is not None:
-            oprot.writeFieldBegin('user', TType.STRING, 2)
-            oprot.writeString(self.user.encode('utf-8') if sys.version_info[0] == 2 else self.user)
-            oprot.writeFieldEnd()
-        if self.hostname is not None:
-            oprot.writeFieldBegin('hostname', TType.STRING, 3)
-            oprot.writeString(self.hostname.encode('utf-8') if sys.version_info[0] == 2 else self.hostname)
-            oprot.writeFieldEnd()
-        if self.agentInfo is not None:
-            oprot.writeFieldBegin('agentInfo', TType.STRING, 4)
-            oprot.writeString(self.agentInfo.encode('utf-8') if sys.version_info[0] == 2 else self.agentInfo)
-            oprot.writeFieldEnd()
-        if self.txn_type is not None:
-            oprot.writeFieldBegin('txn_type', TType.I32, 7)
-            oprot.writeI32(self.txn_type)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.num_txns is None:
-            raise TProtocolException(message='Required field num_txns is unset!')
-        if self.user is None:
-            raise TProtocolException(message='Required field user is unset!')
-        if self.hostname is None:
-            raise TProtocolException(message='Required field hostname is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class OpenTxnsResponse(object):
+class OpenTxnsResponse(TBase):
     """
     Attributes:
      - txn_ids
@@ -201,70 +108,8 @@ class OpenTxnsResponse(object):
     def __init__(self, txn_ids=None,):
         self.txn_ids = txn_ids
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.txn_ids = []
-                    (_etype3, _size0) = iprot.readListBegin()
-                    for _i4 in range(_size0):
-                        _elem5 = iprot.readI64()
-                        self.txn_ids.append(_elem5)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('OpenTxnsResponse')
-        if self.txn_ids is not None:
-            oprot.writeFieldBegin('txn_ids', TType.LIST, 1)
-            oprot.writeListBegin(TType.I64, len(self.txn_ids))
-            for iter6 in self.txn_ids:
-                oprot.writeI64(iter6)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txn_ids is None:
-            raise TProtocolException(message='Required field txn_ids is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class GetOpenTxnsRequest(object):
+class GetOpenTxnsRequest(TBase):
     """
     Attributes:
      - excludeTxnTypes
@@ -279,68 +124,8 @@ class GetOpenTxnsRequest(object):
     def __init__(self, excludeTxnTypes=None,):
         self.excludeTxnTypes = excludeTxnTypes
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.excludeTxnTypes = []
-                    (_etype10, _size7) = iprot.readListBegin()
-                    for _i11 in range(_size7):
-                        _elem12 = iprot.readI32()
-                        self.excludeTxnTypes.append(_elem12)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('GetOpenTxnsRequest')
-        if self.excludeTxnTypes is not None:
-            oprot.writeFieldBegin('excludeTxnTypes', TType.LIST, 1)
-            oprot.writeListBegin(TType.I32, len(self.excludeTxnTypes))
-            for iter13 in self.excludeTxnTypes:
-                oprot.writeI32(iter13)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class GetOpenTxnsResponse(object):
+class GetOpenTxnsResponse(TBase):
     """
     Attributes:
      - txn_high_water_mark
@@ -364,101 +149,8 @@ class GetOpenTxnsResponse(object):
         self.min_open_txn = min_open_txn
         self.abortedBits = abortedBits
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txn_high_water_mark = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.LIST:
-                    self.open_txns = []
-                    (_etype17, _size14) = iprot.readListBegin()
-                    for _i18 in range(_size14):
-                        _elem19 = iprot.readI64()
-                        self.open_txns.append(_elem19)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.I64:
-                    self.min_open_txn = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.abortedBits = iprot.readBinary()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('GetOpenTxnsResponse')
-        if self.txn_high_water_mark is not None:
-            oprot.writeFieldBegin('txn_high_water_mark', TType.I64, 1)
-            oprot.writeI64(self.txn_high_water_mark)
-            oprot.writeFieldEnd()
-        if self.open_txns is not None:
-            oprot.writeFieldBegin('open_txns', TType.LIST, 2)
-            oprot.writeListBegin(TType.I64, len(self.open_txns))
-            for iter20 in self.open_txns:
-                oprot.writeI64(iter20)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.min_open_txn is not None:
-            oprot.writeFieldBegin('min_open_txn', TType.I64, 3)
-            oprot.writeI64(self.min_open_txn)
-            oprot.writeFieldEnd()
-        if self.abortedBits is not None:
-            oprot.writeFieldBegin('abortedBits', TType.STRING, 4)
-            oprot.writeBinary(self.abortedBits)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txn_high_water_mark is None:
-            raise TProtocolException(message='Required field txn_high_water_mark is unset!')
-        if self.open_txns is None:
-            raise TProtocolException(message='Required field open_txns is unset!')
-        if self.abortedBits is None:
-            raise TProtocolException(message='Required field abortedBits is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class TxnInfo(object):
+class TxnInfo(TBase):
     """
     Attributes:
      - id
@@ -497,140 +189,8 @@ class TxnInfo(object):
         self.startedTime = startedTime
         self.lastHeartbeatTime = lastHeartbeatTime
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.id = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I32:
-                    self.state = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.STRING:
-                    self.user = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.STRING:
-                    self.hostname = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.agentInfo = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.I32:
-                    self.heartbeatCount = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.STRING:
-                    self.metaInfo = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 8:
-                if ftype == TType.I64:
-                    self.startedTime = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 9:
-                if ftype == TType.I64:
-                    self.lastHeartbeatTime = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('TxnInfo')
-        if self.id is not None:
-            oprot.writeFieldBegin('id', TType.I64, 1)
-            oprot.writeI64(self.id)
-            oprot.writeFieldEnd()
-        if self.state is not None:
-            oprot.writeFieldBegin('state', TType.I32, 2)
-            oprot.writeI32(self.state)
-            oprot.writeFieldEnd()
-        if self.user is not None:
-            oprot.writeFieldBegin('user', TType.STRING, 3)
-            oprot.writeString(self.user.encode('utf-8') if sys.version_info[0] == 2 else self.user)
-            oprot.writeFieldEnd()
-        if self.hostname is not None:
-            oprot.writeFieldBegin('hostname', TType.STRING, 4)
-            oprot.writeString(self.hostname.encode('utf-8') if sys.version_info[0] == 2 else self.hostname)
-            oprot.writeFieldEnd()
-        if self.agentInfo is not None:
-            oprot.writeFieldBegin('agentInfo', TType.STRING, 5)
-            oprot.writeString(self.agentInfo.encode('utf-8') if sys.version_info[0] == 2 else self.agentInfo)
-            oprot.writeFieldEnd()
-        if self.heartbeatCount is not None:
-            oprot.writeFieldBegin('heartbeatCount', TType.I32, 6)
-            oprot.writeI32(self.heartbeatCount)
-            oprot.writeFieldEnd()
-        if self.metaInfo is not None:
-            oprot.writeFieldBegin('metaInfo', TType.STRING, 7)
-            oprot.writeString(self.metaInfo.encode('utf-8') if sys.version_info[0] == 2 else self.metaInfo)
-            oprot.writeFieldEnd()
-        if self.startedTime is not None:
-            oprot.writeFieldBegin('startedTime', TType.I64, 8)
-            oprot.writeI64(self.startedTime)
-            oprot.writeFieldEnd()
-        if self.lastHeartbeatTime is not None:
-            oprot.writeFieldBegin('lastHeartbeatTime', TType.I64, 9)
-            oprot.writeI64(self.lastHeartbeatTime)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.id is None:
-            raise TProtocolException(message='Required field id is unset!')
-        if self.state is None:
-            raise TProtocolException(message='Required field state is unset!')
-        if self.user is None:
-            raise TProtocolException(message='Required field user is unset!')
-        if self.hostname is None:
-            raise TProtocolException(message='Required field hostname is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class GetOpenTxnsInfoResponse(object):
+class GetOpenTxnsInfoResponse(TBase):
     """
     Attributes:
      - txn_high_water_mark
@@ -648,82 +208,8 @@ class GetOpenTxnsInfoResponse(object):
         self.txn_high_water_mark = txn_high_water_mark
         self.open_txns = open_txns
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txn_high_water_mark = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.LIST:
-                    self.open_txns = []
-                    (_etype24, _size21) = iprot.readListBegin()
-                    for _i25 in range(_size21):
-                        _elem26 = TxnInfo()
-                        _elem26.read(iprot)
-                        self.open_txns.append(_elem26)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('GetOpenTxnsInfoResponse')
-        if self.txn_high_water_mark is not None:
-            oprot.writeFieldBegin('txn_high_water_mark', TType.I64, 1)
-            oprot.writeI64(self.txn_high_water_mark)
-            oprot.writeFieldEnd()
-        if self.open_txns is not None:
-            oprot.writeFieldBegin('open_txns', TType.LIST, 2)
-            oprot.writeListBegin(TType.STRUCT, len(self.open_txns))
-            for iter27 in self.open_txns:
-                iter27.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txn_high_water_mark is None:
-            raise TProtocolException(message='Required field txn_high_water_mark is unset!')
-        if self.open_txns is None:
-            raise TProtocolException(message='Required field open_txns is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class AbortTxnRequest(object):
+class AbortTxnRequest(TBase):
     """
     Attributes:
      - txnid
@@ -738,62 +224,8 @@ class AbortTxnRequest(object):
     def __init__(self, txnid=None,):
         self.txnid = txnid
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('AbortTxnRequest')
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 1)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txnid is None:
-            raise TProtocolException(message='Required field txnid is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class CommitTxnRequest(object):
+class CommitTxnRequest(TBase):
     """
     Attributes:
      - txnid
@@ -814,80 +246,8 @@ class CommitTxnRequest(object):
         self.exclWriteEnabled = exclWriteEnabled
         self.txn_type = txn_type
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 6:
-                if ftype == TType.BOOL:
-                    self.exclWriteEnabled = iprot.readBool()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.I32:
-                    self.txn_type = iprot.readI32()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('CommitTxnRequest')
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 1)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        if self.exclWriteEnabled is not None:
-            oprot.writeFieldBegin('exclWriteEnabled', TType.BOOL, 6)
-            oprot.writeBool(self.exclWriteEnabled)
-            oprot.writeFieldEnd()
-        if self.txn_type is not None:
-            oprot.writeFieldBegin('txn_type', TType.I32, 7)
-            oprot.writeI32(self.txn_type)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txnid is None:
-            raise TProtocolException(message='Required field txnid is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class HeartbeatRequest(object):
+class HeartbeatRequest(TBase):
     """
     Attributes:
      - lockid
@@ -905,69 +265,8 @@ class HeartbeatRequest(object):
         self.lockid = lockid
         self.txnid = txnid
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.lockid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.txnid = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('HeartbeatRequest')
-        if self.lockid is not None:
-            oprot.writeFieldBegin('lockid', TType.I64, 1)
-            oprot.writeI64(self.lockid)
-            oprot.writeFieldEnd()
-        if self.txnid is not None:
-            oprot.writeFieldBegin('txnid', TType.I64, 2)
-            oprot.writeI64(self.txnid)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class HeartbeatTxnRangeRequest(object):
+class HeartbeatTxnRangeRequest(TBase):
     """
     Attributes:
      - min
@@ -985,73 +284,8 @@ class HeartbeatTxnRangeRequest(object):
         self.min = min
         self.max = max
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.min = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.max = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('HeartbeatTxnRangeRequest')
-        if self.min is not None:
-            oprot.writeFieldBegin('min', TType.I64, 1)
-            oprot.writeI64(self.min)
-            oprot.writeFieldEnd()
-        if self.max is not None:
-            oprot.writeFieldBegin('max', TType.I64, 2)
-            oprot.writeI64(self.max)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.min is None:
-            raise TProtocolException(message='Required field min is unset!')
-        if self.max is None:
-            raise TProtocolException(message='Required field max is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class HeartbeatTxnRangeResponse(object):
+class HeartbeatTxnRangeResponse(TBase):
     """
     Attributes:
      - aborted
@@ -1069,89 +303,8 @@ class HeartbeatTxnRangeResponse(object):
         self.aborted = aborted
         self.nosuch = nosuch
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.SET:
-                    self.aborted = set()
-                    (_etype31, _size28) = iprot.readSetBegin()
-                    for _i32 in range(_size28):
-                        _elem33 = iprot.readI64()
-                        self.aborted.add(_elem33)
-                    iprot.readSetEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.SET:
-                    self.nosuch = set()
-                    (_etype37, _size34) = iprot.readSetBegin()
-                    for _i38 in range(_size34):
-                        _elem39 = iprot.readI64()
-                        self.nosuch.add(_elem39)
-                    iprot.readSetEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('HeartbeatTxnRangeResponse')
-        if self.aborted is not None:
-            oprot.writeFieldBegin('aborted', TType.SET, 1)
-            oprot.writeSetBegin(TType.I64, len(self.aborted))
-            for iter40 in self.aborted:
-                oprot.writeI64(iter40)
-            oprot.writeSetEnd()
-            oprot.writeFieldEnd()
-        if self.nosuch is not None:
-            oprot.writeFieldBegin('nosuch', TType.SET, 2)
-            oprot.writeSetBegin(TType.I64, len(self.nosuch))
-            for iter41 in self.nosuch:
-                oprot.writeI64(iter41)
-            oprot.writeSetEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.aborted is None:
-            raise TProtocolException(message='Required field aborted is unset!')
-        if self.nosuch is None:
-            raise TProtocolException(message='Required field nosuch is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class AllocateTableWriteIdsRequest(object):
+class AllocateTableWriteIdsRequest(TBase):
     """
     Attributes:
      - dbName
@@ -1172,90 +325,8 @@ class AllocateTableWriteIdsRequest(object):
         self.tableName = tableName
         self.txnIds = txnIds
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.STRING:
-                    self.dbName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.tableName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.LIST:
-                    self.txnIds = []
-                    (_etype45, _size42) = iprot.readListBegin()
-                    for _i46 in range(_size42):
-                        _elem47 = iprot.readI64()
-                        self.txnIds.append(_elem47)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('AllocateTableWriteIdsRequest')
-        if self.dbName is not None:
-            oprot.writeFieldBegin('dbName', TType.STRING, 1)
-            oprot.writeString(self.dbName.encode('utf-8') if sys.version_info[0] == 2 else self.dbName)
-            oprot.writeFieldEnd()
-        if self.tableName is not None:
-            oprot.writeFieldBegin('tableName', TType.STRING, 2)
-            oprot.writeString(self.tableName.encode('utf-8') if sys.version_info[0] == 2 else self.tableName)
-            oprot.writeFieldEnd()
-        if self.txnIds is not None:
-            oprot.writeFieldBegin('txnIds', TType.LIST, 3)
-            oprot.writeListBegin(TType.I64, len(self.txnIds))
-            for iter48 in self.txnIds:
-                oprot.writeI64(iter48)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.dbName is None:
-            raise TProtocolException(message='Required field dbName is unset!')
-        if self.tableName is None:
-            raise TProtocolException(message='Required field tableName is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class TxnToWriteId(object):
+class TxnToWriteId(TBase):
     """
     Attributes:
      - txnId
@@ -1273,73 +344,8 @@ class TxnToWriteId(object):
         self.txnId = txnId
         self.writeId = writeId
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.I64:
-                    self.txnId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.writeId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('TxnToWriteId')
-        if self.txnId is not None:
-            oprot.writeFieldBegin('txnId', TType.I64, 1)
-            oprot.writeI64(self.txnId)
-            oprot.writeFieldEnd()
-        if self.writeId is not None:
-            oprot.writeFieldBegin('writeId', TType.I64, 2)
-            oprot.writeI64(self.writeId)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txnId is None:
-            raise TProtocolException(message='Required field txnId is unset!')
-        if self.writeId is None:
-            raise TProtocolException(message='Required field writeId is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class AllocateTableWriteIdsResponse(object):
+class AllocateTableWriteIdsResponse(TBase):
     """
     Attributes:
      - txnToWriteIds
@@ -1354,71 +360,8 @@ class AllocateTableWriteIdsResponse(object):
     def __init__(self, txnToWriteIds=None,):
         self.txnToWriteIds = txnToWriteIds
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.txnToWriteIds = []
-                    (_etype52, _size49) = iprot.readListBegin()
-                    for _i53 in range(_size49):
-                        _elem54 = TxnToWriteId()
-                        _elem54.read(iprot)
-                        self.txnToWriteIds.append(_elem54)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('AllocateTableWriteIdsResponse')
-        if self.txnToWriteIds is not None:
-            oprot.writeFieldBegin('txnToWriteIds', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRUCT, len(self.txnToWriteIds))
-            for iter55 in self.txnToWriteIds:
-                iter55.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.txnToWriteIds is None:
-            raise TProtocolException(message='Required field txnToWriteIds is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class GetValidWriteIdsRequest(object):
+class GetValidWriteIdsRequest(TBase):
     """
     Attributes:
      - fullTableNames
@@ -1436,79 +379,8 @@ class GetValidWriteIdsRequest(object):
         self.fullTableNames = fullTableNames
         self.validTxnList = validTxnList
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.fullTableNames = []
-                    (_etype59, _size56) = iprot.readListBegin()
-                    for _i60 in range(_size56):
-                        _elem61 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.fullTableNames.append(_elem61)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.STRING:
-                    self.validTxnList = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('GetValidWriteIdsRequest')
-        if self.fullTableNames is not None:
-            oprot.writeFieldBegin('fullTableNames', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRING, len(self.fullTableNames))
-            for iter62 in self.fullTableNames:
-                oprot.writeString(iter62.encode('utf-8') if sys.version_info[0] == 2 else iter62)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.validTxnList is not None:
-            oprot.writeFieldBegin('validTxnList', TType.STRING, 2)
-            oprot.writeString(self.validTxnList.encode('utf-8') if sys.version_info[0] == 2 else self.validTxnList)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.fullTableNames is None:
-            raise TProtocolException(message='Required field fullTableNames is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class TableValidWriteIds(object):
+class TableValidWriteIds(TBase):
     """
     Attributes:
      - fullTableName
@@ -1535,112 +407,8 @@ class TableValidWriteIds(object):
         self.minOpenWriteId = minOpenWriteId
         self.abortedBits = abortedBits
 
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.STRING:
-                    self.fullTableName = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 2:
-                if ftype == TType.I64:
-                    self.writeIdHighWaterMark = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 3:
-                if ftype == TType.LIST:
-                    self.invalidWriteIds = []
-                    (_etype66, _size63) = iprot.readListBegin()
-                    for _i67 in range(_size63):
-                        _elem68 = iprot.readI64()
-                        self.invalidWriteIds.append(_elem68)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 4:
-                if ftype == TType.I64:
-                    self.minOpenWriteId = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.STRING:
-                    self.abortedBits = iprot.readBinary()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
 
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('TableValidWriteIds')
-        if self.fullTableName is not None:
-            oprot.writeFieldBegin('fullTableName', TType.STRING, 1)
-            oprot.writeString(self.fullTableName.encode('utf-8') if sys.version_info[0] == 2 else self.fullTableName)
-            oprot.writeFieldEnd()
-        if self.writeIdHighWaterMark is not None:
-            oprot.writeFieldBegin('writeIdHighWaterMark', TType.I64, 2)
-            oprot.writeI64(self.writeIdHighWaterMark)
-            oprot.writeFieldEnd()
-        if self.invalidWriteIds is not None:
-            oprot.writeFieldBegin('invalidWriteIds', TType.LIST, 3)
-            oprot.writeListBegin(TType.I64, len(self.invalidWriteIds))
-            for iter69 in self.invalidWriteIds:
-                oprot.writeI64(iter69)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        if self.minOpenWriteId is not None:
-            oprot.writeFieldBegin('minOpenWriteId', TType.I64, 4)
-            oprot.writeI64(self.minOpenWriteId)
-            oprot.writeFieldEnd()
-        if self.abortedBits is not None:
-            oprot.writeFieldBegin('abortedBits', TType.STRING, 5)
-            oprot.writeBinary(self.abortedBits)
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.fullTableName is None:
-            raise TProtocolException(message='Required field fullTableName is unset!')
-        if self.writeIdHighWaterMark is None:
-            raise TProtocolException(message='Required field writeIdHighWaterMark is unset!')
-        if self.invalidWriteIds is None:
-            raise TProtocolException(message='Required field invalidWriteIds is unset!')
-        if self.abortedBits is None:
-            raise TProtocolException(message='Required field abortedBits is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
-
-
-class GetValidWriteIdsResponse(object):
+class GetValidWriteIdsResponse(TBase):
     """
     Attributes:
      - tblValidWriteIds
@@ -1654,69 +422,6 @@ class GetValidWriteIdsResponse(object):
 
     def __init__(self, tblValidWriteIds=None,):
         self.tblValidWriteIds = tblValidWriteIds
-
-    def read(self, iprot):
-        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
-            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
-            return
-        iprot.readStructBegin()
-        while True:
-            (fname, ftype, fid) = iprot.readFieldBegin()
-            if ftype == TType.STOP:
-                break
-            if fid == 1:
-                if ftype == TType.LIST:
-                    self.tblValidWriteIds = []
-                    (_etype73, _size70) = iprot.readListBegin()
-                    for _i74 in range(_size70):
-                        _elem75 = TableValidWriteIds()
-                        _elem75.read(iprot)
-                        self.tblValidWriteIds.append(_elem75)
-                    iprot.readListEnd()
-                else:
-                    iprot.skip(ftype)
-            else:
-                iprot.skip(ftype)
-            iprot.readFieldEnd()
-        iprot.readStructEnd()
-
-    def write(self, oprot):
-        if oprot._fast_encode is not None and self.thrift_spec is not None:
-            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
-            return
-        oprot.writeStructBegin('GetValidWriteIdsResponse')
-        if self.tblValidWriteIds is not None:
-            oprot.writeFieldBegin('tblValidWriteIds', TType.LIST, 1)
-            oprot.writeListBegin(TType.STRUCT, len(self.tblValidWriteIds))
-            for iter76 in self.tblValidWriteIds:
-                iter76.write(oprot)
-            oprot.writeListEnd()
-            oprot.writeFieldEnd()
-        oprot.writeFieldStop()
-        oprot.writeStructEnd()
-
-    def validate(self):
-        if self.tblValidWriteIds is None:
-            raise TProtocolException(message='Required field tblValidWriteIds is unset!')
-        return
-
-    def __repr__(self):
-        L = ['%s=%r' % (key, getattr(self, key))
-             for key in self.__slots__]
-        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
-
-    def __eq__(self, other):
-        if not isinstance(other, self.__class__):
-            return False
-        for attr in self.__slots__:
-            my_val = getattr(self, attr)
-            other_val = getattr(other, attr)
-            if my_val != other_val:
-                return False
-        return True
-
-    def __ne__(self, other):
-        return not (self == other)
 all_structs.append(OpenTxnRequest)
 OpenTxnRequest.thrift_spec = (
     None,  # 0

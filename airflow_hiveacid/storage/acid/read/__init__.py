@@ -1,1 +1,1 @@
-"""Reading ACID directories and files."""
+"""Read ACID directories and files."""

@@ -1,6 +1,6 @@
-"""One file that a reader reads: where it is, what it holds and how far it counts.
+"""The description of one file to read: path, kind of content and committed length.
 
-A plain value that travels to tasks. Must not know rows.
+The description is a plain value that is sent to Spark tasks. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEFORE_ALL: Final = WriteId(0)
 
 
 class FileKind(enum.Enum):
-    """What a file holds: insert events, delete events, or rows without ACID columns."""
+    """The content of a file: insert events, delete events, or rows without ACID columns."""
 
     DATA = "data"
     DELETE = "delete"
@@ -36,10 +36,11 @@ class FileKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticIdentity:
-    """The identity of the rows of a file that stores none.
+    """The row identities of a file that does not store them.
 
-    Row IDs count up from `first_row_id` in file order. `write_id` is 0 for a file from before the
-    table was transactional, else that of the directory it was loaded into.
+    Row IDs count up from `first_row_id` in the order of the rows. `write_id` is 0 if the file is
+    older than the table's conversion to a transactional table. Otherwise it is the write ID of the
+    directory into which the file was loaded.
     """
 
     write_id: WriteId
@@ -49,13 +50,14 @@ class SyntheticIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidFile:
-    """One file that a reader reads. A plain value: tasks get it as it is.
+    """The description of one file to read, as a plain value that is sent to tasks.
 
-    `path` is the file as its store (`client_of`) names it, `key` its path below the table's or
-    partition's root, or below `root` (a URI) while it is staged.
-    `length` is where the file ends for a reader, in bytes: less than its size while a streaming
-    writer is at it. `synthetic` goes with `FileKind.ORIGINAL` and no other. No row in it has an
-    original write ID below `least_write_id` or above `greatest_write_id`; None sets no bound.
+    `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
+    the table or partition. For a staged file, it is relative to `root` (a URI). `length` is the
+    number of bytes that readers may read. `length` is less than the file's size while a streaming
+    writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. No row in the file
+    has an original write ID below `least_write_id` or above `greatest_write_id`; None means no
+    bound.
     """
 
     store: str
@@ -75,18 +77,19 @@ class AcidFile:
 
     @property
     def fs(self) -> pafs.FileSystem:
-        """The client of its store, in this process.
+        """The current process's client for the file's store.
 
         Raises:
-            ConfigurationError: it is missing.
+            ConfigurationError: the client is missing.
         """
         return client_of(self.store)
 
     @property
     def least_key(self) -> Key:
-        """An identity that no row of the file is smaller than.
+        """A lower bound for the row identities in the file.
 
-        Files of rows without stored identity have one each, so that they are read in turn.
+        For a file without stored identities, the bound is the first row's identity, so that a merge
+        opens such files one after the other.
         """
         if self.synthetic is None:
             return least_key(self.least_write_id)
@@ -95,31 +98,34 @@ class AcidFile:
 
     @property
     def is_of_base(self) -> bool:
-        """Whether it lies in a base."""
+        """True if this is a data file in a base."""
         is_row = self.kind is FileKind.DATA
         return is_row and isinstance(parse_directory_name(self.key.partition("/")[0]), BaseName)
 
     def may_meet(self, other: AcidFile) -> bool:
-        """Whether both can hold an event of one row."""
+        """Return whether this file and `other` may contain events of the same row."""
         return (
             self.greatest_write_id is None or other.least_write_id <= self.greatest_write_id
         ) and (other.greatest_write_id is None or self.least_write_id <= other.greatest_write_id)
 
     def tail(self) -> OrcTail:
-        """Read and check the end of the file.
+        """Read and check the ORC tail of the file.
 
         Raises:
-            CorruptFileError: it is no ORC file, or damaged.
-            UnsupportedFileError: it is written in a way that cannot be read.
-            LocationPermissionError: it may not be read.
-            StorageError: it is gone, or reading failed otherwise.
+            CorruptFileError: the file is not an ORC file, or is damaged.
+            UnsupportedFileError: the file's format is not supported.
+            LocationPermissionError: reading the file is not permitted.
+            StorageError: the file is missing, or reading failed for another reason.
         """
         with file_errors("read", self.path):
             return read_tail(self.fs, self.path, self.length)
 
 
 def has_acid_columns(tail: OrcTail) -> bool:
-    """Whether a file has the six root columns, in any case (SchemaEvolution.checkAcidSchema)."""
+    """Return whether a file has the ACID root columns.
+
+    Case is ignored, as in Hive (SchemaEvolution.checkAcidSchema).
+    """
     root = tail.types[0]
     kinds = tuple(tail.types[child].kind for child in root.children)
     names = tuple(name.lower() for name in root.field_names)

@@ -1,8 +1,8 @@
-"""The files that one reader opens, bucket by bucket, each with the delete files that may hit it.
+"""Group the files of a snapshot by bucket, with the delete files that may affect each bucket.
 
-Takes the directories that a snapshot chose (`AcidState`); gives `BucketFiles`. Delete events are
-looked at before any row is: which buckets they are for, and whether these have rows. Must not know
-rows.
+The input is the visible directories (`AcidState`). The output is `BucketFiles`. Before any row is
+read, this module finds the buckets that delete events affect, and checks that these buckets have
+files. This module must not read rows of the table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.names import BucketFileName, OriginalFileName, parse_file_name
 from airflow_hiveacid.storage.acid.read.dangling import require_rows
-from airflow_hiveacid.storage.acid.read.files import Place, places_of
+from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFiles:
-    """The files of one bucket under one snapshot.
+    """The files of one bucket that are visible in one snapshot.
 
-    `base_inserts` are those of the base or the original files, `delta_inserts` those of deltas.
-    `deletes` are all delete files that may hold events for rows of this bucket; they may hold
-    events for rows of others as well, which Hive 3.1's minor compaction copies around.
+    `base_inserts` are the files of the base or the original files. `delta_inserts` are the files of
+    deltas. `deletes` are all delete files that may hold events for rows of this bucket. A delete
+    file may also contain events for other buckets, because minor compaction in Hive 3.1 copies
+    these events.
     """
 
     bucket_id: BucketId
@@ -45,9 +46,10 @@ class BucketFiles:
         return (*self.base_inserts, *self.delta_inserts)
 
     def deletes_of(self, data: AcidFile) -> tuple[AcidFile, ...]:
-        """The delete files that may hold events for rows of one file.
+        """Return the delete files that may contain events for rows of one file.
 
-        Whoever reads a thousand deltas apart would else read a thousand delete deltas for each.
+        Without this selection, a reader of a thousand deltas would read a thousand delete deltas
+        for each delta.
         """
         found = tuple(file for file in self.deletes if file.may_meet(data))
         return self.deletes if len(found) == len(self.deletes) else found
@@ -56,19 +58,19 @@ class BucketFiles:
 def bucket_files(
     state: AcidState, write_ids: ValidWriteIdList | None = None
 ) -> tuple[BucketFiles, ...]:
-    """The files of every bucket that has any, by bucket; see `buckets_of`.
+    """Return the files of one table or partition, grouped by bucket; see `buckets_of`.
 
     Args:
-        state: what a reader reads of one table or partition.
-        write_ids: that reader's list; with it, delete deltas that are only partly visible are
-            looked through for dangling events, too.
+        state: the visible files of the table or partition.
+        write_ids: the reader's write ID list. With this list, partly visible delete deltas are also
+            checked for dangling delete events.
 
     Raises:
-        DanglingDeleteError: visible delete events point at a bucket that no live file is of.
-        CorruptFileError: a footer or side file cannot be read as what it must be.
-        UnsupportedFileError: a file cannot be read at all.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
+        DanglingDeleteError: visible delete events belong to a bucket without a live file.
+        CorruptFileError: a footer or side file is damaged.
+        UnsupportedFileError: a file has an unsupported name or format.
+        LocationPermissionError: reading a file is not permitted.
+        StorageError: a file is missing, or reading failed for another reason.
     """
     (found,) = buckets_of([state], write_ids)
     return found
@@ -77,44 +79,48 @@ def bucket_files(
 def buckets_of(
     states: Iterable[AcidState], write_ids: ValidWriteIdList | None = None
 ) -> tuple[tuple[BucketFiles, ...], ...]:
-    """The files of every bucket of several partitions, in the partitions' order; by bucket in each.
+    """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    It costs a look at the footer of every delete file, and of every file whose name does not say
-    what it is: each once, those of all partitions side by side. Whoever needs the answer again
-    keeps it.
+    The function reads the footer of every delete file, and of every file whose name does not show
+    whether the file has ACID columns. It reads each footer once and reads the footers of all
+    partitions in parallel. Callers that need the result several times should store it.
 
     Raises:
-        HiveAcidError: as `bucket_files`.
+        HiveAcidError: see `bucket_files`.
     """
-    places = places_of(states)
+    roots = roots_of(states)
     unclear: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
-    for place in places:
-        _, files = unclear.setdefault(id(place.footers), (place.footers, []))
-        files.extend(_unclear(place))
+    for root_files in roots:
+        _, files = unclear.setdefault(id(root_files.footers), (root_files.footers, []))
+        files.extend(_unclear(root_files))
     for footers, files in unclear.values():
         footers.read(files)
-    return tuple(_buckets(place, write_ids) for place in places)
+    return tuple(_buckets(root_files, write_ids) for root_files in roots)
 
 
-def _unclear(place: Place) -> Iterator[tuple[str, int]]:
-    """The files (path and length) that have to be looked into.
+def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
+    """Yield the path and length of each file whose footer must be read.
 
-    Not among them are those that will be refused for their names, and those that are streamed
-    into: how much of one counts is found out later.
+    Files with invalid names are skipped. Files that are still open for streaming are also skipped,
+    because their committed length is read later.
     """
-    for entry in place.state.originals:
+    for entry in root_files.state.originals:
         if isinstance(parse_file_name(entry.name), OriginalFileName):
-            yield place.path(entry), entry.size_bytes
-    for directory in place.state.live:
+            yield root_files.path(entry), entry.size_bytes
+    for directory in root_files.state.live:
         for entry in () if directory.side_files else directory.files:
             is_clear = isinstance(parse_file_name(entry.name), BucketFileName)
             if directory.is_delete or not is_clear:
-                yield place.path(entry), entry.size_bytes
+                yield root_files.path(entry), entry.size_bytes
 
 
-def _buckets(place: Place, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
-    state, footers = place.state, place.footers
-    first, rest, deletes = place.first_files(), place.delta_files(), place.delete_files()
+def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
+    state, footers = root_files.state, root_files.footers
+    first, rest, deletes = (
+        root_files.first_files(),
+        root_files.delta_files(),
+        root_files.delete_files(),
+    )
     facts = {f.path: footers.of(f.path, f.length) for f in deletes}
     present = {f.bucket_id for f in (*first, *rest)}
     require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
@@ -150,7 +156,7 @@ def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
 def _by_bucket_hit(
     deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> tuple[dict[BucketId, list[int]], list[int]]:
-    """The places of delete files by the buckets they may hit, and of those that may hit any."""
+    """Return the indices of the delete files for each bucket, and of those with unknown buckets."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
     for at, file in enumerate(deletes):

@@ -1,18 +1,27 @@
-"""Delete events whose rows were lost: visible, and of a bucket that no file is of.
+"""Check for visible delete events whose rows were lost because their bucket has no file.
 
-Takes what a snapshot reads of one root, and its delete files with their facts. Must not know how
-files are chosen.
+Input is the visible files of one root, and facts from the footers of its delete files. This module
+must not depend on how files are chosen.
+
+Writers that do not check for conflicts can delete a row twice. If a major compaction removed the
+row between the two deletes, the row of the second event no longer exists, and its bucket may have
+no file. In this case, no row was lost. The base shows whether a file was lost, because a base
+covers all writes up to its write ID. If a row of a covered write is not in the base, a delete event
+or an overwrite removed the row. A row of a later write is in a delta that no compaction has read,
+so its file must exist.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import DanglingDeleteError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
@@ -22,9 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
+    import numpy.typing as npt
+
     from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
+
+_log = logging.getLogger(__name__)
 
 
 def require_rows(
@@ -33,13 +46,16 @@ def require_rows(
     deletes: Sequence[tuple[AcidFile, FooterFacts]],
     write_ids: ValidWriteIdList | None,
 ) -> None:
-    """Object to visible delete events for rows of a bucket that has no file: it was lost.
+    """Raise an error if visible delete events are for rows of a bucket whose files were lost.
 
-    Events for rows of their own write ID are let pass, since a compactor may have dropped the
-    pair's other half, and events for rows that the reader could not see anyway.
+    A delete event is accepted if its row was inserted at the same write ID, because a compactor may
+    have dropped the insert event. Delete events for rows that are not visible to the reader are
+    also accepted. Delete events for rows of writes that the base covers are only logged; the next
+    major compaction drops them.
 
     Raises:
-        DanglingDeleteError: there are such events.
+        DanglingDeleteError: a bucket without a file has a visible delete event of none of these
+            kinds.
     """
     resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
     for file, facts in deletes:
@@ -47,24 +63,64 @@ def require_rows(
             continue
         if write_ids is None and file.key.partition("/")[0] not in resolved:
             continue
-        missing = _buckets_hit(file, write_ids) - present
+        hit = _buckets_hit(file, write_ids, state)
+        missing = hit.must_be_there - present
         if missing:
             raise DanglingDeleteError(
                 path=file.path,
                 reason="no file of the snapshot is of bucket "
                 + ", ".join(map(str, sorted(missing))),
             )
+        compacted = hit.in_base - present
+        if compacted and state.base is not None:
+            _log.warning(
+                "delete events without rows: %s no longer has them; a major compaction drops the"
+                " events file=%s buckets=%s",
+                state.base.text,
+                file.path,
+                sorted(compacted),
+            )
 
 
-def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None) -> set[BucketId]:
-    """The buckets of the rows that visible events of a delete file must have found there."""
-    found: set[BucketId] = set()
+class _Hit(NamedTuple):
+    """The buckets that contain the rows of delete events."""
+
+    must_be_there: set[BucketId]
+    in_base: set[BucketId]
+    """Buckets of rows that the base holds, unless a compaction or an overwrite removed them."""
+
+
+def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: AcidState) -> _Hit:
+    """Return the buckets that contain the rows of a delete file's visible events."""
+    found = _Hit(set(), set())
     events = read_identity(file)
     for batch in events if write_ids is None else visible_events(events, write_ids):
         keys = Keys.of(batch)
         others = keys.original != current_write_ids(batch)
         if write_ids is not None:
             others &= visible_mask(keys.original, write_ids)
-        properties = np.unique(keys.bucket[others]).tolist()
-        found.update(decode(BucketProperty(p)).bucket_id for p in properties)
+        covered = _is_in_base(keys.original, state)
+        found.must_be_there.update(_buckets(keys.bucket[others & ~covered]))
+        found.in_base.update(_buckets(keys.bucket[others & covered]))
     return found
+
+
+def _buckets(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
+    return {decode(BucketProperty(p)).bucket_id for p in np.unique(properties).tolist()}
+
+
+def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:
+    """Return a mask of the write IDs that the base covers and that no live delta covers.
+
+    The base of an overwrite does not count as covering its own write ID, because no compaction has
+    removed rows of that write.
+    """
+    if state.base is None:
+        return np.zeros(len(original), dtype=bool)
+    covered: npt.NDArray[np.bool_] = (
+        original <= state.base.high if state.base.is_compacted else original < state.base.high
+    )
+    for delta in state.deltas:
+        if isinstance(delta.name, DeltaName):
+            covered &= (original < delta.name.low) | (original > delta.name.high)
+    return covered

@@ -1,11 +1,12 @@
-"""What a reader relies on in the events of one file: their order, and that all are of one kind.
+"""Check the events of one file while they are read: order, write IDs and operations.
 
-Takes the root columns batch by batch, and what a footer says of them. Must not know where they come
-from.
+Input is the root columns, batch by batch, and the file's footer. This module must not depend on
+where the columns come from.
 
-Hive before 3 wrote an update as one event beside the inserts of a delta, and a delete likewise. No
-event of those may pass for a new row, so such a delta is refused. In a base its compaction left the
-last event of each row that lives: there, an update is a row.
+Before version 3, Hive wrote an update or a delete as one event into the same delta as inserts. Such
+an event must not be read as an inserted row, so the delta is refused. A base is accepted: Hive's
+compaction kept only the last event of each live row, so an update event in a base is the current
+version of its row.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ _OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
 
 
 def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Refuse a file of a delta by its footer alone, which tells of changes of Hive before 3.
+    """Raise an error if a delta file contains update or delete events in the format before Hive 3.
 
     Raises:
-        UnsupportedFileError: it does.
+        UnsupportedFileError: according to the footer, the file contains such events.
     """
     if file.kind is not FileKind.DATA or not has_acid_columns(tail):
         return
@@ -60,12 +61,12 @@ def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
 
 
 def as_new_rows(file: AcidFile, root: pa.RecordBatch) -> pa.RecordBatch:
-    """The events of a base as inserts, whatever made each row what it is; others as they are."""
+    """Return a base's update events as insert events; return all other events unchanged."""
     if not file.is_of_base or not (root.column(OPERATION).to_numpy() == Operation.UPDATE).any():
         return root
     inserts = pa.repeat(pa.scalar(int(Operation.INSERT), pa.int32()), root.num_rows)
     fields = dict(zip(root.schema.names, root.columns, strict=True))
-    # A row that an update of today makes has one write ID.
+    # Since Hive 3, an updated row has the same original and current write ID.
     fields |= {OPERATION: inserts, CURRENT_WRITE_ID: root.column(ORIGINAL_WRITE_ID)}
     return pa.RecordBatch.from_arrays(list(fields.values()), schema=root.schema)
 
@@ -79,9 +80,9 @@ def _of_old_hive(file: AcidFile) -> UnsupportedFileError:
 
 
 class FileCheck:
-    """Sees the events of one file go by, and objects to those that no reader could rely on.
+    """A check of one file's events, batch by batch: order, write IDs and operations.
 
-    Mutable: it remembers the last row.
+    The object is mutable, because it stores the last row.
     """
 
     def __init__(self, file: AcidFile) -> None:
@@ -89,11 +90,12 @@ class FileCheck:
         self._last: Key = file.least_key
 
     def see(self, root: pa.RecordBatch) -> None:
-        """Check one batch.
+        """Check the next batch of the file.
 
         Raises:
-            CorruptFileError: it is out of order, or holds an event that does not belong here.
-            UnsupportedFileError: it holds changes as Hive before 3 wrote them.
+            CorruptFileError: the batch is out of order, or contains an event that is invalid in
+                this file.
+            UnsupportedFileError: the batch contains updates or deletes in the format before Hive 3.
         """
         keys = Keys.of(root)
         if not len(keys):

@@ -1,9 +1,9 @@
-"""Which files one reader opens, and what it has to know of each before it does.
+"""Describe the visible files of one root, as needed before they are opened.
 
-Takes the directories that a snapshot chose (`AcidState`); gives `AcidFile` values. Three things are
-settled here, with a look at footers where the names do not say: whether a file has ACID columns,
-the identity of the rows of those that have none, and how much of a file that somebody still streams
-into counts. Must not know rows.
+The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
+finds three facts, and reads footers if file names do not show them: whether a file has ACID
+columns, the row identities of a file without ACID columns, and the committed length of a file that
+is still open for streaming. It must not read rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
 )
 from airflow_hiveacid.storage.acid.read.footer_facts import Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
-from airflow_hiveacid.storage.stores.hdfs_streams import OPEN_FILE
+from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate
 from airflow_hiveacid.storage.stores.traits import traits_of
 
@@ -53,122 +53,130 @@ _BEFORE_ALL: Final = WriteId(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a snapshot reads of one root, and what is known of the footers there."""
+class RootFiles:
+    """The visible files of one root, with a cache of facts from their footers."""
 
     state: AcidState
     root: str
     footers: Footers
 
     @classmethod
-    def of(cls, state: AcidState) -> Place:
-        """That of one table or partition."""
-        (place,) = places_of([state])
-        return place
+    def of(cls, state: AcidState) -> RootFiles:
+        """Return the `RootFiles` of one table or partition."""
+        (root_files,) = roots_of([state])
+        return root_files
 
     @property
     def store(self) -> str:
-        """Where it is."""
+        """The store of the root."""
         return self.footers.store
 
     def path(self, entry: FileEntry) -> str:
-        """The path of a file on its store."""
+        """Return the path of a file on its store."""
         root = self.root if entry.root is None else locate(entry.root)[1]
         return f"{root}/{entry.path}"
 
     def facts(self, entry: FileEntry, length: int) -> FooterFacts:
-        """What the footer of a file says, that ends at this length."""
+        """Return the facts from the footer of a file with this committed length."""
         return self.footers.of(self.path(entry), length)
 
     def first_files(self) -> tuple[AcidFile, ...]:
-        """The files of the base, or the original files if there is none, by path.
+        """Return the files of the base, or the original files if there is no base, sorted by path.
 
         Raises:
-            CorruptFileError: a footer or side file cannot be read as what it must be.
-            UnsupportedFileError: a file has no name of the format, or cannot be read at all.
-            LocationPermissionError: a file may not be read.
-            StorageError: a file is gone, or reading failed otherwise.
+            CorruptFileError: a footer or side file is damaged.
+            UnsupportedFileError: a file has an invalid name or an unsupported format.
+            LocationPermissionError: reading a file is not permitted.
+            StorageError: a file is missing, or reading failed for another reason.
         """
         if self.state.base is not None:
             return tuple(_in_directory(self, self.state.base, FileKind.DATA))
         return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
 
     def delta_files(self) -> tuple[AcidFile, ...]:
-        """The files of the deltas, directory by directory in Hive's order, by path in each.
+        """Return the files of the deltas, sorted by directory in Hive's order, then by path.
 
         Raises:
-            HiveAcidError: as `first_files`.
+            HiveAcidError: see `first_files`.
         """
         each = (_in_directory(self, d, FileKind.DATA) for d in self.state.deltas)
         return tuple(itertools.chain.from_iterable(each))
 
     def delete_files(self) -> tuple[AcidFile, ...]:
-        """The files of the delete deltas, as `delta_files`.
+        """Return the files of the delete deltas, in the order of `delta_files`.
 
         Raises:
-            HiveAcidError: as `first_files`.
+            HiveAcidError: see `first_files`.
         """
         each = (_in_directory(self, d, FileKind.DELETE) for d in self.state.delete_deltas)
         return tuple(itertools.chain.from_iterable(each))
 
 
-def places_of(states: Iterable[AcidState]) -> list[Place]:
-    """One for each state; those on one store share what is known of footers."""
+def roots_of(states: Iterable[AcidState]) -> list[RootFiles]:
+    """Return the `RootFiles` of each state.
+
+    Roots on the same store share a cache of footer facts.
+    """
     shared: dict[str, Footers] = {}
-    places = []
+    roots = []
     for state in states:
         store, root = locate(state.location)
-        places.append(Place(state, root, shared.setdefault(store, Footers(store))))
-    return places
+        roots.append(RootFiles(state, root, shared.setdefault(store, Footers(store))))
+    return roots
 
 
 # ---- one directory -------------------------------------------------------------------------------
 
 
-def _in_directory(place: Place, directory: AcidDirectory, kind: FileKind) -> Iterator[AcidFile]:
+def _in_directory(
+    root_files: RootFiles, directory: AcidDirectory, kind: FileKind
+) -> Iterator[AcidFile]:
     raw: list[FileEntry] = []
     least, greatest = _bounds(directory, kind)
     for entry in directory.files:
         name = parse_file_name(entry.name)
-        length = committed_length(client_of(place.store), place.root, directory, entry)
+        length = committed_length(client_of(root_files.store), root_files.root, directory, entry)
         if not length:
             continue
         if (
             kind is FileKind.DATA
             and not isinstance(name, BucketFileName)
-            and not place.facts(entry, length).is_acid
+            and not root_files.facts(entry, length).is_acid
         ):
             raw.append(entry)
             continue
         yield AcidFile(
-            store=place.store,
-            path=place.path(entry),
+            store=root_files.store,
+            path=root_files.path(entry),
             key=entry.path,
             length=length,
             kind=kind,
-            bucket_id=_bucket_id(place, entry, length) if name is None else name.bucket_id,
+            bucket_id=_bucket_id(root_files, entry, length) if name is None else name.bucket_id,
             least_write_id=least,
             greatest_write_id=greatest,
             root=entry.root,
         )
     if raw:
-        yield from _loaded(place, directory, raw)
+        yield from _loaded(root_files, directory, raw)
 
 
 def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
-    """Insert events of a delta carry its own write IDs; rows of bases, and deleted ones, any."""
+    """Return bounds of the original write IDs.
+
+    Only the insert events of a delta have an upper bound; for all other files it is None.
+    """
     name = directory.name
     if isinstance(name, DeltaName) and kind is FileKind.DATA:
         return name.low, name.high
     return _BEFORE_ALL, None
 
 
-def _bucket_id(place: Place, entry: FileEntry, length: int) -> BucketId:
-    """The bucket of a file whose name says none (in bases only), by its rows."""
-    found = place.facts(entry, length).buckets
+def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
+    """Read the bucket of a base's file from its footer, because the file name does not show it."""
+    found = root_files.facts(entry, length).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(
-            path=place.path(entry), reason="neither its name nor its rows say of which bucket it is"
+            path=root_files.path(entry), reason="neither its name nor its rows identify one bucket"
         )
     return next(iter(found))
 
@@ -176,18 +184,20 @@ def _bucket_id(place: Place, entry: FileEntry, length: int) -> BucketId:
 def committed_length(
     fs: pafs.FileSystem, root: str, directory: AcidDirectory, entry: FileEntry
 ) -> int:
-    """Where a file ends for a reader (AcidUtils.getLogicalLength, OrcAcidUtils.getLastFlushLength).
+    """Return the number of bytes of a file that readers may read.
 
-    While a batch of streamed transactions is open, a side file says after each commit how long the
-    file then was; the last complete number counts. 0 means that nothing is committed yet. What the
-    file system says of the size is not asked: HDFS counts the closed blocks only while a writer is
-    at the file. Reading finds out.
+    The rule is the same as in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength. While
+    a streaming writer's transaction batch is open, a side file records the file's length after each
+    commit. The last complete number in the side file is the committed length; 0 means that nothing
+    is committed yet. The committed length is not compared with the file size, because HDFS reports
+    only closed blocks while a writer has the file open. Reading fails if the file is shorter than
+    its committed length.
 
     Raises:
-        CorruptFileError: the side file holds no length.
-        UnsupportedFileError: nor can it be known, as long as its writer is at it.
-        LocationPermissionError: the side file may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        CorruptFileError: the side file contains no valid length.
+        UnsupportedFileError: the side file cannot be read while its writer has it open.
+        LocationPermissionError: reading the side file is not permitted.
+        StorageError: the side file is missing, or reading failed for another reason.
     """
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):
@@ -198,58 +208,60 @@ def committed_length(
     if not complete and not traits_of(fs).reads_open_files:
         raise UnsupportedFileError(
             path=f"{root}/{side}",
-            reason=f"nothing of it can be read, so nobody knows what counts: {OPEN_FILE}",
+            reason=f"nothing of it can be read, so the committed length is unknown: {OPEN_FILE}",
         )
     if not complete:
         raise CorruptFileError(
-            path=f"{root}/{side}", reason="it holds no length; its writer may be at it"
+            path=f"{root}/{side}", reason="it holds no length; a writer may still be writing it"
         )
     length: int = _BIG_ENDIAN_LONG.unpack_from(content, complete - _BIG_ENDIAN_LONG.size)[0]
     if length < 0:
-        raise CorruptFileError(path=f"{root}/{side}", reason=f"it says a length of {length}")
+        raise CorruptFileError(path=f"{root}/{side}", reason=f"it holds the length {length}")
     return length
 
 
 # ---- files without ACID columns ------------------------------------------------------------------
 
 
-def _loaded(place: Place, directory: AcidDirectory, raw: Sequence[FileEntry]) -> Iterator[AcidFile]:
-    """Files that LOAD DATA put into a delta or base: their rows are of that one write ID."""
+def _loaded(
+    root_files: RootFiles, directory: AcidDirectory, raw: Sequence[FileEntry]
+) -> Iterator[AcidFile]:
+    """Yield files that LOAD DATA moved into a delta or base; rows have the directory's write ID."""
     name = directory.name
     is_single = isinstance(name, BaseName) or name.low == name.high
     if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
         raise CorruptFileError(
-            path=place.path(raw[0]),
+            path=root_files.path(raw[0]),
             reason="a compactor's directory holds a file without ACID columns",
         )
     statement = name.statement_id if isinstance(name, DeltaName) else None
-    return _originals(place, raw, directory.high, statement or StatementId(0))
+    return _originals(root_files, raw, directory.high, statement or StatementId(0))
 
 
 def _originals(
-    place: Place,
+    root_files: RootFiles,
     entries: Iterable[FileEntry],
     write_id: WriteId,
     statement_id: StatementId,
 ) -> Iterator[AcidFile]:
-    """Files without ACID columns: row IDs go on from one file of a bucket to the next, by path.
+    """Yield files without ACID columns; row IDs continue across the files of a bucket.
 
-    All writers must agree on that order, since the identities become permanent with the first
-    compaction or delete (OrcRawRecordMerger.OriginalReaderPair).
+    The files are sorted by path. All readers and writers must use this order, because the first
+    compaction or delete makes the identities permanent (OrcRawRecordMerger.OriginalReaderPair).
     """
     next_row: dict[BucketId, int] = {}
     for entry in sorted(entries, key=lambda e: e.path):
-        path = place.path(entry)
+        path = root_files.path(entry)
         name = parse_file_name(entry.name)
         if not isinstance(name, OriginalFileName):
             raise UnsupportedFileError(path=path, reason=why_no_original(entry))
-        facts = place.facts(entry, entry.size_bytes)
+        facts = root_files.facts(entry, entry.size_bytes)
         if facts.is_acid:
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
         first = next_row.get(name.bucket_id, 0)
         next_row[name.bucket_id] = first + facts.rows
         yield AcidFile(
-            store=place.store,
+            store=root_files.store,
             path=path,
             key=entry.path,
             length=entry.size_bytes,
@@ -267,10 +279,10 @@ def _originals(
 
 
 def why_no_original(entry: FileEntry) -> str:
-    """What a file outside of base and delta is that has no name of an original file."""
+    """Return why a file that is not in a base or delta is not a valid original file."""
     if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
         return (
             "its base or delta directory lies below another one; of a partitioned table, give the"
             " location of one partition"
         )
-    return "it has no name of an original file, such as 000000_0, and lies in no base or delta"
+    return "it is not named like an original file (such as 000000_0), and lies in no base or delta"

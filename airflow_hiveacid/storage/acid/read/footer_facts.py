@@ -1,6 +1,7 @@
-"""What the footer of a file says of its rows: whether they have ACID columns, how many, whose.
+"""Facts from a file's footer: presence of ACID columns, number of rows, buckets and write IDs.
 
-Takes files; gives a few facts of each, and lets the footer go. Must not know directories.
+Input is files. Output is a few facts about each file; the footers are not kept. This module must
+not interpret directory names.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterFacts:
-    """What a footer says; `buckets` between the least and greatest property, None if unknown.
+    """The facts from one file's footer.
 
-    `write_ids` are the least and greatest original write ID, None if unknown.
+    `buckets` contains all buckets between the least and the greatest bucket property. `write_ids`
+    is the pair of the least and the greatest original write ID. Unknown fields are None.
     """
 
     is_acid: bool
@@ -43,12 +45,12 @@ class FooterFacts:
 
 
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
-    """What the footer of one file says.
+    """Return the facts from one file's footer.
 
     Raises:
-        CorruptFileError, UnsupportedFileError: it cannot be believed.
-        LocationPermissionError: the file may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        CorruptFileError, UnsupportedFileError: the footer is damaged or not supported.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     with file_errors("read", path):
         tail = read_tail(fs, path, length)
@@ -63,7 +65,7 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
 
 
 def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
-    """The original write IDs of the events, if the statistics are of all of them."""
+    """Return the least and greatest original write ID, or None if statistics omit an event."""
     statistics = tail.statistics(_WRITE_ID_COLUMN_ID)
     found = tail.integer_range(_WRITE_ID_COLUMN_ID)
     if found is None or statistics is None or statistics.values != tail.rows:
@@ -72,9 +74,11 @@ def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:
-    """The buckets that properties from `least` to `most` can be of; None when the codecs differ.
+    """Return the buckets of the bucket properties `least` to `most`, or None if they are unknown.
 
-    None also where there are more than a table can have: plain numbers go up to half a billion.
+    The buckets are unknown if the codecs of `least` and `most` differ, or if the range exceeds the
+    maximum number of buckets of a table. Without the second rule, a range of V0 bucket numbers
+    could produce a set of half a billion numbers.
     """
     try:
         first, last = decode(BucketProperty(least)), decode(BucketProperty(most))
@@ -90,19 +94,20 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
 
 @dataclass(frozen=True, slots=True)
 class Footers:
-    """The facts of the files of one plan on one store; each footer is read once.
+    """A cache of footer facts for one plan on one store; each footer is read once.
 
-    Not to be kept for longer: a file's name may come back with another file.
+    Do not keep the cache longer than the plan, because a different file may later have the same
+    name.
     """
 
     store: str
     _known: dict[str, FooterFacts] = field(default_factory=dict)
 
     def read(self, files: Sequence[tuple[str, int]]) -> None:
-        """Read many footers (path and length), side by side: they are small and may be far away.
+        """Read the footers of files (path and length) in parallel, because each read may be slow.
 
         Raises:
-            HiveAcidError: as `footer_facts`.
+            HiveAcidError: see `footer_facts`.
         """
         missing = [(path, length) for path, length in files if path not in self._known]
         fs = client_of(self.store)
@@ -111,10 +116,10 @@ class Footers:
             self._known[path] = one
 
     def of(self, path: str, length: int) -> FooterFacts:
-        """The facts of one file.
+        """Return the facts about one file.
 
         Raises:
-            HiveAcidError: as `footer_facts`.
+            HiveAcidError: see `footer_facts`.
         """
         if path not in self._known:
             self._known[path] = footer_facts(client_of(self.store), path, length)

@@ -1,9 +1,9 @@
-"""What every directory of a table or partition is for one reader, with its rows and bytes.
+"""List every directory of a table or partition: status for one reader, row count, and bytes.
 
-Takes a location and the two lists of a snapshot; gives one line a directory (and original file, and
-file that plays no part), in the order of their names. Rows come from footers, so no data is read. A
-file that cannot be read makes a remark, not an error: this is what one looks with when
-something is wrong.
+Input is a location, and the write ID list and transaction list of a snapshot. Output is one entry
+per directory, original file and unused file, sorted by name. Row counts come from footers, so no
+data is read. A file that cannot be read produces a remark instead of an error, because
+administrators use this list to investigate faults.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _PARALLEL_READS: Final = 8
 
 
 def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
-    """How many rows or events are in an ORC file, by its footer."""
+    """Return the number of rows or events in an ORC file, from its footer."""
     with file_errors("read", path):
         return read_tail(fs, path, length).rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """What is looked at, and how files are."""
+class _ShownRoot:
+    """The root to inspect, and the function that counts the rows of its files."""
 
     store: str
     root: str
@@ -63,12 +63,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedEntry:
-    """One directory, or one file outside of directories.
+    """One base or delta directory, or one file outside such directories.
 
-    `type` is base, delta, delete_delta, original or other. `least_write_id` is None where the name
-    says none, as a base's does. `state` is live, obsolete, aborted, invisible, ignored, or refused:
-    a live file that no reader can take for one, so that scanning the place fails. `rows` are rows
-    or delete events, by the footers; None where a footer could not be read, which `why` then says.
+    `type` is base, delta, delete_delta, original or other. `least_write_id` is None if the name
+    does not contain this ID, as for a base. `state` is live, obsolete, aborted, invisible, ignored
+    or refused. A refused file would be live, but has an invalid name or path, so that scanning the
+    root fails. `rows` is the number of rows or delete events according to the footers. If a footer
+    could not be read, `rows` is None and `why` gives the reason.
     """
 
     name: str
@@ -94,24 +95,28 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
     rows_of: RowsOf = orc_rows,
     state: AcidState | None = None,
 ) -> tuple[InspectedEntry, ...]:
-    """Look at everything below one root as a reader with these lists sees it.
+    """Describe every directory and file below one root, with its status for one reader.
 
     Args:
         location: the root.
-        write_ids: which writes the reader sees.
-        txns: which compactions it sees; None for all.
-        kind: of the table.
-        with_originals: whether files outside of base and delta count in an insert-only table.
-        rows_of: how many rows are in a file of this path that counts up to this length.
-        state: the files of a past version; by default those that the lists choose.
+        write_ids: the write IDs that are visible to the reader.
+        txns: the transactions whose compactions are visible; None means all transactions.
+        kind: the table's kind.
+        with_originals: True if files of an insert-only table that are not in a base or delta are
+            also read.
+        rows_of: a function that returns the number of rows of a file with this path and committed
+            length.
+        state: the files of a past version; by default, the files that `write_ids` and `txns`
+            select.
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        NotEnoughHistoryError: the snapshot is older than what is left.
-        UnsupportedFileError: a directory is named like a base or delta and is none.
-        CorruptFileError: a compactor's marker cannot be read.
-        LocationPermissionError: the location may not be read.
-        StorageError: reading it failed otherwise.
+        NotEnoughHistoryError: the snapshot is older than the remaining files.
+        UnsupportedFileError: a directory name begins like the name of a base or delta, but is
+            invalid.
+        CorruptFileError: the metadata file of a base cannot be read.
+        LocationPermissionError: reading the location is not permitted.
+        StorageError: reading failed for another reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, kind)
@@ -119,11 +124,11 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        place = _Place(
+        shown = _ShownRoot(
             store=store, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of
         )
-        directories = list(pool.map(lambda d: _directory(place, d), state.directories))
-        files = list(pool.map(lambda f: _original(place, f, is_live=f.path in live), originals))
+        directories = list(pool.map(lambda d: _directory(shown, d), state.directories))
+        files = list(pool.map(lambda f: _original(shown, f, is_live=f.path in live), originals))
     known = {file.path for file in originals}
     others = [
         _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in known
@@ -131,9 +136,9 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
     return tuple(sorted([*directories, *files, *others], key=lambda entry: entry.name))
 
 
-def _directory(place: _Place, directory: AcidDirectory) -> InspectedEntry:
+def _directory(shown: _ShownRoot, directory: AcidDirectory) -> InspectedEntry:
     name = directory.name
-    rows, remark = _rows(place, directory.files, directory)
+    rows, remark = _rows(shown, directory.files, directory)
     is_delta = isinstance(name, DeltaName)
     return InspectedEntry(
         name=directory.text,
@@ -154,11 +159,11 @@ def _directory(place: _Place, directory: AcidDirectory) -> InspectedEntry:
     )
 
 
-def _original(place: _Place, file: FileEntry, *, is_live: bool) -> InspectedEntry:
-    rows, remark = _rows(place, (file,), None)
+def _original(shown: _ShownRoot, file: FileEntry, *, is_live: bool) -> InspectedEntry:
+    rows, remark = _rows(shown, (file,), None)
     state, why = ("live", "live") if is_live else ("obsolete", "obsolete: a base covers it")
-    if is_live and place.kind is TransactionalKind.INSERT_ONLY:
-        if not place.with_originals:
+    if is_live and shown.kind is TransactionalKind.INSERT_ONLY:
+        if not shown.with_originals:
             state, why = "refused", f"it lies in no base or delta, and {READS_ORIGINALS} is not set"
     elif is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
         state, why = "refused", why_no_original(file)
@@ -194,44 +199,47 @@ def _other(path: str, why: str) -> InspectedEntry:
 
 
 def _rows(
-    place: _Place, files: tuple[FileEntry, ...], directory: AcidDirectory | None
+    shown: _ShownRoot, files: tuple[FileEntry, ...], directory: AcidDirectory | None
 ) -> tuple[int | None, str]:
     try:
-        return sum(_footer_rows(place, files, directory)), ""
+        return sum(_footer_rows(shown, files, directory)), ""
     except HiveAcidError as error:
         return None, str(error)
 
 
 def _footer_rows(
-    place: _Place, files: tuple[FileEntry, ...], directory: AcidDirectory | None
+    shown: _ShownRoot, files: tuple[FileEntry, ...], directory: AcidDirectory | None
 ) -> Iterator[int]:
     for file in files:
         length = (
             file.size_bytes
             if directory is None
-            else committed_length(client_of(place.store), place.root, directory, file)
+            else committed_length(client_of(shown.store), shown.root, directory, file)
         )
         if not length:
             continue
-        path = f"{place.root}/{file.path}"
-        if directory is not None and place.kind is TransactionalKind.FULL_ACID:
-            yield _events(place, path, file, length, directory)
+        path = f"{shown.root}/{file.path}"
+        if directory is not None and shown.kind is TransactionalKind.FULL_ACID:
+            yield _events(shown, path, file, length, directory)
         else:
-            yield place.rows_of(client_of(place.store), path, length)
+            yield shown.rows_of(client_of(shown.store), path, length)
 
 
 def _events(
-    place: _Place, path: str, file: FileEntry, length: int, directory: AcidDirectory
+    shown: _ShownRoot, path: str, file: FileEntry, length: int, directory: AcidDirectory
 ) -> int:
-    """How many events a file has; changes of Hive before 3 are a remark, as an error."""
+    """Return the number of events in a file.
+
+    Raise an error if it contains changes in the format before Hive 3.
+    """
     is_delete = isinstance(directory.name, DeltaName) and directory.name.is_delete
     acid = AcidFile(
-        store=place.store,
+        store=shown.store,
         path=path,
         key=file.path,
         length=length,
         kind=FileKind.DELETE if is_delete else FileKind.DATA,
-        bucket_id=BucketId(0),  # no matter
+        bucket_id=BucketId(0),  # not used here
     )
     tail = acid.tail()
     require_new_rows(acid, tail)

@@ -1,7 +1,7 @@
-"""Which rows live: the visible insert events of some files, less those with a visible delete event.
+"""Find live rows: visible insert events without a visible delete event.
 
-Takes files, a reader's write IDs and a way to read a file; gives events sorted by row identity.
-Must not know which files belong together.
+Input is files, a reader's write ID list and a function that reads a file. Output is events sorted
+by row identity. This module must not depend on which files belong together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def visible_in(
     files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: Read = read_identity
 ) -> Batches:
-    """The visible events of files, merged; each file is opened when the merge has come to it."""
+    """Return the merged visible events of the files; a file is opened when the merge reaches it."""
     streams = [visible_events(read(file), write_ids) for file in files]
     return merge_sorted(streams, [file.least_key for file in files])
 
@@ -36,14 +36,15 @@ def live_in(
     read: Read,
     read_deletes: Read = read_identity,
 ) -> Batches:
-    """The visible insert events of some files without those that a visible delete event is for.
+    """Return the visible insert events that have no visible delete event.
 
     Args:
         inserts: files with rows.
-        deletes: files with delete events, also of other rows.
-        write_ids: which events count.
-        read: how rows are read.
-        read_deletes: how delete events are read; their identity will do.
+        deletes: files with delete events, which may include events for rows of other files.
+        write_ids: the list that decides which events are visible.
+        read: a function that reads the rows of a file.
+        read_deletes: a function that reads the delete events of a file; it may omit the column
+            `row`.
     """
     return subtract_deletes(
         visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)

@@ -1,8 +1,8 @@
-"""How a write task finds the old version of a row: by file and identity, with Arrow, exact.
+"""Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
-Takes rows that name their old version, file by file and in the order of their identities; gives the
-wanted columns in the same order. Each stripe that can hold a wanted row is decoded once, and no
-other.
+Input is rows with the file and the identity of their old version, sorted by file and identity.
+Output is the wanted columns in the same order. A stripe is decoded only if it can contain a wanted
+row, and only once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class OldRows:
-    """A cursor over old files. Mutable: it holds the batch it stands in."""
+    """A cursor over the files with old row versions.
+
+    The object is mutable, because it stores the current batch.
+    """
 
     def __init__(
         self, files: Mapping[int, AcidFile], columns: Sequence[Column], wanted: Sequence[str]
@@ -42,14 +45,14 @@ class OldRows:
         self._batch: pa.RecordBatch | None = None
 
     def fetch(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The wanted columns of the old versions of these rows.
+        """Return the wanted columns of the old row versions.
 
         Args:
-            rows: with `_file` (the number of a file) and the identity columns, sorted by them; each
-                call goes on where the last one ended.
+            rows: a batch with `_file` (the number of a file) and the identity columns, sorted by
+                these columns. The rows of each call must follow the rows of the previous call.
 
         Raises:
-            CorruptFileError: a row is not where the snapshot saw it.
+            CorruptFileError: a row that is visible in the snapshot is missing in its file.
         """
         pieces: list[pa.StructArray] = []
         start = 0
@@ -85,7 +88,7 @@ class OldRows:
                 self._batch = None
 
     def _next_batch(self, file: AcidFile, keys: Keys) -> pa.RecordBatch:
-        """The next batch of the stripes that are open, or of those behind them with these rows."""
+        """Return the next batch of the open stripes, or of later stripes that may hold `keys`."""
         batch = next(self._batches, None)
         if batch is None and self._stripes is not None:
             self._batches = read_events(
@@ -106,7 +109,10 @@ class OldRows:
 
 
 class Stripes:
-    """Goes through the stripes of one file, ascending. Mutable: it knows the last one it gave."""
+    """A cursor over one file's stripes in ascending order.
+
+    The object is mutable, because it stores the next stripe.
+    """
 
     def __init__(self, file: AcidFile) -> None:
         self.tail = file.tail()
@@ -114,14 +120,14 @@ class Stripes:
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
-        """The stripes behind those given before that these rows can be in."""
+        """Return the stripes that may hold one of these rows, after those of the last call."""
         found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
         if found:
             self._next = found[-1] + 1
         return found
 
     def _may_hold(self, stripe: int, keys: Keys) -> bool:
-        """Whether one of the rows lies in a stripe, by its place or by the statistics."""
+        """Return whether one of the rows may be in a stripe, according to the stripe's bounds."""
         inside = np.ones(len(keys), dtype=np.bool_)
         columns = (keys.original, keys.bucket, keys.row)
         for column, bounds in zip(columns, self._bounds[stripe], strict=True):

@@ -1,10 +1,10 @@
-"""Rows of one ORC file with their identity, as batches of the six ACID columns.
+"""Read the rows of one ORC file with their identities, as batches of the six ACID columns.
 
-Takes one `AcidFile` (which file, what is in it, how far it counts) and the table's columns; gives
-batches in file order, only with the columns asked for, in the table's types. A file without ACID
-columns gets the identity that its place in the table gives it. Everything a reader relies on is
-checked batch by batch: order, operations, no NULL where none may be. Must not know which files
-count (`files`) nor which rows are visible (`merge`).
+Input is one `AcidFile` (path, kind of content, committed length) and the table's columns. Output is
+batches in file order, with only the requested columns, converted to the table's types. In a file
+without ACID columns, a row's identity is derived from the file's path and the row's position. In
+every batch, this module checks what readers rely on: order, operations, and no forbidden NULL. It
+must not depend on which files are visible (`files`) or which rows are visible (`merge`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from airflow_hiveacid.storage.acid.row_schema import (
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
+    ColumnView,
     ShowTimestamps,
-    View,
     read_view,
     writer_time_zones,
 )
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-# 28 bytes each, and as much again to sort them.
+# An event takes 28 bytes in memory, and another 28 bytes while the events are sorted.
 _MOST_UNORDERED: Final = 4_000_000
 _UTC_ZONES: Final = frozenset({"UTC", "GMT"})
 
@@ -65,7 +65,7 @@ _NO_EVENTS: Final = pa.RecordBatch.from_arrays(
 )
 
 
-def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: each has its default
+def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its default
     file: AcidFile,
     columns: Sequence[Column],
     *,
@@ -76,28 +76,28 @@ def read_events(  # noqa: PLR0913 - which rows, which columns, in which form: ea
     matching: Matching = Matching.NAME,
     tail: OrcTail | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the events of one file, in file order, which is ascending by identity.
+    """Read the events of one file in file order, which is ascending order of identity.
 
     Args:
-        file: what to read.
+        file: the file to read.
         columns: the table's data columns, in the table's order.
-        data_columns: the ones that `row` shall have, in this order; None for all.
-        stripes: 0-based numbers of the stripes to read; None for all.
-        batch_rows: the most rows of a batch.
+        data_columns: the columns of `row`, in this order; None means all columns.
+        stripes: 0-based numbers of the stripes to read; None means all stripes.
+        batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
-        matching: how the table's columns are found in the file.
-        tail: the file's own, where it is known already.
+        matching: the rule that finds the table's columns in the file.
+        tail: the file's tail, if the caller has already read it.
 
     Returns:
-        Batches of `read_schema(...)`; `row` is NULL in delete events and in no other.
+        Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
 
     Raises:
-        UnknownColumnError: `data_columns` names a column that the table does not have.
+        UnknownColumnError: `data_columns` contains a column that the table does not have.
         UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: the file holds a column in a type or with a value that does not fit.
-        CorruptFileError: the file is damaged, out of order, or not of its kind.
-        LocationPermissionError: it may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        UnsupportedFileError: a type or value in the file does not fit the table's column.
+        CorruptFileError: the file is damaged, out of order, or not of the kind that `file` states.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     wanted = chosen_columns(columns, data_columns)
     schema = read_schema(wanted, timestamps)
@@ -121,31 +121,31 @@ def read_identity(
     batch_rows: int = DEFAULT_BATCH_ROWS,
     tail: OrcTail | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read only operation, identity and current write ID of the events of one file, in file order.
+    """Read the operation, identity and current write ID of one file's events, in file order.
 
     Args:
-        file: what to read.
-        stripes: 0-based numbers of the stripes to read; None for all.
-        batch_rows: the most rows of a batch.
-        tail: the file's own, where it is known already.
+        file: the file to read.
+        stripes: 0-based numbers of the stripes to read; None means all stripes.
+        batch_rows: the maximum number of rows in a batch.
+        tail: the file's tail, if the caller has already read it.
 
     Returns:
         Batches of `IDENTITY_SCHEMA`.
 
     Raises:
-        CorruptFileError: the file is damaged, out of order, or not of its kind.
-        UnsupportedFileError: it is written in a way that cannot be read.
-        LocationPermissionError: it may not be read.
-        StorageError: it is gone, or reading failed otherwise.
+        CorruptFileError: the file is damaged, out of order, or not of the kind that `file` states.
+        UnsupportedFileError: the file's format is not supported.
+        LocationPermissionError: reading the file is not permitted.
+        StorageError: the file is missing, or reading failed for another reason.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
 
 
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
-    """The columns of these names, in this order; None for all.
+    """Return the columns with these names, in this order; None means all columns.
 
     Raises:
-        UnknownColumnError: there is no column of a name.
+        UnknownColumnError: the table does not have one of these columns.
     """
     if names is None:
         return tuple(columns)
@@ -159,11 +159,11 @@ def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tu
 def read_schema(
     columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
 ) -> pa.Schema:
-    """The schema of what `read_events` gives for these columns.
+    """Return the schema of the batches that `read_events` yields for these columns.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        InvalidNameError: a column's type is not a Hive type.
+        UnsupportedTableError: a column's type is a union or contains a union.
     """
     return root_schema(
         pa.struct(
@@ -182,7 +182,8 @@ def _source(
         raise CorruptFileError(
             path=file.path, reason=f"it has {what}, against what its directory says"
         )
-    # Whatever stripes are asked for: an update of a row may lie in another one.
+    # Check the whole file even if only some stripes are read: a row's update event may be in a
+    # different stripe.
     require_new_rows(file, tail)
     chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
     return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows)
@@ -190,7 +191,7 @@ def _source(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """One file with its tail, and what part of it is read."""
+    """One file with its tail and the stripes to read."""
 
     file: AcidFile
     tail: OrcTail
@@ -204,7 +205,7 @@ class _Source:
         return 0 if is_original else self.tail.types[0].children[-1]
 
     def identities(self) -> Iterator[pa.RecordBatch]:
-        """The root columns without `row`, in order of identity."""
+        """Yield the root columns without `row`, in identity order."""
         if self.file.kind is FileKind.DELETE and not self._is_streamable():
             yield from self._put_in_order()
             return
@@ -216,7 +217,10 @@ class _Source:
         return sum(self.tail.stripes[index].rows for index in self.stripes)
 
     def _is_streamable(self) -> bool:
-        """Whether delete events are in order and many; not every writer sees to the order."""
+        """Return whether to stream the delete events: they are sorted, and too many for one batch.
+
+        Not every writer sorts delete events.
+        """
         if self._events <= self.batch_rows:
             return False
         last: Key | None = None
@@ -244,9 +248,10 @@ class _Source:
             yield root
 
     def rows(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """The root columns without `row`, and `row` with these fields."""
+        """Yield pairs: the root columns without `row`, and the column `row` with these fields."""
         check = FileCheck(self.file)
-        # A column whose timestamps may be too much for Arrow is read twice, in two parts.
+        # A column whose timestamps may exceed Arrow's range is read twice: once for the nanoseconds
+        # and once for the seconds.
         split = [f for f in fields if f.is_split]
         rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
         source = replace(self, batch_rows=rows)
@@ -259,7 +264,10 @@ class _Source:
             yield as_new_rows(self.file, root), row
 
     def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """The root columns of each batch, stored or made, and the batch they came with."""
+        """Yield the root columns of each batch, together with the batch.
+
+        The root columns are read from the file, or derived if the file does not store them.
+        """
         ids = _column_ids(fields)
         if self.file.synthetic is not None:
             batches = self._read(ids) if ids else self._empty_batches()
@@ -274,14 +282,17 @@ class _Source:
     def read_apart(
         self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps
     ) -> Iterator[pa.RecordBatch | None]:
-        """One part of these columns, batch by batch; None for ever if there are none."""
+        """Yield only the seconds or only the nanoseconds of timestamp columns, batch by batch.
+
+        If `fields` is empty, yield None forever.
+        """
         nothing: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
         return self._read(_column_ids(fields), timestamps) if fields else nothing
 
     def _read(
         self, ids: tuple[int, ...], timestamps: ShowTimestamps = ShowTimestamps.WHOLE
     ) -> Iterator[pa.RecordBatch]:
-        view = View(
+        view = ColumnView(
             columns=ids,
             flatten=self.row_struct or None,
             stripes=self.stripes,
@@ -290,7 +301,7 @@ class _Source:
         return read_view(self.file.fs, self.tail, view, self.batch_rows)
 
     def _empty_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches without columns, cut as Arrow cuts: only how many rows there are counts."""
+        """Yield batches without columns, with the row counts that Arrow's batches would have."""
         for index in self.stripes:
             rows = self.tail.stripes[index].rows
             for start in range(0, rows, self.batch_rows):
@@ -298,12 +309,12 @@ class _Source:
                 yield pa.RecordBatch.from_struct_array(none)
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
-        """Root columns have no NULL, but for `row`."""
+        """Check that no root column except `row` holds NULL."""
         if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
             raise self._lacks_a_value()
 
     def _require_rows(self, batch: pa.RecordBatch) -> None:
-        """All delete events lack `row`, and no others."""
+        """Check that no insert event lacks `row`."""
         if self.file.kind is FileKind.DATA and batch.column(len(IDENTITY_SCHEMA)).null_count:
             raise self._lacks_a_value()
 
@@ -319,7 +330,7 @@ def _row(
     whole: pa.RecordBatch,
     parts: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
 ) -> pa.Array:
-    """`row` of one batch."""
+    """Build the column `row` of one batch from the columns that were read."""
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), size, [None])
     columns = []
@@ -340,7 +351,10 @@ def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
 
 
 def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
-    """Reading in parts understands writers in UTC only; other files are left to Arrow."""
+    """Unset `is_split` unless all writers used UTC.
+
+    The seconds and the nanoseconds of a timestamp can be read separately only if it is in UTC.
+    """
     if any(f.is_split for f in fields):
         zones = writer_time_zones(source.file.fs, source.tail, source.stripes)
         if not zones <= _UTC_ZONES:

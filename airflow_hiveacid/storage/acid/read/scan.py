@@ -1,8 +1,8 @@
-"""The rows of one table or partition directory under one snapshot, without a metastore.
+"""Read the rows of one table or partition directory in one snapshot, without a metastore.
 
-Takes a location, the table's columns and the two lists of a snapshot; gives batches sorted by row
-identity across all buckets. Holds a batch of each file whose range of identities the scan is in,
-and no more, whatever the size of the table.
+Input is a location, the table's columns, and the write ID list and transaction list of a snapshot.
+Output is batches, sorted by row identity across all buckets. The scan holds only one batch of each
+open file in memory. It opens a file when it reaches the file's first identity.
 
 Example:
     for batch in scan("file:/warehouse/t", columns, write_ids):
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
 
 IDENTITY: Final = "row__id"
-"""The column in front of the others when identity is asked for, as Hive calls it."""
+"""Hive's name of the first column if identity is requested."""
 
 IDENTITY_TYPE: Final = pa.struct(
     [("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())]
 )
-"""Write ID that inserted the row, bucket property, row ID; names as Hive prints ROW__ID."""
+"""Write ID of the insert, bucket property and row ID, named as in Hive's ROW__ID."""
 
 
 def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them has its default
@@ -62,31 +62,33 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them 
     matching: Matching = Matching.NAME,
     state: AcidState | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the live rows of one directory.
+    """Read the live rows of one table or partition directory.
 
     Args:
         location: the directory of an unpartitioned table, or of one partition.
-        columns: its data columns; partition columns are not in the files.
-        write_ids: which writes the reader sees.
-        txns: which compactions it sees; None for all.
-        data_columns: the columns to give, in this order; None for all.
-        with_identity: whether `row__id` comes first.
-        buckets: only rows of these buckets; None for all.
-        batch_rows: the most rows of a batch that a file gives.
+        columns: the table's data columns; partition columns are not in the files.
+        write_ids: the write IDs that are visible to the reader.
+        txns: the transactions whose compactions are visible; None means all transactions.
+        data_columns: the columns to return, in this order; None means all columns.
+        with_identity: whether to return `row__id` as the first column.
+        buckets: the buckets whose rows are returned; None means all buckets.
+        batch_rows: the maximum number of rows in a batch that is read from a file.
         timestamps: the form of timestamp columns.
-        matching: how columns are found in files.
-        state: the files of a past version; by default those that the lists choose.
+        matching: the rule that finds the table's columns in files.
+        state: the files of a past version; by default, the files that `write_ids` and `txns`
+            select.
 
     Returns:
-        Batches of at least one row, sorted ascending by identity, also from one to the next.
+        Batches that are not empty, in ascending order of identity within and across batches.
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        NotEnoughHistoryError: the snapshot is older than what is left.
-        UnknownColumnError, UnsupportedTableError: the columns cannot be given.
-        CorruptFileError, UnsupportedFileError, DanglingDeleteError: the files cannot be believed.
-        LocationPermissionError: a file may not be read.
-        StorageError: a file is gone, or reading failed otherwise.
+        NotEnoughHistoryError: the snapshot is older than the remaining files.
+        UnknownColumnError, UnsupportedTableError: the columns are unknown or cannot be read.
+        CorruptFileError, UnsupportedFileError, DanglingDeleteError: files are damaged or missing,
+            or their format is not supported.
+        LocationPermissionError: reading a file is not permitted.
+        StorageError: a file is missing, or reading failed for another reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
@@ -116,10 +118,10 @@ def scan_schema(
     with_identity: bool = False,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
 ) -> pa.Schema:
-    """The schema of what `scan` gives for these columns.
+    """Return the schema of the batches that `scan` yields for these columns.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
+        InvalidNameError: a column's type is not a Hive type.
         UnsupportedTableError: a column has a type that cannot be read.
     """
     row = list(read_schema(columns, timestamps).field(ROW).type)
@@ -127,7 +129,7 @@ def scan_schema(
 
 
 def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) -> pa.RecordBatch:
-    # All at once: to take one field out costs as much as there are.
+    # Flatten the struct once: extracting a single field is as expensive as extracting all fields.
     columns = batch.column(ROW).flatten()
     if with_identity:
         parts = [batch.column(name) for name in IDENTITY_COLUMNS]

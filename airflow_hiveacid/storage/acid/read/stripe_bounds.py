@@ -1,6 +1,7 @@
-"""Between which identities the rows of a stripe are, as far as a file says.
+"""Find the bounds of the row identities in each stripe of a file.
 
-Takes a file with its tail; gives ranges, both ends inclusive. Nothing of rows is read.
+Input is a file with its tail. Output is ranges, inclusive at both ends, for the columns with
+recorded bounds. No rows are read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Bounds = tuple[tuple[int, int] | None, ...]
 
 
 def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
-    """The bounds of every stripe, in file order."""
+    """Return the bounds of every stripe, in file order."""
     made = file.synthetic
     stripes = range(len(tail.stripes))
     if made is None:
@@ -39,7 +40,7 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
 
 
 def meeting(found: Sequence[Bounds], wanted: Iterable[Bounds]) -> list[int]:
-    """Which stripes may have an event of a row of some other stripe."""
+    """Return the indices of the stripes that may have a row in common with a stripe in `wanted`."""
     others = list(wanted)
     return [at for at, one in enumerate(found) if any(_may_meet(one, other) for other in others)]
 

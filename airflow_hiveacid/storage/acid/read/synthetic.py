@@ -1,6 +1,7 @@
-"""Rows without ACID columns, with the ones that their place in the file gives them.
+"""Derive the root columns of rows without ACID columns from the rows' positions in the file.
 
-Takes batches in file order and which stripes they came from; gives each with its root columns.
+Input is batches in file order and the numbers of their stripes. Output is each batch with its root
+columns.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ def numbered(
     read: Sequence[int],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Number the rows of batches.
+    """Yield each batch with its root columns; the row IDs are derived from positions.
 
     Args:
-        synthetic: the identity of the file's rows.
+        synthetic: the rule for the identities of the file's rows.
         stripes: all stripes of the file.
-        read: 0-based numbers of those that the batches are from, ascending.
-        batches: their rows.
+        read: 0-based numbers of the stripes that were read, in ascending order.
+        batches: the rows of these stripes.
 
     Returns:
-        Pairs of root columns (`IDENTITY_SCHEMA`) and the batch that they are of.
+        Pairs of the root columns (`IDENTITY_SCHEMA`) and the batch.
     """
     lengths = np.array([stripe.rows for stripe in stripes], dtype=np.int64)
     firsts = np.cumsum(lengths) - lengths
     chosen = list(read)
     ends = np.cumsum(lengths[chosen])
-    # From the place among the rows that are read to the place in the file.
+    # Added to a row's position among the rows of the chosen stripes, this number gives the row's
+    # position in the file.
     skipped = firsts[chosen] - (ends - lengths[chosen])
     at = 0
     for batch in batches:

@@ -1,1 +1,1 @@
-"""Writing ACID files."""
+"""Write ACID files."""

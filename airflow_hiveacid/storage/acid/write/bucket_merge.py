@@ -1,15 +1,16 @@
-"""The doing of one bucket's compaction: sorted files in, one sorted file a result directory out.
+"""Compact one bucket: merge its sorted files into one sorted file per result directory.
 
-Takes the files of one bucket and what a plan says about them; writes staged files. Streams: it
-holds one batch of every open file, whatever the sizes. Rows keep identity and every value; only
-events of write IDs that the compactor's list leaves out are dropped. Large stripes that nothing
-happens to are copied (`whole_stripes`).
+Input is the files of one bucket and their compaction plan. Output is staged files. Only one batch
+of every open file is in memory, regardless of file sizes. Rows keep their identity and all values.
+Only events of write IDs that the compactor's list excludes are dropped. Large unchanged stripes are
+copied without decoding (`whole_stripes`).
 
-Two rules beyond merging (both of Hive's own compactors lack one or the other):
+This module follows two more rules. Each of Hive's own compactors violates one of these rules:
 
-* One delete event a row survives: two at the head of two files make readers drop a whole file.
-* A row that its own write ID also deleted goes, with its delete event: results carry no statement
-  ID, and Hive 4 would no longer apply such an event
+* Only one delete event per row is kept. If two files begin with delete events of the same row,
+  readers lose all rows of one file.
+* A row that was inserted and deleted at the same write ID is dropped with its delete event.
+  Compacted directories have no statement ID, so Hive 4 would no longer apply the delete event
   (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
 """
 
@@ -56,10 +57,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCompaction:
-    """One bucket's work; plain values. `outputs` are the directories that get a file of it.
+    """The plan to compact one bucket, as plain values. Each directory in `outputs` gets a file.
 
-    `inserts` and `deletes` are the input files. With a base among the outputs (a major compaction)
-    delete events are applied and gone; else both kinds are merged, each into its own directory.
+    `inserts` and `deletes` are the input files. If `outputs` contains a base (a major compaction),
+    delete events are applied and dropped. Otherwise the insert events are merged into one
+    directory, and the delete events into another directory.
     """
 
     columns: tuple[Column, ...]
@@ -74,7 +76,7 @@ class BucketCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactedFile:
-    """One staged file: the directory it is for, its attempt, rows and bytes."""
+    """One staged file: its target directory, attempt, number of rows and size."""
 
     directory: str
     bucket_id: BucketId
@@ -84,7 +86,7 @@ class CompactedFile:
 
 
 def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
-    """Compact one bucket; results without rows are not written.
+    """Compact one bucket; no file is written for a result without rows.
 
     Raises:
         CorruptFileError: an input is damaged or out of order.
@@ -100,7 +102,7 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
 def _parts(
     work: BucketCompaction, output: BaseName | DeltaName
 ) -> Iterator[pa.RecordBatch | WholeStripe]:
-    """What goes into one result directory."""
+    """Return the rows and whole stripes to write into one result directory."""
     if isinstance(output, DeltaName) and output.is_delete:
         return _only(_deletes(work), own=False)
     whole = whole_stripes(
@@ -132,7 +134,10 @@ def _parts(
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
-    """The delete events of this bucket: 3.1's minor compaction copies those of others around."""
+    """Return this bucket's delete events.
+
+    Files from Hive 3.1 also contain delete events of other buckets.
+    """
     read = functools.partial(read_events, columns=work.columns)
     return unique_deletes(_of_bucket(visible_in(work.deletes, work.write_ids, read), work))
 
@@ -148,7 +153,10 @@ def _of_bucket(
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
-    """Delete events of rows that the same write ID inserted, or the other ones."""
+    """Yield only the delete events whose row was inserted at the same write ID.
+
+    If `own` is False, yield all other delete events.
+    """
     for batch in deletes:
         is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
         wanted = is_own if own else np.logical_not(is_own)

@@ -1,13 +1,12 @@
-"""How flat ORC files, which hold a table's rows and nothing else, become one file of a table.
+"""Copy flat ORC files, which contain only a table's rows, into one file of the table.
 
-Takes files that somebody else wrote (Spark does) with the table's columns at top level; gives an
-ACID file of insert events, or one of rows without identity for an insert-only table. No value of
-the table is decoded: streams are copied, columns get other numbers, and what an ACID file has
-beyond them is made here: five columns of identity, which are runs, the struct `row` around the
-others, and the tail. Must not know who wrote the flat files.
+Input is files that a different program, such as Spark, wrote with the table's columns at the top
+level. Output is an ACID file of insert events or, for an insert-only table, a file of rows without
+identities. No value of the table is decoded: the streams are copied, and the columns get new IDs.
+For an ACID file, this module adds five identity columns (as runs), the struct `row` around the
+table's columns, and the tail. This module must not depend on which program wrote the flat files.
 
-What lies in a flat file is `flat_layout`'s affair; the one column more, if there is one, is not
-copied.
+`flat_layout` defines the content of a flat file. The key column, if present, is not copied.
 """
 
 from __future__ import annotations
@@ -88,13 +87,13 @@ if TYPE_CHECKING:
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 _TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
-# As in our other files, which C++ writes.
+# The writer's time zone. ORC's C++ writer, which writes our other files, also uses this zone.
 _ZONE: Final = "GMT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatIdentity:
-    """What the rows of one bucket file have in common."""
+    """The identity values that all rows of a bucket file have in common."""
 
     write_id: WriteId
     bucket_property: BucketProperty
@@ -102,24 +101,24 @@ class FlatIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatPart:
-    """The stripes of a flat file that begin at these bytes; all of them where no end is given."""
+    """The stripes of a flat file with offsets from `start` (inclusive) to `stop` (exclusive)."""
 
     uri: str
     start: int = 0
     stop: int | None = None
 
     def stripes(self, tail: OrcTail) -> list[int]:
-        """Their numbers, of the file with this tail."""
+        """Return the numbers of the stripes in this part; `tail` is the tail of the file."""
         stop = tail.file_length if self.stop is None else self.stop
         return [n for n, s in enumerate(tail.stripes) if self.start <= s.offset < stop]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatCopy:
-    """One file to be made: of these (parts of) flat files, in this order; plain values.
+    """The plan, as plain values, to copy `sources` into one file in the given order.
 
-    `row_index_stride` is what they were written with. With `has_key`, they have the one column
-    more. Without `identity` the rows have none.
+    `row_index_stride` is the row index stride of the flat files. `has_key` is True if the flat
+    files have a key column. If `identity` is None, the new file has no identity columns.
     """
 
     columns: tuple[Column, ...]
@@ -131,7 +130,10 @@ class FlatCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedFile:
-    """One finished file. `key` is what the one column more says; None without it."""
+    """One finished file.
+
+    `key` is the value of the key column, or None if there is no key column.
+    """
 
     rows: int
     size_bytes: int
@@ -140,18 +142,18 @@ class CopiedFile:
 
 
 def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile | None:
-    """Make one bucket file; None, and no file, if there are no rows. Row IDs count from 0.
+    """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
     Args:
-        work: What is copied.
-        place: Where the file is to be made, as a URI, by what the one column more says.
+        work: The plan of the copy.
+        place: A function from the value of the key column to the URI of the new file.
 
     Raises:
-        UnsupportedFileError: a flat file is not what it should be, so the rows have to be written
-            in another way.
-        CorruptFileError: one is damaged.
-        LocationPermissionError: a file may not be read or written.
-        StorageError: reading or writing failed otherwise.
+        UnsupportedFileError: a flat file has a different layout, so its rows must be written in a
+            different way.
+        CorruptFileError: a flat file is damaged.
+        LocationPermissionError: reading or writing a file is not permitted.
+        StorageError: reading or writing failed for another reason.
     """
     filled = _filled(work)
     first = next(filled, None)
@@ -180,7 +182,7 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
 
 
 class _Filled(NamedTuple):
-    """What is copied of a file."""
+    """The stripes to copy from one file; there is at least one stripe."""
 
     fs: pafs.FileSystem
     tail: OrcTail
@@ -188,10 +190,11 @@ class _Filled(NamedTuple):
 
 
 def _filled(work: FlatCopy) -> Iterator[_Filled]:
-    """The parts with rows, one at a time: there may be very many, of a few rows each.
+    """Yield the parts that have rows, one at a time because there may be many small parts.
 
     Raises:
-        UnsupportedFileError: one is not what it should be, or not as those before it.
+        UnsupportedFileError: a part does not have the expected layout, or differs from earlier
+            parts.
     """
     alike: tuple[Compression, str | None] | None = None
     for part in work.sources:
@@ -205,7 +208,7 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
         here = tail.compression, key_of(tail) if work.has_key else None
         if alike not in (None, here):
             raise UnsupportedFileError(
-                path=path, reason="its rows belong, or are packed, otherwise than others"
+                path=path, reason="its key or compression differs from that of the other files"
             )
         alike = here
         yield _Filled(fs, tail, stripes)
@@ -213,14 +216,17 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stripe:
-    """One stripe as it is to be written, with its statistics."""
+    """One stripe of the new file, with its statistics."""
 
     content: StripeContent
     statistics: pb.StripeStatistics
 
 
 class _PlainCopy:
-    """One file being made. Mutable: it counts rows and collects what the tail says."""
+    """A new file of rows without identities.
+
+    The object is mutable, because it counts rows and collects the content of the tail.
+    """
 
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
@@ -235,10 +241,10 @@ class _PlainCopy:
         self.rows = 0
 
     def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
-        """Copy stripes of one flat file, by their numbers.
+        """Copy stripes from one flat file; `stripes` contains their numbers.
 
         Raises:
-            UnsupportedFileError: its timestamps were written by a clock that is not UTC's.
+            UnsupportedFileError: the file's timestamps were not written in UTC.
         """
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in stripes:
@@ -254,11 +260,11 @@ class _PlainCopy:
             self.rows += content.rows
 
     def finish(self, path: str) -> int:
-        """Write the tail; the size of the file.
+        """Write the tail; return the size of the file.
 
         Raises:
-            UnsupportedFileError: nobody could read it again, with the statistics of so many small
-                stripes.
+            UnsupportedFileError: the file has so many stripes that their statistics exceed a
+                reader's limit.
         """
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
@@ -285,7 +291,7 @@ class _PlainCopy:
         content: StripeContent,
         statistics: pb.StripeStatistics,
     ) -> _Stripe:
-        """The stripe without the one column more."""
+        """Return the stripe for the new file, without the key column."""
         streams = [
             self._restated(source, tail, stream)
             for stream in content.streams
@@ -310,7 +316,7 @@ class _PlainCopy:
         return with_row_index(source, tail, stream, restate)
 
     def _restated_statistics(self, flat: pb.StripeStatistics) -> Iterator[pb.ColumnStatistics]:
-        """The statistics of the table's columns, in the order of their IDs."""
+        """Yield the statistics of the table's columns, in the order of column IDs."""
         for column_id in range(1, len(self._nodes) + 1):
             column = pb.ColumnStatistics()
             column.CopyFrom(flat.columns[column_id])
@@ -321,12 +327,12 @@ class _PlainCopy:
 
 
 class _AcidCopy(_PlainCopy):
-    """One bucket file being made: the same rows with their identity around them."""
+    """A new bucket file, which contains the rows of the flat files and identity columns."""
 
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         super().__init__(work, first, write)
         if work.identity is None:
-            raise ValueError("rows of a bucket file have an identity")
+            raise ValueError("rows of a bucket file need an identity")
         self._of_all = work.identity
         self._keys: list[RecordIdentifier] = []
 
@@ -352,7 +358,7 @@ class _AcidCopy(_PlainCopy):
         return compose_tail([segment], self._work.columns, facts, path=path)
 
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
-        """The five columns before `row`."""
+        """Return the five ACID columns before `row`."""
         layout = RunLayout(
             compression=tail.compression,
             block_bytes=tail.compression_block_bytes,
@@ -377,11 +383,12 @@ class _AcidCopy(_PlainCopy):
         content: StripeContent,
         identity: Sequence[RunColumn],
     ) -> StripeContent:
-        """The stripe with identity and `row` around the table's columns."""
+        """Add the identity columns to a stripe, and move the table's columns into `row`."""
         streams = []
         for stream in content.streams:
             if stream.column == 0:
-                # `row` is there in every row, as the root is, and their indexes say no more.
+                # Neither the root nor `row` is ever NULL, so the root's index is also valid for
+                # `row`.
                 streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(
@@ -392,7 +399,7 @@ class _AcidCopy(_PlainCopy):
                 StripeStream(kind=ROW_INDEX, column=at, content=column.row_index),
                 StripeStream(kind=DATA, column=at, content=column.data),
             )
-        # Stable: the streams of one column keep their order.
+        # The sort is stable, so the streams of a column keep their order.
         streams.sort(key=lambda s: s.column)
         whole, runs = pb.ColumnEncoding(kind=_DIRECT), pb.ColumnEncoding(kind=_DIRECT_V2)
         ours = content.encodings[1 : len(self._nodes) + 1]
@@ -414,7 +421,7 @@ class _AcidCopy(_PlainCopy):
 def _restatements(
     nodes: Sequence[TypeNode],
 ) -> Mapping[int, Callable[[pb.ColumnStatistics], bool]]:
-    """What has to be done to the statistics of some columns, by their IDs in a flat file."""
+    """Return the functions that adapt column statistics, keyed by column ID in a flat file."""
     found: dict[int, Callable[[pb.ColumnStatistics], bool]] = {}
     for column_id, node in enumerate(nodes, start=1):
         if node.type == PrimitiveType("date"):

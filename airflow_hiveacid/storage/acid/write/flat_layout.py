@@ -1,9 +1,10 @@
-"""What a flat ORC file of a table's columns looks like, before it becomes a bucket file.
+"""The layout of flat ORC files, which contain a table's columns and are copied into bucket files.
 
-Some columns lie in it as what they are not, since the values are the same and their writer stores
-those exactly (`flat_kind`): a date as the number of its day, which no calendar touches. After the
-table's columns there may be one more, of text, which has the same value in every row of the file.
-It says what the rows belong to. Must not know who writes flat files.
+Some columns are stored with a different type (`flat_kind`). This type can represent the same
+values, and the writer of the flat file stores it exactly. A date is stored as its day number, which
+does not depend on a calendar. The table's columns may be followed by a key column, which contains
+the same string in every row of the file. The key identifies the target of the rows. This module
+must not depend on which program writes flat files.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 UTC_ZONES: Final = frozenset(
     {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
 )
-"""What a process calls its time zone in which a timestamp is stored as the wall clock shows it."""
+"""Names of time zones equal to UTC; timestamps written in them are stored unchanged."""
 
 _TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 SHIFT: Final = ROW_COLUMN_ID
-"""How far the columns of a flat file move when they become fields of `row`."""
+"""The offset that a flat file's column IDs get when the columns become fields of `row`."""
 
 _KINDS: Final[Mapping[type, TypeKind]] = {
     DecimalType: TypeKind.DECIMAL,
@@ -52,10 +53,11 @@ _NESTED: Final = frozenset(
 
 
 def can_be_flat(columns: Sequence[Column]) -> bool:
-    """Whether flat files of these columns hold all that a file of ours would, by their types alone.
+    """Return whether flat files can contain all values of these columns, according to their types.
 
-    Below lists and structs there is no way to store a value as what it is not, and nobody looks
-    whether texts fit. Maps lose the order of their entries, and doubled keys, in Java's hands.
+    Values inside lists and structs cannot be stored with a different type, and their text lengths
+    are not checked. Maps cannot be stored in flat files, because Java's maps keep neither the order
+    of entries nor duplicate keys.
     """
     return all(_fits(parse_type(column.type)) for column in columns)
 
@@ -83,12 +85,12 @@ def _fits_below(hive_type: HiveType) -> bool:
 
 
 def has_times(columns: Sequence[Column]) -> bool:
-    """Whether a flat file of these columns has timestamps, which its writer's time zone is for."""
+    """Return whether flat files of these columns contain timestamps (which need a time zone)."""
     return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
 
 
 def flat_kind(hive_type: HiveType) -> TypeKind:
-    """The kind of a column in a flat file."""
+    """Return the ORC type of a column in a flat file."""
     match hive_type:
         case CharType() | VarcharType():
             return TypeKind.STRING
@@ -103,16 +105,16 @@ def flat_kind(hive_type: HiveType) -> TypeKind:
 def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
-    """See that a flat file of these columns is what it should be.
+    """Check that a flat file with these columns has the expected layout.
 
     Args:
-        tail: the file's.
-        columns: the table's.
-        row_index_stride: what it was written with.
-        has_key: whether there is the one column more.
+        tail: the file's tail.
+        columns: the table's columns.
+        row_index_stride: the row index stride with which the file was written.
+        has_key: True if the file has the key column.
 
     Raises:
-        UnsupportedFileError: it is not.
+        UnsupportedFileError: the layout differs.
     """
     nodes = type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
@@ -147,14 +149,15 @@ def _decimal(type_: OrcType) -> tuple[int, int]:
 
 
 def key_of(tail: OrcTail) -> str:
-    """What the last column holds in every row.
+    """Return the value of the key column, which is the same in every row.
 
     Raises:
-        UnsupportedFileError: its rows differ, or the statistics do not tell.
+        UnsupportedFileError: the rows have different values, or the statistics do not show the
+            value.
     """
     found = tail.statistics(len(tail.types) - 1)
     if found is not None and found.values == tail.rows and found.strings.HasField("minimum"):
         strings = found.strings
         if strings.HasField("maximum") and strings.minimum == strings.maximum:
             return bytes(strings.minimum).decode(errors="surrogateescape")
-    raise UnsupportedFileError(path=tail.path, reason="it is not known what its rows belong to")
+    raise UnsupportedFileError(path=tail.path, reason="its key column is not known to be constant")

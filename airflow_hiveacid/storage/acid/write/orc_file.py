@@ -1,8 +1,9 @@
-"""How an ORC file is written by the encoders that share it: stripes as they fill up, then a tail.
+"""Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-Takes batches that fit; gives one file. Nothing is read back, and memory holds one stripe. What the
-rows are, and what the tail says of them, is told by whoever stands on this (`writer`, and
-`storage.plain.write` for rows without identity). Must not know directories.
+Input is batches of storable values. Output is one file. The file is never read, and only one stripe
+is in memory. Subclasses interpret the rows and supply the tail: the subclass in `writer` for ACID
+files, and the subclass in `storage.plain.write` for rows without identities. This module must not
+interpret directory names.
 """
 
 from __future__ import annotations
@@ -38,21 +39,22 @@ _FEWEST_STRIPE_ROWS: Final = 1 << 17
 
 
 def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
-    """After how many rows a stripe ends, however small it is.
+    """Return the maximum number of rows in a stripe, which applies even if the stripe is small.
 
-    The encoder sees a stripe's size as compressed. Where rows compress to next to nothing it would
-    collect them by the ten million; and it keeps eight bytes for each text that has a dictionary.
-    Readers that take a stripe at once would have to hold all its rows.
+    The encoder ends a stripe when it reaches a compressed size. If rows compress to almost nothing,
+    a stripe could grow to tens of millions of rows. The encoder also keeps eight bytes for each
+    string in a dictionary column. Readers that load a whole stripe would have to hold all these
+    rows.
 
     Args:
-        nodes: The columns that hold values; none in delete events.
+        nodes: The types of the columns that contain values. There are none for delete events.
     """
     texts = sum(is_text(below.type) for node in nodes for below in node.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
 
 
 class AbortsUnlessClosed(abc.ABC):
-    """A file being written, which as a context manager is given up unless it was closed."""
+    """A file being written. A `with` block aborts the file unless the file was closed before."""
 
     _is_open: bool
 
@@ -70,16 +72,17 @@ class AbortsUnlessClosed(abc.ABC):
 
     @abc.abstractmethod
     def abort(self) -> None:
-        """Give up: close and delete the file, as far as the file system lets us."""
+        """Close and delete the unfinished file, if the file system permits this."""
 
 
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
-    """One ORC file being written. Mutable, for one thread; one that was not closed is no file.
+    """One ORC file being written.
 
-    `_Key` is what tells the place of a row, of which the last of each stripe is kept.
+    Objects are mutable and must be used by one thread only; the file is valid only after closing.
+    `_Key` is the type of row keys; the object stores the key of the last row of each stripe.
     """
 
-    def __init__(  # noqa: PLR0913 - a place, a layout and a name for messages
+    def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages
         self,
         fs: pafs.FileSystem,
         path: str,
@@ -90,20 +93,20 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         stripe_rows: int,
         table: object,
     ) -> None:
-        """Open the file, making its directory when that is missing.
+        """Open the file, and create its directory if it is missing.
 
         Args:
-            fs: Where to write.
-            path: The file, as this file system names it.
+            fs: The file system to write to.
+            path: The file's path on this file system.
             nodes: The columns' types.
             options: Compression and sizes.
-            has_root: Whether the ACID columns stand around the rows.
-            stripe_rows: The most rows of a stripe.
-            table: For messages.
+            has_root: True if the file has ACID columns, with the table's columns in `row`.
+            stripe_rows: The maximum number of rows in a stripe.
+            table: The table, for messages.
 
         Raises:
-            LocationPermissionError: the file may not be written.
-            StorageError: it cannot be made otherwise.
+            LocationPermissionError: writing the file is not permitted.
+            StorageError: the file cannot be created for another reason.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
@@ -124,14 +127,14 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
     @abc.abstractmethod
     def _key_at(self, batch: pa.RecordBatch, index: int) -> _Key:
-        """What tells the place of a row; a negative index counts from the end."""
+        """Return the key of a row; a negative index counts from the end."""
 
     @abc.abstractmethod
     def _tail(self) -> OrcTail:
-        """The tail of the whole file, once all segments are there."""
+        """Return the tail of the whole file, after all segments are finished."""
 
     def abort(self) -> None:
-        """Give up: close and delete the file, as far as the file system lets us."""
+        """Close and delete the unfinished file, if the file system permits this."""
         self._is_open = False
         self._encoder = None
         with contextlib.suppress(OSError):
@@ -140,11 +143,11 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             self._fs.delete_file(self._path)
 
     def _finish(self, empty: pa.Schema) -> OrcTail:
-        """Write the last stripe and the tail; `empty` is the schema if there was no row.
+        """Write the last stripe and the tail; `empty` is the schema to use for a file without rows.
 
         Raises:
-            CorruptFileError: the encoder cut its stripes where it was not seen to; the file is not
-                to be used.
+            CorruptFileError: the encoder ended stripes at different rows than expected; do not use
+                the file.
         """
         if self._first_key is None:
             self._start(empty)
@@ -157,7 +160,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return tail
 
     def _append(self, batch: pa.RecordBatch, *, needs_rows: bool) -> None:
-        """Encode rows that fit; with `needs_rows`, by the encoder that takes them one by one."""
+        """Encode a batch; `needs_rows` selects the encoder that encodes row by row."""
         if self._ought_to_change(needs_rows=needs_rows):
             self._finish_segment()
         self._encode(batch, needs_rows=needs_rows)
@@ -177,11 +180,12 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         self._position += len(data)
 
     def _ought_to_change(self, *, needs_rows: bool) -> bool:
-        """Whether the next batch is for the other encoder; changing it ends the stripe.
+        """Return whether the next batch needs a new encoder; a new encoder ends the stripe.
 
-        The slow one keeps on for at least one full stripe, so that a few early timestamps here and
-        there neither slow the whole file down nor leave many small stripes; unless text that is no
-        UTF-8 turns up, of which it has to know from its start.
+        The slow `RowEncoder` stays in use for at least one full stripe. So a few scattered early
+        timestamps do not slow down the whole file and do not cause many small stripes. Text that is
+        not UTF-8 needs a new encoder at once, because the columns with such text must be passed to
+        the encoder when it starts.
         """
         if isinstance(self._encoder, RowEncoder):
             is_done = not needs_rows and bool(self._stripe_rows)
@@ -189,7 +193,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return needs_rows and self._encoder is not None
 
     def _start(self, schema: pa.Schema | None) -> Encoder:
-        """Start an encoder: that for Arrow batches of this schema, or without one that for rows."""
+        """Start an `ArrowEncoder` for this schema, or a `RowEncoder` if the schema is None."""
         self._sink = StripeSink(self._emit)
         self._segment_start = self._position
         self._stripe_rows = []
@@ -239,9 +243,10 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         if [stripe.rows for stripe in tail.stripes] != self._stripe_rows:
             raise CorruptFileError(
                 path=self._path,
-                reason="its stripes did not end where they were seen to, so their keys are unknown",
+                reason="its stripes ended elsewhere than counted, so their keys are unknown",
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
-        # The encoder's C++ half holds the sink, and the sink this writer: a circle that no garbage
-        # collector sees. Left closed, every file would keep its buffers, some 15 MB, for ever.
+        # The encoder's C++ object refers to the sink, and the sink refers to this writer. The
+        # garbage collector cannot detect this cycle, and would never free the buffers of the file
+        # (about 15 MB).
         self._encoder = None

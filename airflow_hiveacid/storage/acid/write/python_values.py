@@ -1,7 +1,8 @@
-"""Arrow's values as Python values in the way that ORC holds them.
+"""Convert Arrow values to Python values in the form that ORC stores.
 
-Dates are days, decimals unscaled integers, timestamps pairs of seconds and nanoseconds, structs
-tuples, maps dictionaries. Takes arrays with the types of their columns. Must not know the writer.
+Dates become day numbers, decimals become unscaled integers, and timestamps become pairs of seconds
+and nanoseconds. Structs become tuples, and maps become dictionaries. Input is arrays and the types
+of their columns. This module must not depend on the writer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DECIMAL_BYTES: Final = 16
 
 
 def undecodable(rows: pa.StructArray, nodes: Sequence[TypeNode]) -> frozenset[int]:
-    """The ORC column IDs of the text columns in which something is no UTF-8."""
+    """Return the ORC column IDs of the text columns with values that are not UTF-8."""
     found = (_undecodable(values, node) for values, node in zip(rows.flatten(), nodes, strict=True))
     return frozenset(itertools.chain.from_iterable(found))
 
@@ -41,7 +42,7 @@ def _undecodable(values: pa.Array, node: TypeNode) -> Iterator[int]:
 
 
 def _items(values: pa.Array) -> list[pa.Array]:
-    """What lies below nested values, as the children of their type; nothing below others."""
+    """Return the child arrays of maps, lists or structs, or an empty list for other types."""
     if pa.types.is_map(values.type):
         return [used_items(values, part) for part in (values.keys, values.items)]
     if pa.types.is_list(values.type):
@@ -51,28 +52,28 @@ def _items(values: pa.Array) -> list[pa.Array]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonValues:
-    """Makes the values; `byte_ids` are the columns whose text comes out as bytes.
+    """A converter to Python values; text in the columns `byte_ids` becomes bytes.
 
-    `table` is for messages.
+    `table` is used only in error messages.
     """
 
     byte_ids: frozenset[int]
     table: object
 
     def of_struct(self, values: pa.StructArray, nodes: Sequence[TypeNode]) -> list[Any]:
-        """Structs as tuples.
+        """Return structs as tuples.
 
         Raises:
-            TypeMismatchError: a map holds a key twice that cannot be told from itself.
+            TypeMismatchError: a map has two keys that Python cannot distinguish.
         """
         fields = [self.of(v, node) for v, node in zip(values.flatten(), nodes, strict=True)]
         return _masked(values, list(zip(*fields, strict=True)))
 
     def of(self, values: pa.Array, node: TypeNode) -> list[Any]:
-        """Values of one type.
+        """Return the values of a column of any type.
 
         Raises:
-            TypeMismatchError: as `of_struct`.
+            TypeMismatchError: see `of_struct`.
         """
         arrow = values.type
         if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
@@ -96,9 +97,10 @@ class PythonValues:
         return python
 
     def _mapping(self, node: TypeNode, pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """All pairs as a dictionary, which is what pyorc takes and copies pair by pair.
+        """Return the entries of a map as a dictionary, because pyorc expects a dictionary.
 
-        Also of keys that Python holds for equal, such as 0.0 and -0.0, or for no keys, as lists.
+        All keys are kept, even if Python treats them as equal (such as 0.0 and -0.0) or cannot hash
+        them (such as lists).
         """
         try:
             mapping = dict(pairs)
@@ -118,7 +120,7 @@ class PythonValues:
 
 
 def _distinct(kind: type) -> type:
-    """The same values, but none equal to another."""
+    """Return a subtype whose objects are never equal to each other."""
     own = {"__eq__": object.__eq__, "__hash__": object.__hash__}
     return type(f"_Distinct{kind.__name__}", (kind,), own)
 

@@ -1,9 +1,9 @@
-"""A file of one write ID made into the same file of another, without decoding a value.
+"""Copy a file and change its write ID, without decoding values.
 
-All that says the write ID in a file of new rows are two columns, which hold nothing else, and the
-tail: the original and the current write ID. These columns are runs of one value, so they are made
-anew; every other stream is copied as it lies. What is not as our writers make it is refused. Must
-not know why a file is to have another write ID.
+A file of inserted rows contains the write ID only in the tail and in two columns: original and
+current write ID. These columns consist of runs of a single value, so they are rewritten. Every
+other stream is copied unchanged. Files with a different layout than our writers use are refused.
+This module must not depend on why a file needs a different write ID.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.storage.orc.runs import RunColumn
 
-# The original write ID and the current one.
+# The columns of the original and the current write ID.
 _CHANGED: Final = (IDENTITY_COLUMN_IDS[0], ROW_COLUMN_ID - 1)
 _DIRECT_V2: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reissue:
-    """One file to be made, at `target`, of that at `source`; plain values.
+    """The plan to copy the file `source` to the file `target`, as plain values.
 
-    `old` is the write ID that the source was written under, `new` that of the target.
+    The rows of the source have write ID `old`, and the rows of the target get write ID `new`.
     """
 
     source: str
@@ -65,12 +65,12 @@ class Reissue:
 
 
 def reissue(work: Reissue) -> int:
-    """Make the file; its size in bytes.
+    """Copy the file with the new write ID; return the copy's size in bytes.
 
     Raises:
-        UnsupportedFileError: the source is not as our writers make it, or has no new rows alone;
-            there is no file then.
-        CorruptFileError: it is damaged.
+        UnsupportedFileError: the source has a different layout than our writers use, or contains
+            events other than inserts of write ID `old`. The target is deleted.
+        CorruptFileError: the source is damaged.
         StorageError: reading or writing failed.
     """
     fs, source = open_location(work.source)
@@ -96,10 +96,10 @@ def reissue(work: Reissue) -> int:
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
-    """See that a file holds nothing but new rows of a write ID.
+    """Check that a file contains only insert events of one write ID.
 
     Raises:
-        UnsupportedFileError: it holds something else.
+        UnsupportedFileError: the file contains other events.
     """
     wanted = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
     is_ours = all(
@@ -118,7 +118,8 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
         content = stripe_content(source, tail, number)
-        # Both columns are the same one: a million rows of a run are thousands of runs.
+        # Build the runs only once, because both columns are equal and a million rows need thousands
+        # of runs.
         runs = _runs(tail, write_id, content.rows)
         for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)
@@ -145,14 +146,14 @@ def _runs(tail: OrcTail, value: int, rows: int) -> RunColumn:
 
 
 def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
-    """The stripe with another column in the place of either."""
+    """Return the stripe with both write ID columns replaced by `runs`."""
     streams = [stream for stream in content.streams if stream.column not in _CHANGED]
     for column in _CHANGED:
         streams += (
             StripeStream(kind=ROW_INDEX, column=column, content=runs.row_index),
             StripeStream(kind=DATA, column=column, content=runs.data),
         )
-    # Stable: the streams of one column keep their order.
+    # The sort is stable, so the streams of a column keep their order.
     streams.sort(key=lambda stream: stream.column)
     encodings = [
         pb.ColumnEncoding(kind=_DIRECT_V2) if column in _CHANGED else encoding
@@ -162,7 +163,7 @@ def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
 
 
 def _rename_keys(footer: pb.Footer, write_id: int) -> None:
-    """Let `hive.acid.key.index` name the same rows (OrcRecordUpdater.KeyIndexBuilder)."""
+    """Change the write ID in `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder)."""
     for item in footer.metadata:
         if item.name == KEY_INDEX:
             keys = item.value.decode().split(";")

@@ -1,10 +1,10 @@
-"""How rows become ORC stripes one by one, for timestamps that Arrow's ORC writer gets wrong.
+"""Write ORC stripes row by row, for timestamps that Arrow writes incorrectly.
 
-Takes record batches; gives stripes, as `encoders.ArrowEncoder` does. Arrow holds a timestamp as
-one integer, which has its limits, and splits it towards zero, so that a fraction before 1970 gets
-negative nanoseconds; here seconds and nanoseconds are handed over apart. The writer behind is the
-same C++ one, so stripes of both encoders go into one file. Must not know files nor what the columns
-are for.
+Input is record batches. Output is stripes, as from `encoders.ArrowEncoder`. Arrow stores a
+timestamp as one integer, which limits the range. Arrow rounds seconds towards zero, so a fraction
+of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and nanoseconds
+separately. Both encoders use the same C++ writer, so their stripes can share a file. This module
+must not depend on files or on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 class RowEncoder:
-    """The encoder for timestamps out of the ordinary: row by row, seconds and nanoseconds apart.
+    """An encoder that writes row by row; it gets a timestamp's seconds and nanoseconds separately.
 
-    Two to five times slower than `ArrowEncoder`; the same C++ writer behind it, so that stripes of
-    both go into one file. It counts its batches itself, across calls.
+    This encoder is two to five times slower than `ArrowEncoder`. Both encoders use the same C++
+    writer, so their stripes can share a file. The encoder counts its rows across calls.
     """
 
-    def __init__(  # noqa: PLR0913 - a layout, what stands in it, and a name for messages
+    def __init__(  # noqa: PLR0913 - a layout, its content, and a name for messages
         self,
         sink: StripeSink,
         nodes: Sequence[TypeNode],
@@ -57,16 +57,16 @@ class RowEncoder:
         *,
         has_root: bool = True,
     ) -> None:
-        """Start, for rows of these types.
+        """Start an encoder for rows of these types.
 
         Args:
-            sink: Where the stripes go.
+            sink: The sink that receives the stripes.
             nodes: The types of the table's columns.
             options: Compression and sizes.
-            byte_ids: ORC column IDs of text that is not all UTF-8. It goes as binary values, whose
-                streams are the same but for a dictionary.
-            table: For messages.
-            has_root: Whether the ACID columns stand around the rows.
+            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Such text is
+                written as binary, which changes only the dictionary streams of a stripe.
+            table: The table, for messages.
+            has_root: True if the file has ACID columns, with the table's columns in `row`.
 
         Raises:
             ConfigurationError: pyorc is not installed.
@@ -94,14 +94,15 @@ class RowEncoder:
 
     @property
     def wanted_rows(self) -> int:
-        """Up to where this writer's own batch ends, which may have begun in another piece."""
+        """The number of rows that the encoder's current batch still needs until it is full."""
         return PIECE_ROWS - self._rows % PIECE_ROWS
 
     def add(self, piece: pa.RecordBatch) -> bool:
-        """Encode one piece; whether a stripe ended with its last row."""
+        """Encode one piece; return True if a stripe ended with the last row of the piece."""
         before = self._sink.received
-        # A loop over rows, because nothing else takes seconds and nanoseconds apart: 90,000 rows/s
-        # of 23 columns with zlib, where Arrow encodes 230,000. Only what needs it comes here.
+        # Loop over rows, because this is the only way to pass seconds and nanoseconds separately to
+        # pyorc. With zlib and 23 columns, this loop encodes 90,000 rows/s and Arrow encodes 230,000
+        # rows/s. So use this encoder only if necessary.
         if self._has_root:
             *root, row = piece.columns
             columns = [column.to_pylist() for column in root]
@@ -152,11 +153,14 @@ def _acid_type(pyorc: ModuleType, nodes: Sequence[TypeNode], byte_ids: frozenset
 
 
 def _struct(pyorc: ModuleType, fields: Sequence[object]) -> object:
-    """A struct whose names stand for nothing: the tail is written anew, and `self` would not do."""
+    """Return a struct type with placeholder field names, which the tail replaces.
+
+    A field with the name `self` would cause an error.
+    """
     return pyorc.Struct(**{f"_{index}": field for index, field in enumerate(fields)})
 
 
-def _pyorc_type(  # noqa: PLR0911 - a type for each
+def _pyorc_type(  # noqa: PLR0911 - one return per type
     pyorc: ModuleType, node: TypeNode, byte_ids: frozenset[int]
 ) -> object:
     children = [_pyorc_type(pyorc, child, byte_ids) for child in node.children]
@@ -173,18 +177,18 @@ def _pyorc_type(  # noqa: PLR0911 - a type for each
             return pyorc.Binary()
         case PrimitiveType(name=name):
             return getattr(pyorc, _PYORC_NAMES[name])()
-        case _:  # char and varchar are strings to the encoders; the tail says what they are
+        case _:  # char and varchar are strings to the encoders; the tail holds their real types
             return pyorc.String()
 
 
 class _Converter:
-    """What pyorc wants of a converter; the reading half is looked up, never called by a writer."""
+    """Base class of the converters for pyorc, which looks up `from_orc` but never calls it."""
 
     from_orc: ClassVar[None] = None
 
 
 class _Timestamps(_Converter):
-    """Takes (seconds, nanoseconds) as they are."""
+    """A converter that returns (seconds, nanoseconds) unchanged."""
 
     @staticmethod
     def to_orc(value: tuple[int, int], _timezone: object) -> tuple[int, int]:
@@ -192,7 +196,7 @@ class _Timestamps(_Converter):
 
 
 class _Dates(_Converter):
-    """Takes days as they are."""
+    """A converter that returns days unchanged."""
 
     @staticmethod
     def to_orc(days: int) -> int:
@@ -200,7 +204,7 @@ class _Dates(_Converter):
 
 
 class _Decimals(_Converter):
-    """Takes unscaled integers as they are."""
+    """A converter that returns unscaled integers unchanged."""
 
     @staticmethod
     def to_orc(_precision: int, _scale: int, unscaled: int) -> int:

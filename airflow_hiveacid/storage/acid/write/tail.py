@@ -1,11 +1,11 @@
-"""What stands in the tail of an ACID file that we write, made from the tails of its encoders.
+"""Compose the tail of an ACID file from the tails of its encoders.
 
-Takes the tail of each encoder that had a part in the file, in order; gives the tail of the whole:
-one list of stripes, added-up statistics, the table's own types, the keys that readers of ACID files
-look for. Must not know rows.
+Input is the tail of each encoder that wrote a part of the file, in order. Output is the tail of the
+whole file: one list of stripes, merged statistics, the table's types, and the user metadata that
+readers of ACID files expect. This module must not read rows.
 
-The `writer` field stays what the encoders put there, 1 for ORC's C++ writer. Hive does not look at
-it; Trino wants it to be set, and takes ours for an ACID file because `hive.acid.version` says so.
+The `writer` field keeps the value of the encoders, which is 1 (ORC's C++ writer). Hive ignores this
+field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.orc.footer import (
     KEY_INDEX,
     MAGIC,
     PRIMITIVE_KINDS,
-    Calendar,
+    OrcCalendar,
     OrcTail,
     TypeKind,
 )
@@ -53,7 +53,7 @@ _ACID_VERSION: Final = b"2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The stripes of one encoder: its tail, and where in the file the first of them begins."""
+    """The stripes of one encoder: the encoder's tail, and the offset of the first stripe."""
 
     tail: OrcTail
     start: int
@@ -61,12 +61,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidFacts:
-    """What the writer knows and the encoders do not.
+    """The facts about a file that the tails of the encoders do not contain.
 
     Attributes:
         stripe_keys: Identity of the last row of each stripe, in file order.
-        is_delete: Whether the events are delete events.
-        nul_column_ids: Columns whose string statistics are wrong.
+        is_delete: True if the events are delete events.
+        nul_column_ids: IDs of columns with NUL characters, whose string statistics are wrong.
     """
 
     stripe_keys: Sequence[RecordIdentifier]
@@ -75,7 +75,10 @@ class AcidFacts:
 
 
 def copied_segment(tail: OrcTail, number: int, copied: pb.Stripe) -> Segment:
-    """One stripe of another file, by its 0-based number there, that now is `copied`."""
+    """Return a segment of one copied stripe.
+
+    `tail` and `number` (0-based) describe the stripe in the source file.
+    """
     footer, metadata = pb.Footer(), pb.Metadata()
     footer.CopyFrom(tail.footer)
     for field in ("stripes", "statistics", "metadata"):
@@ -88,13 +91,13 @@ def copied_segment(tail: OrcTail, number: int, copied: pb.Stripe) -> Segment:
 
 
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """The types of an ACID file by column ID, with the lengths of char and varchar.
+    """Return the types of an ACID file by column ID, with the lengths of char and varchar.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
-        UnsupportedTableError: a column is or holds a union.
+        InvalidNameError: a column's type is not a Hive type.
+        UnsupportedTableError: a column's type is a union or contains a union.
     """
-    row_type(columns)  # refuses unions
+    row_type(columns)  # raises for unions
     nodes = type_tree(columns)
     root = pb.Type(
         kind=TypeKind.STRUCT,
@@ -113,12 +116,12 @@ def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
 def compose_tail(
     segments: Sequence[Segment], columns: Sequence[Column], facts: AcidFacts, *, path: str
 ) -> OrcTail:
-    """The tail of the whole file.
+    """Return the tail of the whole ACID file.
 
     Args:
-        segments: At least one; all of one compression and one stride of the row index.
+        segments: At least one segment; all segments have the same compression and row index stride.
         columns: The table's columns.
-        facts: What else stands in it.
+        facts: The facts that the segments' tails do not contain.
         path: The file, for messages.
     """
     tail = whole_tail(segments, acid_types(columns), facts.nul_column_ids, path=path)
@@ -127,10 +130,10 @@ def compose_tail(
 
 
 def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """The types of a file of rows without identity, as `acid_types`.
+    """Return the types of a file of rows without identities, by column ID.
 
     Raises:
-        InvalidNameError: a type text is no Hive type.
+        InvalidNameError: a column's type is not a Hive type.
     """
     nodes = types_from(columns, 1)
     root = pb.Type(
@@ -148,12 +151,13 @@ def whole_tail(
     *,
     path: str,
 ) -> OrcTail:
-    """The same without what ACID files have more.
+    """Return the tail of the whole file, without the user metadata of ACID files.
 
     Args:
-        segments: At least one; all by the same kind of writer with the same options.
-        types: By column ID.
-        nul_column_ids: Columns whose string statistics are wrong.
+        segments: At least one segment; all segments are from the same kind of writer with the same
+            options.
+        types: The ORC types, by column ID.
+        nul_column_ids: IDs of columns with NUL characters, whose string statistics are wrong.
         path: The file, for messages.
     """
     first = segments[0].tail
@@ -172,7 +176,7 @@ def whole_tail(
     footer.content_length = length
     del footer.types[:]
     footer.types.extend(types)
-    footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    footer.calendar = OrcCalendar.PROLEPTIC_GREGORIAN
     if len(segments) > 1:
         del footer.statistics[:]
         footer.statistics.extend(merge_stripes(metadata.stripes))
@@ -187,7 +191,7 @@ def whole_tail(
 
 
 def key_index(keys: Sequence[RecordIdentifier]) -> str:
-    """The value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
+    """Return the value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
 
     Example:
         >>> from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
@@ -209,10 +213,10 @@ def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
 
 
 def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
-    """Take out what readers must not compare with.
+    """Remove wrong statistics, so that readers do not use them to filter rows.
 
-    The row index inside the stripes has the same wrong bounds. A stride of 0 says that there is
-    none, and readers then do not ask the other statistics either.
+    The row index inside the stripes has the same wrong bounds. So the stride is set to 0: readers
+    then treat the row index as missing, and also ignore all other statistics.
     """
     if nul_column_ids:
         footer.row_index_stride = 0

@@ -1,9 +1,10 @@
-"""Which stripes a compaction may copy as they are: nothing is left out, and nothing comes between.
+"""Select the stripes that a compaction can copy unchanged.
 
-Takes the files of one bucket; gives the stripes all of whose rows stay, side by side, and whose
-bytes are what our own writers store today. The identity of their rows is read (five columns, which
-are runs); no value of the table is. Copied stripes keep the size that they have, so small ones are
-not copied: to join them is what compaction is for.
+Input is the files of one bucket. Output is each stripe that meets two conditions: all its rows are
+kept, and its identity range contains no other row. The format of a stripe must be the current
+format of our own writers. This module reads the row identities (five columns, run-length encoded)
+but no values of the table. Copied stripes keep their size. Small stripes are not copied, because a
+compaction should merge them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import OPERATION_COLUMN_ID, Operation
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
-from airflow_hiveacid.storage.orc.footer import Calendar
+from airflow_hiveacid.storage.orc.footer import OrcCalendar
 from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
@@ -48,20 +49,22 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
 
 LEAST_BYTES: Final = 8 << 20
-"""A smaller stripe is not worth a place of its own in the result."""
+"""The minimum length of a stripe that is copied; smaller stripes are merged."""
 
 _VERSION: Final = [0, 12]
-# Who writes as our own two writers do: ORC's C++ writer of any age that Arrow has had, and Java's
-# since it counts rows and cuts bounds as it does now (`OrcFile.WriterVersion.ORC_14`).
+# For each ORC writer, the oldest version whose stripes have the same format as our stripes. For the
+# C++ writer, this is the oldest version that Arrow has used. For Java's writer, it is the first
+# version that counts rows and truncates bounds like the current version
+# (`OrcFile.WriterVersion.ORC_14`).
 _OLDEST_OF_WRITER: Final[Mapping[int, int]] = {0: 9, 1: 6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeStripe:
-    """One stripe that is copied.
+    """One stripe to copy.
 
-    `number` is its 0-based number in the file, `content` what it consists of; `first` and `last`
-    are the identities of its first and last row.
+    `number` is the 0-based number of the stripe in the file. `content` contains the parts of the
+    stripe. `first` and `last` are the identities of the first and last row.
     """
 
     file: AcidFile
@@ -74,14 +77,14 @@ class WholeStripe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
-    """Where some rows lie in the order of identity, both ends inclusive; `whole` if it may be."""
+    """A range of identities, inclusive at both ends; `whole` is set if its stripe can be copied."""
 
     first: Key
     last: Key
     whole: WholeStripe | None = None
 
 
-def whole_stripes(  # noqa: PLR0913 - what a bucket consists of, and what its result has to be
+def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirements of its result
     inserts: Sequence[AcidFile],
     deletes: Sequence[AcidFile],
     write_ids: ValidWriteIdList,
@@ -90,18 +93,18 @@ def whole_stripes(  # noqa: PLR0913 - what a bucket consists of, and what its re
     columns: Sequence[Column],
     options: WriterOptions,
 ) -> tuple[WholeStripe, ...]:
-    """The stripes that go over as they are, in the order of identity.
+    """Return the stripes that can be copied unchanged, in identity order.
 
     Args:
         inserts: the files with rows.
-        deletes: those with delete events, also of other rows.
-        write_ids: which events count.
-        bucket_id: of the result.
-        columns: the table's.
-        options: of the result.
+        deletes: the files with delete events, which may include events for rows of other files.
+        write_ids: the list that decides which events are visible.
+        bucket_id: the result's bucket.
+        columns: the table's columns.
+        options: the writer options of the result.
 
     Raises:
-        CorruptFileError, UnsupportedFileError: a file cannot be believed.
+        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
         StorageError: reading failed.
     """
     copyable = {
@@ -120,7 +123,11 @@ def whole_stripes(  # noqa: PLR0913 - what a bucket consists of, and what its re
 def without(
     whole: Sequence[WholeStripe], inserts: Sequence[AcidFile]
 ) -> dict[str, tuple[int, ...] | None]:
-    """Which stripes of each file, by its key, are left; None for all, no entry for none."""
+    """Return a dict from file key to the numbers of the file's stripes that are not in `whole`.
+
+    The value None means all stripes of the file. If no stripe of a file is left, the dict does not
+    contain the file.
+    """
     left: dict[str, tuple[int, ...] | None] = {file.key: None for file in inserts}
     for key, stripes in itertools.groupby(
         sorted(whole, key=lambda one: one.file.key), key=lambda one: one.file.key
@@ -138,7 +145,10 @@ def without(
 def between(
     events: Iterator[pa.RecordBatch], whole: Sequence[WholeStripe]
 ) -> Iterator[pa.RecordBatch | WholeStripe]:
-    """Stripes put where they belong among sorted events, of which none lies within a stripe."""
+    """Insert whole stripes between sorted events, in identity order.
+
+    No event may be within the range of a stripe.
+    """
     waiting = list(reversed(whole))
     for batch in events:
         rest = batch
@@ -157,7 +167,7 @@ def between(
 def _copyable_tail(
     file: AcidFile, columns: Sequence[Column], options: WriterOptions
 ) -> OrcTail | None:
-    """The tail of a file that has stripes which may be copied; None of any other."""
+    """Return the file's tail, or None if no stripe of the file can be copied."""
     if file.kind is not FileKind.DATA or file.length < LEAST_BYTES:
         return None
     tail = file.tail()
@@ -170,7 +180,7 @@ def _is_large(stripe: StripeInfo) -> bool:
 
 
 def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
-    """Whether the stripes of a file can stand beside those of our own writers."""
+    """Return whether the file's stripes and stripes of our writers can be in the same file."""
     writer, version = tail.footer.writer, tail.postscript.writer_version
     return (
         list(tail.footer.types) == acid_types(columns)
@@ -179,7 +189,7 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
         and tail.compression == options.kind
         and tail.row_index_stride == options.row_index_stride
         and tail.integer_range(OPERATION_COLUMN_ID) == (Operation.INSERT, Operation.INSERT)
-        and tail.calendar is Calendar.PROLEPTIC_GREGORIAN
+        and tail.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
         and len(tail.metadata.stripes) == len(tail.stripes)
         and all(len(stripe.columns) == len(tail.types) for stripe in tail.metadata.stripes)
     )
@@ -190,7 +200,11 @@ def _ranges(
     tail: OrcTail | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
-    """Where the rows of a file lie: stripe by stripe where one is copied, perhaps."""
+    """Yield the identity ranges of a file.
+
+    If `tail` is given, there is one range per stripe; otherwise there is one range for the whole
+    file.
+    """
     if tail is None:
         greatest = file.greatest_write_id if file.synthetic is None else file.synthetic.write_id
         last = LONG_MAX if greatest is None else greatest, LONG_MAX, LONG_MAX
@@ -203,7 +217,7 @@ def _ranges(
 
 
 def _copyable(file: AcidFile, tail: OrcTail) -> dict[int, StripeContent]:
-    """What the large stripes consist of, where they can be copied."""
+    """Return a dict from number to content, for the large stripes that can be copied."""
     found = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number, stripe in enumerate(tail.stripes):
@@ -223,7 +237,7 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    """Where the rows of one stripe lie, which is not empty."""
+    """Return the identity range of one stripe, which must not be empty."""
     ends: list[RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], tail=tail):
@@ -239,7 +253,7 @@ def _range(
 
 
 def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: BucketId) -> bool:
-    """Whether all are visible rows of this bucket, each with an identity of its own."""
+    """Return whether all rows are visible, belong to this bucket, and have distinct identities."""
     current, keys = current_write_ids(batch), Keys.of(batch)
     try:
         buckets = {decode(BucketProperty(int(p))).bucket_id for p in np.unique(keys.bucket)}
@@ -254,7 +268,7 @@ def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: Buc
 
 
 def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
-    """The stripes that share no stretch of identities with anything else, in order."""
+    """Return the stripes whose identity ranges overlap no other range, in identity order."""
     ordered = sorted(ranges, key=lambda one: (one.first, one.last))
     following = [one.first for one in ordered[1:]]
     found: list[WholeStripe] = []
@@ -270,7 +284,7 @@ def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
 def _untouched(
     stripes: Sequence[WholeStripe], deletes: Sequence[AcidFile], write_ids: ValidWriteIdList
 ) -> tuple[WholeStripe, ...]:
-    """The stripes of which no row has a visible delete event."""
+    """Return the stripes in which no row has a visible delete event."""
     near = [d for d in deletes if any(d.may_meet(one.file) for one in stripes)]
     touched: set[int] = set()
     for batch in visible_in(near, write_ids):

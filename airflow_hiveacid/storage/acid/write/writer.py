@@ -1,9 +1,10 @@
-"""How one bucket file of a base, delta or delete delta is written so that Hive and Trino take it.
+"""Write one bucket file of a base, delta or delete delta that Hive and Trino can read.
 
-Takes batches of ACID events in the order of their identity; gives one file: stripes as they fill
-up, then a tail with everything that readers rely on (key index, ACID statistics and version, exact
-column statistics, types with lengths, calendar). Nothing is read back, and memory holds one stripe.
-Must not know directories, write IDs of a snapshot or where the file is published.
+Input is batches of ACID events in identity order. Output is one file: first the stripes as they
+fill up, then the tail. The tail contains everything that readers rely on: the key index, ACID
+statistics and version, exact column statistics, types with lengths, and the calendar. The file is
+never read, and only one stripe is in memory. This module must not depend on directories, the write
+IDs of a snapshot or the published path.
 
 Example:
     >>> import tempfile
@@ -75,7 +76,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """One finished file; the keys are those of its first and last event, None without any."""
+    """One finished file; the row identities `first_key` and `last_key` are None if it is empty."""
 
     path: str
     bucket_id: BucketId
@@ -87,12 +88,12 @@ class WrittenFile:
 
 
 class AcidFileWriter(OrcFile[RecordIdentifier]):
-    """Writes one bucket file. Mutable, for one thread; a file that was not closed is not a file.
+    """A writer of one bucket file, for use by one thread. The file is valid only after `close`.
 
-    As a context manager it aborts, unless `close` was called.
+    A `with` block aborts the file unless `close` was called.
     """
 
-    def __init__(  # noqa: PLR0913 - a place, a layout and a name for messages
+    def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages
         self,
         fs: pafs.FileSystem,
         path: str,
@@ -102,20 +103,21 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         is_delete: bool,
         table: object = None,
     ) -> None:
-        """Open the file, making its directory when that is missing.
+        """Open the file, and create its directory if it is missing.
 
         Args:
-            fs: Where to write.
-            path: The file, as this file system names it; its last part is `bucket_NNNNN`.
+            fs: The file system to write to.
+            path: The file's path on this file system; its last component is `bucket_NNNNN`.
             columns: The table's columns without partition columns.
             options: Compression and sizes.
-            is_delete: Whether it takes delete events, rather than insert events.
-            table: For messages; by default the path.
+            is_delete: True for a file of delete events, False for insert events.
+            table: The table, for messages; by default the path.
 
         Raises:
-            InvalidNameError: the path names no bucket file, or a type text is no Hive type.
-            UnsupportedTableError: a column is or holds a union.
-            LocationPermissionError: the file may not be written.
+            InvalidNameError: the path is not the path of a bucket file, or a column's type is not a
+                Hive type.
+            UnsupportedTableError: a column's type is a union or contains a union.
+            LocationPermissionError: writing the file is not permitted.
         """
         name = parse_file_name(posixpath.basename(path))
         if not isinstance(name, BucketFileName):
@@ -136,17 +138,17 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append events, each with a greater identity than all before.
+        """Append events; each identity must be greater than all earlier identities.
 
         Args:
-            batch: Of the schema `acid_schema(columns)`; timestamps may have any unit, the same in
-            all
-                batches. Text for `char` columns may be padded or not.
+            batch: Events with the schema `acid_schema(columns)`. Timestamps may have any unit, but
+                all batches must use the same unit. Values of `char` columns may be padded or
+                unpadded.
 
         Raises:
-            CorruptFileError: identities do not rise, an event belongs to another bucket or is of
-                the other kind: nothing of the batch was written.
-            TypeMismatchError: the batch has another schema, or a value cannot be stored.
+            CorruptFileError: identities do not ascend, or an event has a different bucket or
+                operation than the file. No event of the batch was written.
+            TypeMismatchError: the batch has a different schema, or a value cannot be stored.
             ConfigurationError: the batch needs pyorc, which is not installed.
         """
         if not batch.num_rows:
@@ -164,10 +166,11 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         self._append(batch, needs_rows=needs_rows)
 
     def copy(self, stripe: WholeStripe) -> None:
-        """Append a stripe of another file as it is, which ends the one at work.
+        """End the current stripe, then append a stripe of a different file unchanged.
 
         Raises:
-            CorruptFileError: its identities do not rise above all before, or it is cut off.
+            CorruptFileError: the stripe's identities are not greater than all earlier identities,
+                or the stripe is truncated.
             StorageError: reading failed.
         """
         self._finish_segment()
@@ -182,11 +185,11 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         self._stripe_keys.append(stripe.last)
 
     def close(self) -> WrittenFile:
-        """Finish the file.
+        """Write the last stripe and the tail, and close the file.
 
         Raises:
-            CorruptFileError: the encoder cut its stripes where it was not seen to; the file is not
-                to be used.
+            CorruptFileError: the encoder ended stripes at different rows than expected; do not use
+                the file.
         """
         tail = self._finish(self._default_schema)
         return WrittenFile(

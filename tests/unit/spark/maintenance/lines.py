@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.flat_state import flat_state
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.spark.row_hash import RowDigest
+from airflow_hiveacid.spark.writing.row_hash import RowDigest
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.storage.stores.listing import metadata_text
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

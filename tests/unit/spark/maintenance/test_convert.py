@@ -24,8 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.conversion import ConversionTarget
-from airflow_hiveacid.jobs.specs import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.conversion import KINDS
@@ -33,10 +32,10 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.maintenance.convert import Converter
-from airflow_hiveacid.spark.row_hash import RowDigest
-from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
-from contract.fake_client import FakeClient
-from unit.spark.maintenance.lines import Lines
+from airflow_hiveacid.spark.writing.row_hash import RowDigest
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from tests.contract.fake_client import FakeClient
+from tests.unit.spark.maintenance.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -373,7 +372,7 @@ def test_a_directory_is_not_removed_as_long_as_a_file_is_in_it(
         return []
 
     monkeypatch.setattr(ConversionNote, "not_back", late)
-    with pytest.raises(StorageError, match="late is there still"):
+    with pytest.raises(StorageError, match="late still exists"):
         world.convert(ONLY, SECOND)
     assert (delta / "late").exists()
 
@@ -384,7 +383,9 @@ def test_a_file_that_is_moved_again_is_noticed(
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_hiveacid.storage.stores.conversion_note._each", lambda *_: None)
+        patch.setattr(
+            "airflow_hiveacid.storage.stores.notes.conversion_note._each", lambda *_: None
+        )
         with pytest.raises(StorageError, match="was moved again"):
             world.convert(FLAT, SECOND)
     assert world.has_note
@@ -500,7 +501,7 @@ def test_a_compaction_that_is_queued_is_waited_for(world: World) -> None:
     """Its base would be rows of the flat table once more."""
     world.convert(ONLY)
     world.client.request_compaction(REF, None, CompactionType.MAJOR)
-    with pytest.raises(ConversionRefusedError, match="queued or at work"):
+    with pytest.raises(ConversionRefusedError, match="queued or running"):
         world.convert(FLAT)
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
@@ -530,7 +531,9 @@ def test_the_note_of_a_table_that_is_gone_is_nobodys(world: World) -> None:
     tables = world.client.server.tables
     tables[REF] = replace(tables[REF], table_id="another")  # 3.1 has only the second of its making
     world.put("000007_0", "new")
-    with pytest.raises(ConversionRefusedError, match="is named like one of a transactional table"):
+    with pytest.raises(
+        ConversionRefusedError, match="has a name like those of transactional tables"
+    ):
         world.convert(ONLY, SECOND)
     assert [p.name for p in world.root.glob("0*")] == ["000007_0"]
     assert not world.has_note

@@ -19,16 +19,16 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.definition_lock import LockTerms
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.plan.conversion import COPY_OF
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
-from unit.spark.maintenance.lines import Lines
+from tests.unit.spark.maintenance.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 NONCE = "00c0ffee0001"
 NAME = f"t__flat_{NONCE}"
@@ -159,7 +159,7 @@ def test_rows_that_were_written_since_are_not_taken_back(world: World) -> None:
     world.copy()
     world.exchange().leave()
     world.put(f"{NAME}/000000_0_copy_1", "new")
-    with pytest.raises(ConversionRefusedError, match="has other rows by now"):
+    with pytest.raises(ConversionRefusedError, match="its rows differ from those of"):
         world.come_back()
     assert (world.kinds["t"], world.rows()) == (NONE, ["new", *ROWS])
 

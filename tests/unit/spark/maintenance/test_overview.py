@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,25 +13,35 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs import CleanSpec, CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.plan.cleaning import FirstSeen
-from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.spark.maintenance.clean import (
+    Cleaner,
+    CleaningOutcome,
+    forget_unreadable,
+)
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.overview import Overview
-from airflow_hiveacid.storage.stores.listing import metadata_text
-from airflow_hiveacid.storage.stores.table_notes import TableNotes
-from contract.fake_client import FakeClient
-from contract.fake_metastore import FakeMetastore
-from contract.manual_clock import ManualClock
+from airflow_hiveacid.spark.maintenance.overview import Overview, with_past
+from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
+from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes
+from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from pyarrow.fs import FileSystem
+
+    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
 
@@ -206,7 +217,75 @@ def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(
     seen = FirstSeen(high_watermark=client.valid_txns().high_watermark, at_s=1.0)
     notes.note_first_seen(day("1"), {"base_0000002": seen})
     clean(client, table, Overview.of(client, table), "1")
-    assert notes.noted() == frozenset()
+    assert notes.noted(HiddenFiles(table.location)) == frozenset()
+
+
+def test_the_note_of_a_compaction_goes_when_the_server_has_cleaned_after_it(
+    client: Watched, table: TableInfo
+) -> None:
+    notes = TableNotes.of(table)
+    by_server, ready = (ready_for_cleaning(client, table, n) for n in ("1", "2"))
+    gone = 4711  # not even in the history any more
+    notes.note_highest_write_id(gone, WriteId(1))
+    entry = client.server.queue[by_server]
+    client.server.queue[by_server] = replace(entry, state=CompactionState.SUCCEEDED)
+    with_past(client, table, plan_only=True)
+    assert notes.compactions(HiddenFiles(table.location)) == {by_server, ready, gone}
+    with_past(client, table, plan_only=False)
+    assert notes.compactions(HiddenFiles(table.location)) == {ready}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_cleaning_lists_the_notes_of_a_table_at_most_twice(
+    client: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
+) -> None:
+    parameters = {"hiveacid.readable.for": "0 seconds"} if is_kept else {}
+    ref = TableRef("d", "whole")
+    client.asked = []
+    whole = client.create_table(
+        NewTable(
+            ref=ref,
+            columns=(Column(name="id", type="int"),),
+            location=f"file:{tmp_path}/whole",
+            parameters=parameters,
+        )
+    )
+
+    def cleaned() -> list[str]:
+        table, overview = with_past(client, client.get_table(ref), plan_only=False)
+        (info,) = client.list_partitions(table)
+        spec = CleanSpec(target=str(ref), retention_s=0.0)
+        cleaner = Cleaner(
+            client=client, table=table, spec=spec, on_step=lambda _: None, overview=overview
+        )
+        outcome = cleaner.clean(info)
+        forget_unreadable(table, [outcome], overview.notes)
+        return [r.path for r in outcome.removed]
+
+    (tmp_path / "whole").mkdir()
+    cleaned()  # from now on the table may be kept
+    for write_id in (1, 2):
+        txn_id = client.open_txn()
+        client.allocate_write_id(txn_id, ref)
+        name = f"delta_000000{write_id}_000000{write_id}_0000"
+        (tmp_path / "whole" / name).mkdir()
+        (tmp_path / "whole" / name / "bucket_00000").write_text("rows")
+        client.commit_txn(txn_id)
+    (tmp_path / "whole/base_0000002").mkdir()
+    (tmp_path / "whole/base_0000002/bucket_00000").write_text("rows")
+    (tmp_path / "whole/base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    listed: list[str] = []
+
+    def listing(fs: FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
+        listed.append(directory)
+        return list_files(fs, directory, prefix)
+
+    for module in (hidden_files, version_notes, job_ledger):
+        monkeypatch.setattr(module, "list_files", listing)
+    assert len(cleaned()) == 2
+    assert VersionNotes.of(whole).is_kept() is is_kept
+    assert set(listed) == {f"{tmp_path}/whole/_hiveacid"}
+    assert len(listed) <= 2
 
 
 def test_a_partition_compacted_and_cleaned_since_the_run_began_is_no_error(

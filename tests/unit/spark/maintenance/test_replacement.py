@@ -12,7 +12,7 @@ from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import METADATA_FILE, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement

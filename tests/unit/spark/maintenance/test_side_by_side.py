@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 DAYS = tuple(
     PartitionInfo(name=PartitionName(("day",), (day,)), location=f"file:/t/day={day}")
@@ -36,7 +36,7 @@ def outcome(
             raise failures[str(partition.name)]
         return str(partition.name)
 
-    return each_partition(client, table, days, work, at_once=2)
+    return each_partition(client, table, days, work, at_once=2, tell=str.upper)
 
 
 def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: TableInfo) -> None:
@@ -51,6 +51,9 @@ def test_a_failure_of_any_partition_is_raised_by_name(
     with pytest.raises(PartitionsFailedError) as caught:
         outcome(client, table, {day: StorageError(f"no {day}") for day in failing})
     assert caught.value.failed == {day: f"no {day}" for day in failing}
+    done = {f"day={i}" for i in (1, 2, 3)} - set(failing)
+    assert caught.value.done == {day: day.upper() for day in done}
+    assert all(day.upper() in str(caught.value) for day in done), "which crosses the seam"
 
 
 def test_the_only_partition_fails_as_itself(client: FakeClient, table: TableInfo) -> None:
@@ -82,7 +85,7 @@ def test_a_connection_serves_the_next_partition_unless_something_went_wrong_on_i
             raise StorageError("no disk")
 
     with pytest.raises(PartitionsFailedError):
-        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1)
+        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1, tell=str)
     one, two, three, four, five, six = (own for own, _ in served)
     assert one is two
     assert three is four is five
@@ -101,6 +104,8 @@ def test_a_thousand_partitions_take_a_few_connections_at_once(
             super().__init__(most)
 
     monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
-    done = each_partition(client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999)
+    done = each_partition(
+        client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999, tell=str
+    )
     assert len(done) == 999
     assert asked == [8]

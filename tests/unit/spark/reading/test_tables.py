@@ -17,19 +17,19 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.metastore import transaction
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.fencing import abort_job
+from airflow_hiveacid.metastore.transactions import transaction
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading import tables
-from airflow_hiveacid.spark.reading.changes import read_changes
+from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot, held_snapshot, read_table
-from contract.bench import month
-from contract.fake_client import FakeClient
+from tests.contract.bench import month
+from tests.contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
-    from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
 
 KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
 
@@ -131,9 +131,11 @@ def test_a_table_that_the_snapshot_was_not_taken_of_is_named(
     monkeypatch.setattr(tables, "give_store_settings", lambda _: None)
     monkeypatch.setattr(tables, "give_store_tokens", lambda _: None)
     monkeypatch.setattr(
-        "airflow_hiveacid.spark.reading.changes.give_store_settings", lambda _: None
+        "airflow_hiveacid.spark.reading.feed.read_changes.give_store_settings", lambda _: None
     )
-    monkeypatch.setattr("airflow_hiveacid.spark.reading.changes.give_store_tokens", lambda _: None)
+    monkeypatch.setattr(
+        "airflow_hiveacid.spark.reading.feed.read_changes.give_store_tokens", lambda _: None
+    )
     for read in (
         lambda: read_table(nothing, "D.u", snapshot),
         lambda: read_changes(nothing, "D.u", snapshot, since=1),

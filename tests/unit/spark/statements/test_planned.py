@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs import TruncateSpec
+from airflow_hiveacid.jobs.specs.statements import TruncateSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import planned
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 
 @pytest.mark.promise("W9")

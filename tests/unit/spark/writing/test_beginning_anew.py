@@ -19,27 +19,28 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import FencedError, OvertakenError, TransactionAbortedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
-from airflow_hiveacid.metastore.fencing import copies_of
-from airflow_hiveacid.metastore.transaction import begin
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.transactions.fencing import copies_of
+from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
-from airflow_hiveacid.spark.events import Events
+from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import Change
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
-from contract.bench import access
-from contract.fake_client import FakeClient
-from one_row import CONTEXT, OneRow
+from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from tests.contract.bench import access
+from tests.contract.fake_client import FakeClient
+from tests.support.one_row import CONTEXT, OneRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.fencing import Rival
-    from airflow_hiveacid.metastore.transaction import Transaction
-    from contract.fake_metastore import FakeMetastore
+    from airflow_hiveacid.metastore.transactions.fencing import Rival
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from tests.contract.fake_metastore import FakeMetastore
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (
@@ -86,7 +87,7 @@ class Statement:
         )
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
         rows: Any = OneRow()
-        change = Change(
+        change = CheckedStatement(
             kind="insert",
             table=client.get_table(self.table.ref),
             operations=frozenset({self.operation}),

@@ -10,7 +10,8 @@ import pytest
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import DeleteSpec, JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import context
@@ -18,8 +19,8 @@ from airflow_hiveacid.spark.writing.context import JobContext
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from contract.fake_client import FakeClient
-    from contract.fake_metastore import FakeMetastore
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
 
 
 def by_day(client: FakeClient) -> TableInfo:

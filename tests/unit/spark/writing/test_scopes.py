@@ -9,7 +9,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job
-from airflow_hiveacid.spark.writing.work import Change
+from airflow_hiveacid.spark.writing.work import CheckedStatement
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 ONE, TWO = PartitionName.parse("p=1"), PartitionName.parse("p=2")
 
 
-def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> Change:
+def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> CheckedStatement:
     seen = () if is_fixed else (name,)
     events: Any = None
-    return Change(
+    return CheckedStatement(
         kind="insert" if is_fixed else "update",
         table=table,
         operations=frozenset({DataOperation.INSERT if is_fixed else DataOperation.UPDATE}),
@@ -30,7 +30,7 @@ def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> Change:
     )
 
 
-def locked(*changes: Change) -> tuple[PartitionName, ...] | None:
+def locked(*changes: CheckedStatement) -> tuple[PartitionName, ...] | None:
     (access,) = job._accesses(changes, job._touched(changes))
     return access.partitions
 

@@ -29,24 +29,25 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs import InsertSpec, JobSpec, SourceSpec
-from airflow_hiveacid.metastore import transaction
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.fencing import abort_job
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions import transaction
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.txn_values import TxnState
-from airflow_hiveacid.spark.events import Events
-from airflow_hiveacid.spark.failures import carried
+from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading import target
+from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import overtaking, second_try
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import Rank, begun, run_changes
+from airflow_hiveacid.spark.writing.job import RestartState, begun, run_changes
 from airflow_hiveacid.spark.writing.table_write import TableWrite
-from airflow_hiveacid.spark.writing.work import Change
+from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
-from contract.fake_client import FakeClient
-from one_row import CONTEXT, OneRow
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from tests.contract.fake_client import FakeClient
+from tests.support.one_row import CONTEXT, OneRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
-    from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
@@ -105,7 +106,7 @@ class Statement:
             return Events(frame=lambda: rows)
 
         job = self.job
-        change = Change(
+        change = CheckedStatement(
             kind="insert",
             table=job.client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
@@ -529,7 +530,7 @@ def test_an_insert_whose_partition_was_made_again_elsewhere_is_made_once_more(
     assert statement.made == 2
     assert how(result) == (
         "in full",
-        f"partition month=1 is not at file:{tmp_path}/elsewhere any more",
+        f"partition month=1 is no longer at file:{tmp_path}/elsewhere",
     )
     assert directories(tmp_path / "again") == {"delta_0000002_0000002_0000"}
     assert directories(tmp_path / "elsewhere") == set()
@@ -612,12 +613,12 @@ def test_who_begins_anew_has_begun_when_it_did_so_first(
     """What a rival has committed before may be compacted by the second beginning."""
     statement.policy = ConflictPolicy.STRICT
     access = TableAccess(table=table, operations=frozenset({UPDATE}))
-    rank, job = Rank(), statement.job
-    with begun(job, [access], [], rank) as write:
+    restart_state, job = RestartState(), statement.job
+    with begun(job, [access], [], restart_state) as write:
         first = write.txn.began[table.ref]
         write.txn.abandon()
     foreign(server, table, name)()
-    with begun(job, [access], [], rank) as write:
+    with begun(job, [access], [], restart_state) as write:
         assert write.txn.began[table.ref] == first
         with pytest.raises(WriteConflictError):
             write.look_ahead()

@@ -11,25 +11,26 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import JobSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.spark.events import Events
 from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.work import Change
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
-from one_row import CONTEXT, OneRow
+from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from tests.support.one_row import CONTEXT, OneRow
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.reading.target import Target
-    from contract.fake_client import FakeClient
+    from tests.contract.fake_client import FakeClient
 
 _, INSERT, UPDATE, _, OVERWRITE = DataOperation
 
 
-def run(client: FakeClient, *changes: Change) -> None:
+def run(client: FakeClient, *changes: CheckedStatement) -> None:
     spec = JobSpec(
         job_key="dag/run/task/-1",
         metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
@@ -45,7 +46,7 @@ def statement(
     operation: DataOperation,
     seen: list[list[str]],
     **options: Any,  # noqa: ANN401
-) -> Change:
+) -> CheckedStatement:
     """One of one row, that notes what it sees of its table."""
 
     def events(target: Target, _: object) -> Events:
@@ -53,7 +54,7 @@ def statement(
         rows: Any = OneRow()
         return Events(frame=lambda: rows)
 
-    return Change(
+    return CheckedStatement(
         kind="insert",
         table=table,
         operations=frozenset({operation}),

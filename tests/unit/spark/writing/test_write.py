@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -23,8 +25,9 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -32,20 +35,27 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing import burial, publish
+from airflow_hiveacid.spark.writing import abandoned as burial
+from airflow_hiveacid.spark.writing import publish
+from airflow_hiveacid.spark.writing.job import already_done
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
-from airflow_hiveacid.storage.stores import job_ledger
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.notes import job_ledger
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
-from contract.fake_client import FakeClient
+from tests.contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +64,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
-    from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
+    from airflow_hiveacid.spark.writing.context import JobContext
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
@@ -76,6 +87,8 @@ class Job:
     attempt: AttemptId = FIRST
     generation: int = 0
     at: dict[str, Callable[[], object]] | None = None
+    result: str = "{}"
+    earlier_key: str | None = None
 
     def order(self) -> WriteOrder:
         return WriteOrder(
@@ -85,6 +98,7 @@ class Job:
                 attempt=self.attempt,
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
+                earlier_key=self.earlier_key,
             ),
             accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
             lock_timeout_s=5,
@@ -106,7 +120,7 @@ class Job:
         stage(write, self.operation, partition)
         write.register()
         write.verify()
-        write.note("{}")
+        write.note(self.result)
         write.publish()
 
     def _step(self, name: str) -> None:
@@ -367,6 +381,63 @@ def test_a_damaged_note_stops_the_retry_of_its_own_run_and_nobody_else(
     assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
 
 
+def test_a_forged_confirmation_does_not_make_a_job_needless(job: Job, table: TableInfo) -> None:
+    """Whoever may write into the table's directory can name IDs that were never given out."""
+    replace(job, key="another").run()
+    before = directories(table)
+    forged = LedgerEntry(
+        job_key=job.key,
+        generation=0,
+        attempt=FIRST,
+        statement={"kind": job.operation.value},
+        table_id=table.table_id,
+        txn_id=TxnId(999_999),
+        write_id=WriteId(999_999),
+        directories=(),
+        result="{}",
+        recorded_s=1.0,
+        retention_s=1000.0,
+        is_confirmed=True,
+    )
+    Ledger.of(table).write(forged)
+    with pytest.raises(EarlierRunUnknownError, match="has given out transactions only up to 2"):
+        job.run()
+    Ledger.of(table).withdraw(forged)
+    Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
+    with pytest.raises(EarlierRunUnknownError, match="write IDs of the table only up to 3"):
+        job.run()
+    assert directories(table) == before
+    assert job.client.show_locks(table.ref) == ()
+    assert replace(job, generation=1).run().state is WriteState.COMMITTED  # the task was cleared
+
+
+def test_a_metastore_restored_from_an_older_backup_is_found_out(
+    job: Job, server: FakeMetastore
+) -> None:
+    replace(job, key="before").run()
+    backup = copy.deepcopy((server.txns, server.write_ids, server.next_write_id))
+    replace(job, key="between").run()
+    job.run()
+    server.txns, server.write_ids, server.next_write_id = backup
+    with pytest.raises(EarlierRunUnknownError, match="restored from a backup that is older"):
+        replace(job, attempt=SECOND).run()
+    assert replace(job, key="before", attempt=SECOND).run().state is WriteState.ABORTED  # known
+
+
+@pytest.mark.parametrize("what", ["compacted", "truncated"])
+def test_what_became_of_the_rows_of_a_confirmed_write_does_not_matter(
+    job: Job, table: TableInfo, server: FakeMetastore, what: str
+) -> None:
+    job.run()
+    delta = place(table) / "delta_0000001_0000001_0000"
+    if what == "compacted":
+        delta.rename(place(table) / "base_0000001_v0000007")
+    else:
+        shutil.rmtree(delta)
+    server.clean_write_ids()
+    assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # already done
+
+
 def test_a_retry_finds_its_commit_also_above_a_slow_writer_with_a_lower_write_id(
     job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -592,7 +663,7 @@ def test_a_change_of_which_nothing_is_left_to_tell_is_neither_skipped_nor_made_a
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
     server.faults.clear()
     shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
-    with pytest.raises(EarlierRunUnknownError, match="Look whether the change is in the table"):
+    with pytest.raises(EarlierRunUnknownError, match="Check whether the change is in the table"):
         replace(job, attempt=SECOND).run()
     assert "delta_0000002_0000002_0000" not in directories(table)
     assert notes(table) == ["prepared"]
@@ -709,3 +780,77 @@ def test_what_an_append_asks_is_asked_once_unless_the_answer_may_have_changed(
         "commit_txn",
     ]
     assert listed == [f"{tmp_path}/p/{HIDDEN_DIRECTORY}"] * 2  # before the work, and to prune
+
+
+def answer(job: Job, result: str) -> JobResult:
+    """What a retry answers whose ledger holds this result of a committed run."""
+    replace(job, result=result).run()
+    again = replace(job, attempt=SECOND)
+    spec = JobSpec(
+        job_key=job.key,
+        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
+        job=DeleteSpec(target=str(job.table.ref), where="id = 1"),
+    )
+    with writing(job.client, again.order()) as write:
+        earlier = write.earlier_run()
+        assert earlier is not None
+        return already_done(cast("JobContext", SimpleNamespace(spec=spec)), write, earlier)
+
+
+@pytest.mark.parametrize("result", ["{}", "[", '{"version": 10, "surprise": 1}'])
+def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
+    job: Job, result: str
+) -> None:
+    with pytest.raises(EarlierRunUnknownError, match="the result in its entry cannot be read"):
+        answer(job, result)
+    assert job.client.show_locks(job.table.ref) == ()
+
+
+def test_what_an_earlier_release_has_done_is_done(job: Job) -> None:
+    """Its results have other fields, but the work is committed."""
+    result = answer(job, '{"version": 9, "kind": "delete"}')
+    assert (result.status, result.txn_id) == (JobStatus.ALREADY_DONE, 1)
+    assert (result.kind, result.table) == ("delete", str(job.table.ref))
+
+
+def test_what_an_earlier_release_has_done_under_its_key_is_done(job: Job) -> None:
+    """Its keys named no installation; a run that is deleted and made again finds the entry."""
+    replace(job, result='{"version": 9, "kind": "delete"}').run()
+    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
+    assert named.run().state is WriteState.ABORTED  # already done
+
+
+def test_a_damaged_entry_under_the_key_of_an_earlier_release_may_be_this_jobs(job: Job) -> None:
+    """Of which release it is stands in its text; so it is not left out, and nothing is done."""
+    replace(job, result='{"version": 9, "kind": "delete"}').run()
+    hidden = Path(job.table.location.removeprefix("file:")) / HIDDEN_DIRECTORY
+    (done,), (prepared,) = hidden.glob("*.done.json"), hidden.glob("*.prepared.json")
+    done.write_text("{")
+    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
+    assert named.run().state is WriteState.ABORTED  # already done, as the prepared one says
+    prepared.write_text("{")
+    with pytest.raises(EarlierRunUnknownError, match="is damaged"):
+        named.run()
+    assert {*hidden.glob("*.done.json"), *hidden.glob("*.prepared.json")} == {done, prepared}
+
+
+def test_a_driver_of_an_earlier_release_is_ended_before_this_one_writes(job: Job) -> None:
+    client = job.client
+    (access,) = job.order().accesses
+    left = client.open_txn()
+    text = FencingToken(job_key=job.key, attempt=FIRST, first_txn_id=left).agent_info.replace(
+        "|#", "#"
+    )
+    components = components_for([], [access], client.generation)
+    client.lock(LockRequest(txn_id=left, components=components, agent_info=text))
+    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
+    assert named.run().state is WriteState.COMMITTED
+    assert client.valid_txns().is_aborted(left)
+
+
+def test_what_an_installation_without_a_name_does_now_is_another_job(job: Job) -> None:
+    replace(job, result='{"version": 10, "kind": "delete"}').run()
+    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key)
+    assert named.run().state is WriteState.COMMITTED
+    assert replace(named, attempt=SECOND).run().state is WriteState.ABORTED  # already done
+    assert replace(named, key=f"{job.key}@green").run().state is WriteState.COMMITTED

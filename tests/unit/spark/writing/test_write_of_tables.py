@@ -21,15 +21,15 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs import OnRerun
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transaction import Transaction
+from airflow_hiveacid.metastore.transactions.transaction import Transaction
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
-from airflow_hiveacid.storage.stores.job_ledger import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.writing.table_write import TableWrite
-    from contract.fake_client import FakeClient
-    from contract.fake_metastore import FakeMetastore
-    from contract.manual_clock import ManualClock
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 WHOLE = PartitionName()

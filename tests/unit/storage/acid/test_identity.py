@@ -63,7 +63,7 @@ def test_membership_wants_all_three_parts_equal() -> None:
 
 
 def test_places_are_where_membership_is() -> None:
-    dice = random.Random(7)  # noqa: S311 - not for secrets
+    dice = random.Random(7)
     for _ in range(300):
         every = [(w, b, r) for w in range(3) for b in (-1, 4) for r in range(-3, 4)]
         some = sorted(dice.sample(every, dice.randint(0, 20)))

@@ -17,7 +17,7 @@ from airflow_hiveacid.storage.acid.merge import (
     visible_events,
     visible_mask,
 )
-from unit.storage.orc_tables import B0, B1, ids
+from tests.unit.storage.orc_tables import B0, B1, ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import merge_stripes
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from unit.storage.orc_tables import event, write_acid
+from tests.unit.storage.orc_tables import event, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ def test_statistics_that_tell_nothing_are_not_taken_for_those_of_nothing(
     change: Callable[[pb.ColumnStatistics], None],
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
-    dice = random.Random(7)  # noqa: S311 - no secret
+    dice = random.Random(7)
     rows = [event(1, i, {"id": i, "deep": [dice.randbytes(5_000).hex()]}) for i in range(300)]
     tail = read_tail(LOCAL, str(write_acid(tmp_path / "b", rows, row=ROW)))
     for statistics in tail.footer.statistics:
@@ -97,7 +97,7 @@ def test_long_values_that_lie_close_together_do_not_hide_among_short_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
-    dice = random.Random(7)  # noqa: S311 - no secret
+    dice = random.Random(7)
     short = [event(1, i, {"id": i, "deep": ["x"]}) for i in range(20_000)]
     long = [event(2, i, {"id": i, "deep": [dice.randbytes(5_000).hex()]}) for i in range(100)]
     tails = [

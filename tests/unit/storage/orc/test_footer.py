@@ -11,7 +11,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress
-from airflow_hiveacid.storage.orc.footer import MAGIC, Calendar, TypeKind
+from airflow_hiveacid.storage.orc.footer import MAGIC, OrcCalendar, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 
@@ -59,7 +59,7 @@ def test_a_tail_says_what_arrow_says(tmp_path: Path, compression: str) -> None:
     assert tail.row_index_stride == arrow.row_index_stride == 10_000
     assert tail.file_length == (tmp_path / f"{compression}.orc").stat().st_size
     assert tail.user_metadata == {}
-    assert tail.calendar is Calendar.UNKNOWN
+    assert tail.calendar is OrcCalendar.UNKNOWN
 
 
 def test_types_and_column_ids_go_depth_first(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_a_rewritten_tail_is_read_by_arrow(tmp_path: Path, compression: str) -> 
     tail = read_tail(FS, path)
     stripes_end = max(stripe.offset + stripe.length for stripe in tail.stripes)
     tail.footer.metadata.add(name="key", value="väl".encode())
-    tail.footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    tail.footer.calendar = OrcCalendar.PROLEPTIC_GREGORIAN
     again = data[:stripes_end] + serialize_tail(tail)
     assert orc.ORCFile(pa.BufferReader(again)).read() == orc.ORCFile(path).read()
     read = parse_tail("again", again, len(again))
     assert read.user_metadata == {"key": "väl"}
-    assert read.calendar is Calendar.PROLEPTIC_GREGORIAN
+    assert read.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
     assert read.footer == tail.footer
     assert read.metadata == tail.metadata
 
@@ -150,7 +150,7 @@ def test_damage_in_a_tail_is_found_or_harmless(tmp_path: Path, compression: str)
     path = written(tmp_path, compression)
     tail = read_tail(FS, path)
     data = serialize_tail(tail)
-    dice = random.Random(20260101)  # noqa: S311 - no secret
+    dice = random.Random(20260101)
     for _ in range(300):
         damaged = bytearray(data)
         for _ in range(dice.randint(1, 3)):
@@ -229,17 +229,17 @@ def _swap_stripes(tail: OrcTail) -> None:
         ),
         ("differ in number", lambda tail: tail.metadata.stripes.add()),
         (r"fields without a name", lambda tail: tail.footer.types[0].children.append(99)),
-        ("type 99, which is not there", _lost_child),
+        ("type 99, which does not exist", _lost_child),
         ("no types", lambda tail: tail.footer.ClearField("types")),
-        ("no structs", lambda tail: setattr(tail.footer.types[0], "kind", TypeKind.LONG)),
+        ("not a struct", lambda tail: setattr(tail.footer.types[0], "kind", TypeKind.LONG)),
         ("refers to type 0", _first_type(kind=TypeKind.LIST, children=[0])),
         ("refers to type 1", _first_type(kind=TypeKind.LIST, children=[1])),
         ("has 0 types below it", _first_type(kind=TypeKind.LIST)),
         ("has 1 types below it", _first_type(kind=TypeKind.MAP, children=[2])),
         ("has 1 types below it", _first_type(kind=TypeKind.LONG, children=[2])),
-        ("union of nothing", _first_type(kind=TypeKind.UNION)),
-        ("belongs to two others", _shared_child),
-        ("belongs to no other", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
+        ("union without types", _first_type(kind=TypeKind.UNION)),
+        ("has two parents", _shared_child),
+        ("has no parent", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
         (r"decimal\(39,2\)", _first_type(kind=TypeKind.DECIMAL, precision=39, scale=2)),
         (r"decimal\(3,4\)", _first_type(kind=TypeKind.DECIMAL, precision=3, scale=4)),
         (r"decimal\(0,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
@@ -329,8 +329,10 @@ def test_a_few_bytes_do_not_become_millions_of_types() -> None:
     ).SerializeToString()
     data = b"".join((MAGIC, footer, postscript, bytes([len(postscript)])))
     assert len(data) < 1_000
-    with pytest.raises(UnsupportedFileError, match="types"):
+    with pytest.raises(CorruptFileError, match="more values than a file of its length"):
         parse_tail("f.orc", data, len(data))
+    with pytest.raises(UnsupportedFileError, match="types"):
+        parse_tail("f.orc", data, 1 << 20)
 
 
 def test_a_tail_that_is_said_to_be_gigabytes_long_is_not_read(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from pyarrow import orc
 from airflow_hiveacid.storage.orc import read_ahead
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.orc.view import View, read_view
-from unit.storage.counting import LOCAL, counting
-from unit.storage.orc_tables import write_tables
+from airflow_hiveacid.storage.orc.view import ColumnView, read_view
+from tests.unit.storage.counting import LOCAL, counting
+from tests.unit.storage.orc_tables import write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def size_of_column(path: Path, name: str) -> int:
 def test_a_file_is_read_in_a_few_large_pieces(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
-    shown = View(columns=tuple(tail.types[0].children))
+    shown = ColumnView(columns=tuple(tail.types[0].children))
     rows = pa.Table.from_batches(read_view(fs, tail, shown))
     assert rows.columns == orc.ORCFile(str(file)).read().columns
     data = sum(stripe.length for stripe in tail.stripes)
@@ -63,7 +63,7 @@ def test_of_one_column_little_more_is_read_than_itself(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
     (column_id,) = [tail.types[0].by_name["n5"]]
-    batches = read_view(fs, tail, View(columns=(column_id,)))
+    batches = read_view(fs, tail, ColumnView(columns=(column_id,)))
     rows = pa.Table.from_batches(batches)
     assert rows.column(0) == orc.ORCFile(str(file)).read(columns=["n5"]).column(0)
     assert asked.bytes_read < 1.1 * size_of_column(file, "n5")
@@ -73,7 +73,7 @@ def test_of_one_column_little_more_is_read_than_itself(file: Path) -> None:
 def test_a_stripe_that_is_not_wanted_is_not_touched(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
-    assert list(read_view(fs, tail, View(columns=(1,), stripes=(1,))))
+    assert list(read_view(fs, tail, ColumnView(columns=(1,), stripes=(1,))))
     chosen = tail.stripes[1]
     assert asked.reads
     for offset, size in asked.reads:
@@ -86,7 +86,9 @@ def test_streams_too_large_to_be_held_are_each_read_once(
     monkeypatch.setattr(read_ahead, "HELD_BYTES", 2 << 20)
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
-    rows = pa.Table.from_batches(read_view(fs, tail, View(columns=tuple(tail.types[0].children))))
+    rows = pa.Table.from_batches(
+        read_view(fs, tail, ColumnView(columns=tuple(tail.types[0].children)))
+    )
     assert rows.columns == orc.ORCFile(str(file)).read().columns
     assert asked.bytes_read <= sum(stripe.length for stripe in tail.stripes)
     assert max(size for _, size in asked.reads) < 1 << 20
@@ -106,7 +108,7 @@ def test_whatever_is_asked_for_is_what_is_there(
             content[end - stripe.footer_length : end] = b"\xff" * stripe.footer_length
     source = pa.BufferReader(bytes(content))
     ahead = ReadAhead(source, tail, (1, 7))
-    dice = random.Random(held)  # noqa: S311 - no secret
+    dice = random.Random(held)
     for _ in range(300):
         at = dice.randrange(len(content))
         size = dice.choice([1, 100, 128 << 10, 3 << 20])
@@ -120,7 +122,7 @@ def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
     fs, asked = counting()
     tail = read_tail(fs, str(path))
     for columns in ((1,), (1, 2)):
-        rows = pa.Table.from_batches(read_view(fs, tail, View(columns=columns)))
+        rows = pa.Table.from_batches(read_view(fs, tail, ColumnView(columns=columns)))
         assert rows.columns == table.columns[: len(columns)]
     assert asked.opened == [str(path)]
     assert asked.reads == [(0, path.stat().st_size)]
@@ -133,4 +135,4 @@ def test_of_a_file_that_is_streamed_into_only_what_is_committed_is_taken(tmp_pat
     with path.open("ab") as file:
         file.write(b"half a stripe of what comes next")
     tail = read_tail(LOCAL, str(path), committed)
-    assert sum(batch.num_rows for batch in read_view(LOCAL, tail, View(columns=(1,)))) == 1000
+    assert sum(batch.num_rows for batch in read_view(LOCAL, tail, ColumnView(columns=(1,)))) == 1000

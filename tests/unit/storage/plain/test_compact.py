@@ -27,7 +27,7 @@ from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden_plain import PlainCase, plain_cases
+from tests.judges.golden_plain import PlainCase, plain_cases
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.storage.plain.files import plain_files
-from unit.format.listings import ids, listing
+from tests.unit.format.listings import ids, listing
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.acid_state import AcidState
@@ -30,7 +30,7 @@ def test_files_come_from_the_base_and_the_deltas_behind_it() -> None:
 
 def test_original_files_count_only_if_the_owner_says_so() -> None:
     names = "000000_0 sub/000000_0 delta_1_1_0/000000_0"
-    with pytest.raises(UnsupportedFileError, match="Hive leaves such files out, Trino reads them"):
+    with pytest.raises(UnsupportedFileError, match="Hive ignores such files, Trino reads them"):
         keys(names)
     assert keys(names, with_originals=True) == ["000000_0", "sub/000000_0", "delta_1_1_0/000000_0"]
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from judges.golden_plain import PlainCase, plain_cases
+from tests.judges.golden_plain import PlainCase, plain_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

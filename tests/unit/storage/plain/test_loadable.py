@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
-from unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
+from tests.unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
 
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
@@ -279,6 +279,6 @@ def test_a_copy_is_the_file_and_a_changed_file_is_not_copied(tmp_path: Path) -> 
         LoadableFile(uri=file.uri, length=file.length + 1, rows=2),
     ):
         other = tmp_path / "other/000000_0"
-        with pytest.raises(SourceUnreadableError, match="changed while it was loaded"):
+        with pytest.raises(SourceUnreadableError, match="changed while it was copied"):
             copy_file(changed, str(other), FileFormat.ORC)
         assert not other.exists()

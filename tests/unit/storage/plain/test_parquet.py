@@ -20,12 +20,12 @@ from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import fitting_rows
-from airflow_hiveacid.storage.plain.parquet_footer import Clock, ParquetFacts, read_facts
+from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts, TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from unit.storage.counting import counting
+from tests.unit.storage.counting import counting
 
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
 NEW: Final = dt.datetime(2020, 7, 1, 12)  # noqa: DTZ001 - as above
@@ -157,7 +157,7 @@ def test_a_java_writer_that_names_no_zone_is_refused() -> None:
     facts = ParquetFacts(
         schema=pa.schema([]),
         rows=1,
-        clock=Clock.INSTANT,
+        clock=TimestampStorage.INSTANT,
         created_by="parquet-mr version 1.10.0",
         notes={},
         least_day=0,
@@ -245,14 +245,17 @@ def test_a_batch_has_as_many_rows_as_its_values_let_it(tmp_path: Path) -> None:
     assert 300 < rows[1] == rows[2] == rows[3] < 340
 
 
-def test_a_file_is_not_empty_for_its_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [0, 2, 4])
+def test_a_file_is_refused_whose_groups_have_other_rows_than_it_says(
+    tmp_path: Path, told: int
+) -> None:
     file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {})
     path = Path(file.path)
     content = path.read_bytes()
     said = b"\x16\x06"  # Thrift's third field, three rows: first of the file, then of its group
     start = content.index(said, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
-    path.write_bytes(content[:start] + b"\x16\x00" + content[start + 2 :])
-    with pytest.raises(CorruptFileError, match="it says 0 rows and has 3"):
+    path.write_bytes(content[:start] + bytes([0x16, 2 * told]) + content[start + 2 :])
+    with pytest.raises(CorruptFileError, match=f"it says {told} rows and has 3"):
         read_facts(file)
 
 

@@ -200,9 +200,9 @@ def table(
 @pytest.mark.parametrize(
     ("found", "what"),
     [
-        (table({"a": "array<int>"}), r"its column a a array<int>"),
-        (table({"a": "binary"}), "its column a a binary"),
-        (table({"a": "int"}, {"skip.header.line.count": "1"}), "pass over the first rows"),
+        (table({"a": "array<int>"}), r"its column a is of type array<int>"),
+        (table({"a": "binary"}), "its column a is of type binary"),
+        (table({"a": "int"}, {"skip.header.line.count": "1"}), "skip the first rows"),
         (table({"a": "int"}, **{"escape.delim": "\\"}), "escape.delim"),
         (table({"a": "int"}, **{"serialization.encoding": "latin1"}), "serialization.encoding"),
     ],

@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from writer_cases import (
+from tests.support.writer_cases import (
     CASES,
     DATES,
     DEEP,

@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.values.calendars import (
     to_proleptic_days,
     to_proleptic_seconds,
 )
-from unit.storage.orc_tables import insert, write_acid
+from tests.unit.storage.orc_tables import insert, write_acid
 
 if TYPE_CHECKING:
     from pathlib import Path

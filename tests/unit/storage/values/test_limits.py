@@ -9,7 +9,7 @@ from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.limits import FittedRows, fit_rows
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
-from writer_cases import NANOSECONDS, nanoseconds
+from tests.support.writer_cases import NANOSECONDS, nanoseconds
 
 LOST = nanoseconds("1969-12-31 23:59:59.001")
 LAST_KEPT = nanoseconds("1969-12-31 23:59:59.000999999")
@@ -65,7 +65,7 @@ def test_early_fractions_are_noticed_at_every_depth() -> None:
 def test_the_last_second_before_1970_is_kept_up_to_its_first_millisecond() -> None:
     assert fitted("timestamp", pa.array([LAST_KEPT], NANOSECONDS)).needs_rows
     for lost in (LOST, -1, LAST_KEPT + 1):
-        with pytest.raises(TypeMismatchError, match="ORC cannot hold"):
+        with pytest.raises(TypeMismatchError, match="ORC cannot store"):
             fitted("timestamp", pa.array([lost], NANOSECONDS))
     with pytest.raises(TypeMismatchError, match=r"23:59:59\.500000000"):
         fitted("timestamp", pa.array([{"seconds": -1, "nanos": 500_000_000}], PAIR_TYPE))

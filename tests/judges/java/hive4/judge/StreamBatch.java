@@ -1,10 +1,18 @@
 package judge;
 
 import com.google.gson.JsonObject;
+import java.net.InetAddress;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.api.DataOperationType;
+import org.apache.hadoop.hive.metastore.api.LockComponent;
+import org.apache.hadoop.hive.metastore.api.LockLevel;
+import org.apache.hadoop.hive.metastore.api.LockRequest;
+import org.apache.hadoop.hive.metastore.api.LockState;
+import org.apache.hadoop.hive.metastore.api.LockType;
 import org.apache.hadoop.hive.metastore.api.Table;
 import org.apache.hadoop.hive.metastore.api.TxnToWriteId;
 import org.apache.hadoop.hive.ql.io.AcidOutputFormat;
@@ -18,6 +26,9 @@ import org.apache.hadoop.hive.serde2.objectinspector.primitive.PrimitiveObjectIn
  *
  * <p>Its own library is not published for 4.0.1, so this drives the record updater beneath it. Steps: open {db,
  * table, txns}; write {rows, commit} for the next transaction of the batch; close, which aborts the unused ones.
+ *
+ * <p>Each transaction locks the table when its turn comes, as the library's do (HiveStreamingConnection): by that lock
+ * the metastore knows that it writes, and does not forget that it was aborted. One whose turn never comes has no lock.
  */
 final class StreamBatch {
   private static EngineServer.Metastore metastore;
@@ -25,6 +36,8 @@ final class StreamBatch {
   private static List<Long> txns;
   private static List<TxnToWriteId> writeIds;
   private static int next;
+  private static String db;
+  private static String table;
 
   private StreamBatch() {}
 
@@ -42,13 +55,15 @@ final class StreamBatch {
     return new JsonObject();
   }
 
-  private static void open(HiveConf base, String db, String name, int count) throws Exception {
+  private static void open(HiveConf base, String database, String name, int count) throws Exception {
+    db = database;
+    table = name;
     metastore = new EngineServer.Metastore();
     txns = metastore.client.openTxns(System.getProperty("user.name"), count).getTxn_ids();
     writeIds = metastore.client.allocateTableWriteIdsBatch(txns, db, name);
     next = 0;
-    Table table = metastore.client.getTable(db, name);
-    Path location = new Path(table.getSd().getLocation());
+    Table found = metastore.client.getTable(db, name);
+    Path location = new Path(found.getSd().getLocation());
     updater = new OrcOutputFormat().getRecordUpdater(location, new AcidOutputFormat.Options(new HiveConf(base))
         .inspector(ObjectInspectorFactory.getStandardStructObjectInspector(
             Arrays.asList("id", "name"),
@@ -63,7 +78,25 @@ final class StreamBatch {
         .finalDestination(location));
   }
 
+  private static void lock(long txn) throws Exception {
+    LockComponent component = new LockComponent(LockType.SHARED_READ, LockLevel.TABLE, db);
+    component.setTablename(table);
+    component.setOperationType(DataOperationType.INSERT);
+    component.setIsTransactional(true);
+    LockRequest request = new LockRequest(
+        Collections.singletonList(component),
+        System.getProperty("user.name"),
+        InetAddress.getLocalHost().getHostName());
+    request.setTxnid(txn);
+    request.setAgentInfo("streaming");
+    LockState state = metastore.client.lock(request).getState();
+    if (state != LockState.ACQUIRED) {
+      throw new IllegalStateException("transaction " + txn + " has no lock on " + db + "." + table + ": " + state);
+    }
+  }
+
   private static void write(int rows, boolean commit) throws Exception {
+    lock(txns.get(next));
     long writeId = writeIds.get(next).getWriteId();
     for (int i = 0; i < rows; i++) {
       updater.insert(writeId, Arrays.asList((Object) (writeId * 100 + i), "streamed " + i));

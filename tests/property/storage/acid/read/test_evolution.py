@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.convert import Matching
-from unit.storage.compacting import compact
+from tests.unit.storage.compacting import compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

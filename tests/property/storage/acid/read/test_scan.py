@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.storage.acid.read.scan import scan
-from unit.storage.orc_tables import B0, COLUMNS, Event, ids, insert, tombstone, write_acid
+from tests.unit.storage.orc_tables import B0, COLUMNS, Event, ids, insert, tombstone, write_acid
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList

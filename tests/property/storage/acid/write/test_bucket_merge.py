@@ -24,7 +24,7 @@ from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
-from unit.storage.compacting import compact
+from tests.unit.storage.compacting import compact
 
 COLUMNS = (Column(name="v", type="bigint"),)
 B0 = encode(BucketId(0), StatementId(0))

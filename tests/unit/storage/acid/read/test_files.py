@@ -20,13 +20,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
-from airflow_hiveacid.storage.acid.read.files import Place
+from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.footer_facts import footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
-from unit.storage.counting import counting
-from unit.storage.orc_tables import (
+from tests.unit.storage.counting import counting
+from tests.unit.storage.orc_tables import (
     B0,
     B1,
     event,
@@ -85,9 +85,9 @@ def test_a_delta_promises_rows_of_its_own_write_ids_and_a_base_nothing(tmp_path:
     write_acid(tmp_path / "delta_3_5/bucket_00000", [insert(4, 0, 1)])
     write_acid(tmp_path / "delete_delta_3_5/bucket_00000", [tombstone(1, 0, 4)])
     found = state(tmp_path)
-    assert [f.least_write_id for f in Place.of(found).first_files()] == [0]
-    assert [f.least_write_id for f in Place.of(found).delta_files()] == [3]
-    assert [f.least_write_id for f in Place.of(found).delete_files()] == [0]
+    assert [f.least_write_id for f in RootFiles.of(found).first_files()] == [0]
+    assert [f.least_write_id for f in RootFiles.of(found).delta_files()] == [3]
+    assert [f.least_write_id for f in RootFiles.of(found).delete_files()] == [0]
 
 
 def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
@@ -188,7 +188,7 @@ def test_a_base_file_of_any_name_is_read_and_its_bucket_found_in_its_rows(tmp_pa
     write_acid(tmp_path / "base_2/odd.orc", [insert(1, 0, 1, bucket=B1)])
     assert keys(buckets(tmp_path)[1].inserts) == ["base_2/odd.orc"]
     write_acid(tmp_path / "base_3/odd.orc", [insert(1, 0, 1), insert(1, 0, 1, bucket=B1)])
-    with pytest.raises(UnsupportedFileError, match="of which bucket"):
+    with pytest.raises(UnsupportedFileError, match="identify one bucket"):
         bucket_files(state(tmp_path))
 
 
@@ -223,6 +223,42 @@ def test_events_for_rows_of_the_same_write_are_no_reason_to_object(tmp_path: Pat
     write_acid(tmp_path / "delta_1_3/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delete_delta_1_3/bucket_00001", [tombstone(2, 0, 2, B1)])
     assert list(buckets(tmp_path)) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("base", "row", "is_borne"),
+    [
+        ("base_0000002_v0000009", 1, True),  # the compaction took the row
+        ("base_0000002_v0000009", 2, True),
+        ("base_0000002_v0000009", 3, False),  # a delta's row: no compaction has read it
+        ("base_0000002", 1, True),  # the overwrite took the row
+        ("base_0000002", 2, False),  # a row of the overwrite itself
+    ],
+)
+def test_a_second_delete_of_a_row_that_the_base_has_lost_is_borne_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, base: str, row: int, *, is_borne: bool
+) -> None:
+    write_acid(tmp_path / base / "bucket_00000", [insert(2, 0, 2)])
+    write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(3, 0, 3)])
+    events = [tombstone(row, 0, 4, B1)]
+    write_acid(tmp_path / "delete_delta_4_4_0/bucket_00001", events)
+    if not is_borne:
+        with pytest.raises(DanglingDeleteError, match="bucket 1"):
+            buckets(tmp_path)
+        return
+    found = buckets(tmp_path)
+    assert keys(found[0].inserts) == [f"{base}/bucket_00000", "delta_3_3_0/bucket_00000"]
+    assert "delete events without rows" in caplog.text
+
+
+def test_a_row_of_a_delta_beside_the_base_must_be_there_though_the_base_is_younger(
+    tmp_path: Path,
+) -> None:
+    write_acid(tmp_path / "base_0000002_v0000009/bucket_00000", [insert(2, 0, 2)])
+    write_acid(tmp_path / "delta_2_3/bucket_00000", [insert(3, 0, 3)])
+    write_acid(tmp_path / "delete_delta_4_4_0/bucket_00001", [tombstone(2, 0, 4, B1)])
+    with pytest.raises(DanglingDeleteError, match="bucket 1"):
+        buckets(tmp_path)
 
 
 # ---- files without ACID columns ------------------------------------------------------------------
@@ -323,21 +359,21 @@ def test_the_last_complete_length_of_the_side_file_counts(
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
-    assert [f.length for f in Place.of(state(tmp_path)).delta_files()] == [expected]
+    assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == [expected]
 
 
 def test_a_file_of_which_nothing_is_committed_contributes_nothing(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 0)
-    assert Place.of(state(tmp_path)).delta_files() == ()
+    assert RootFiles.of(state(tmp_path)).delta_files() == ()
 
 
 def test_without_a_side_file_all_of_a_file_counts(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00001_flush_length", 1)
-    assert [f.length for f in Place.of(state(tmp_path)).delta_files()] == [5000]
+    assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == [5000]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +386,7 @@ def test_a_side_file_that_makes_no_sense_is_corrupt(
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
     with pytest.raises(CorruptFileError):
-        Place.of(state(tmp_path)).delta_files()
+        RootFiles.of(state(tmp_path)).delta_files()
 
 
 def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
@@ -363,14 +399,14 @@ def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
     listed = state(tmp_path)
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 200)
     lengths(side, 100, 200)
-    assert [f.length for f in Place.of(listed).delta_files()] == [200]
+    assert [f.length for f in RootFiles.of(listed).delta_files()] == [200]
 
 
 def test_a_length_that_the_file_does_not_have_is_found_by_reading(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "delta_1_10/bucket_00000", [insert(1, 0, 1)])
     side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
     lengths(side, path.stat().st_size + 1)
-    (file,) = Place.of(state(tmp_path)).delta_files()
+    (file,) = RootFiles.of(state(tmp_path)).delta_files()
     with pytest.raises(CorruptFileError, match="ends before byte"):
         numbers(file)
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.errors import LocationNotFoundError, NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry, inspect
-from unit.storage.orc_tables import ids, insert, tombstone, write_acid, write_plain
+from tests.unit.storage.orc_tables import ids, insert, tombstone, write_acid, write_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

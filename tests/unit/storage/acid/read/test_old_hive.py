@@ -9,16 +9,16 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.spark.reading.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.orc_fit import Asked, judged
+from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+from airflow_hiveacid.spark.reading.files.orc_fit import Asked, judged
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from unit.storage.compacting import compact
-from unit.storage.orc_tables import (
+from tests.unit.storage.compacting import compact
+from tests.unit.storage.orc_tables import (
     COLUMNS,
     Event,
     ids,

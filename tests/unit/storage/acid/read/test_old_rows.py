@@ -21,8 +21,8 @@ from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from unit.storage.counting import counting
-from unit.storage.orc_tables import write_plain
+from tests.unit.storage.counting import counting
+from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

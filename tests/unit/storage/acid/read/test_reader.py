@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from unit.storage.orc_tables import (
+from tests.unit.storage.orc_tables import (
     B0,
     B1,
     COLUMNS,
@@ -214,7 +214,7 @@ import sys
 import pyarrow as pa
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from pathlib import Path
-from unit.storage.acid.read.test_reader import acid, columns
+from tests.unit.storage.acid.read.test_reader import acid, columns
 
 seen = 0
 for batch in read_events(acid(Path(sys.argv[1])), columns("id bigint; name string")):

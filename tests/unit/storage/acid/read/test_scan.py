@@ -21,7 +21,16 @@ from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.acid.read.scan import scan, scan_schema
 from airflow_hiveacid.storage.orc import view
-from unit.storage.orc_tables import B0, B1, COLUMNS, ids, insert, tombstone, write_acid, write_plain
+from tests.unit.storage.orc_tables import (
+    B0,
+    B1,
+    COLUMNS,
+    ids,
+    insert,
+    tombstone,
+    write_acid,
+    write_plain,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

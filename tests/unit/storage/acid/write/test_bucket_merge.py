@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.storage.acid.read.files import Place
+from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table
-from unit.storage.compacting import compact
-from unit.storage.orc_tables import B0, B1, COLUMNS, ids, insert, tombstone, write_acid
+from tests.unit.storage.compacting import compact
+from tests.unit.storage.orc_tables import B0, B1, COLUMNS, ids, insert, tombstone, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,10 +39,10 @@ def test_a_row_that_its_own_write_deleted_goes_with_its_delete_event(tmp_path: P
         "delta_0000001_0000002",
     ]
     state = resolve(list_table(str(tmp_path)), ids(2), None)
-    assert identities(Place.of(state).delta_files()) == {
+    assert identities(RootFiles.of(state).delta_files()) == {
         "delta_0000001_0000002/bucket_00000": [(1, B0, 0), (1, B0, 2)]
     }
-    assert identities(Place.of(state).delete_files()) == {
+    assert identities(RootFiles.of(state).delete_files()) == {
         "delete_delta_0000001_0000002/bucket_00000": [(1, B0, 2)]
     }
 
@@ -58,7 +58,7 @@ def test_delete_events_go_to_the_bucket_of_their_row_wherever_they_lay(tmp_path:
         write_acid(tmp_path / f"delete_delta_2_2/bucket_0000{bucket}", everyones)
     compact(tmp_path, COLUMNS, ids(2), major=False)
     state = resolve(list_table(str(tmp_path)), ids(2), None)
-    assert identities(Place.of(state).delete_files()) == {
+    assert identities(RootFiles.of(state).delete_files()) == {
         "delete_delta_0000001_0000002/bucket_00000": [(1, B0, 0)],
         "delete_delta_0000001_0000002/bucket_00001": [(1, B1, 1)],
     }

@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from writer_cases import (
+from tests.support.writer_cases import (
     CASES,
     DATES,
     DEEP,

@@ -22,13 +22,13 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Stretch
 from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
-from writer_cases import CASES
+from tests.support.writer_cases import CASES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
-    from writer_cases import WriterCase
+    from tests.support.writer_cases import WriterCase
 
 FS: Final = LocalFileSystem()
 B0: Final = encode(BucketId(0))

@@ -29,13 +29,13 @@ from airflow_hiveacid.storage.acid.write.whole_stripes import (
 )
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.orc.footer import KEY_INDEX, Calendar
+from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcCalendar
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
-from unit.storage.compacting import compact
-from unit.storage.orc_tables import B0, B1, Event, insert, write_acid
-from unit.storage.orc_tables import COLUMNS as PLAIN
+from tests.unit.storage.compacting import compact
+from tests.unit.storage.orc_tables import B0, B1, Event, insert, write_acid
+from tests.unit.storage.orc_tables import COLUMNS as PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,7 +287,7 @@ def test_a_stripe_of_another_time_zone_is_decoded(
 
 def as_ours(footer: pb.Footer, _postscript: pb.PostScript, _metadata: pb.Metadata) -> None:
     """Say what our writer says."""
-    footer.calendar = Calendar.PROLEPTIC_GREGORIAN
+    footer.calendar = OrcCalendar.PROLEPTIC_GREGORIAN
     del footer.types[:]
     footer.types.extend(acid_types(PLAIN))
 

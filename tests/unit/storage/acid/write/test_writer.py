@@ -45,7 +45,7 @@ from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
     ACID_VERSION,
     KEY_INDEX,
-    Calendar,
+    OrcCalendar,
     TypeKind,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -53,8 +53,7 @@ from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
-from unit.storage.test_golden import alike
-from writer_cases import (
+from tests.support.writer_cases import (
     CASES,
     EARLY_FRACTIONS,
     LATE_TIMESTAMPS,
@@ -65,6 +64,7 @@ from writer_cases import (
     WriterCase,
     nanoseconds,
 )
+from tests.unit.storage.test_golden import alike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -163,7 +163,7 @@ def test_a_file_has_the_columns_and_keys_that_readers_look_for(tmp_path: Path) -
         ACID_STATS: "3,0,0",
         ACID_VERSION: "2",
     }
-    assert tail.calendar is Calendar.PROLEPTIC_GREGORIAN
+    assert tail.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
     assert tail.footer.writer == 1
     assert tail.row_index_stride == 10_000
 
@@ -444,7 +444,7 @@ def test_a_fraction_in_the_last_second_before_1970_is_refused(tmp_path: Path) ->
     columns = [Column(name="s", type="struct<t:timestamp>")]
     moment = nanoseconds("1969-12-31 23:59:59.5")
     rows = pa.record_batch({"s": pa.array([{"t": moment}], row_type(columns).field(0).type)})
-    with pytest.raises(TypeMismatchError, match=r"'s\.t'.*23:59:59\.500000000.*ORC cannot hold"):
+    with pytest.raises(TypeMismatchError, match=r"'s\.t'.*23:59:59\.500000000.*ORC cannot store"):
         write(tmp_path, columns, [inserts(rows)])
     assert not list((tmp_path / "delta").iterdir())
 
@@ -709,7 +709,6 @@ def test_legacy_bucket_properties_may_be_deleted(tmp_path: Path) -> None:
 # --- what is refused ---
 
 
-@pytest.mark.promise("F8")
 @pytest.mark.parametrize(
     "batches",
     [
@@ -855,7 +854,7 @@ def test_a_stripe_that_ended_unseen_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoders.ArrowEncoder, "add", blind_add)
-    with pytest.raises(CorruptFileError, match="did not end where"):
+    with pytest.raises(CorruptFileError, match="ended elsewhere than counted"):
         write(tmp_path, ID, [numbered(0, 3 * PIECE_ROWS)], SMALL_STRIPES)
     assert not (tmp_path / "delta" / "bucket_00000").exists()
 

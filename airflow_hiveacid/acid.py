@@ -1,0 +1,98 @@
+"""Access to Hive ACID tables in PySpark programs: read them, and change them in a transaction.
+
+`HiveAcidPySparkOperator` submits a program that ends with `run`. The operator's arguments list the
+tables that the program may access. When the `transaction` block ends, all its changes are committed
+together. After an error, no change is committed. A retry of the task does not repeat committed
+changes. Each statement sees the changes of earlier statements. DataFrames from `Transaction.read`
+are lazy, and valid only inside the block.
+
+Programs that are not submitted by an operator can read tables with `read_snapshot`, `read_table`
+and `read_changes`.
+
+This module can be imported without PySpark, which is loaded when a name of the module is used.
+
+Example:
+    from airflow_hiveacid import acid
+
+    def settle(spark, task):
+        with acid.transaction(spark, task) as txn:
+            late = txn.read("demo.orders", where="day < :day", parameters={"day": NEW_YEAR})
+            txn.merge("demo.customers", late, keys=["id"], clauses=[
+                {"when": "matched", "action": "update", "set": {"is_late": "true"}},
+            ])
+            txn.insert("demo.audit", late.selectExpr("id", "'late' AS what"))
+
+    if __name__ == "__main__":
+        acid.run(settle)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.endpoint import Metastore, Transport
+    from airflow_hiveacid.jobs.logins import (
+        BearerLogin,
+        HeaderLogin,
+        KerberosLogin,
+        PasswordLogin,
+        Protection,
+        SecretSource,
+        TokenLogin,
+    )
+    from airflow_hiveacid.spark.acid import AlreadyDoneError, Task, Transaction, run, transaction
+    from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
+else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "airflow_hiveacid.jobs.endpoint": ("Metastore", "Transport"),
+            "airflow_hiveacid.jobs.logins": (
+                "BearerLogin",
+                "HeaderLogin",
+                "KerberosLogin",
+                "PasswordLogin",
+                "Protection",
+                "SecretSource",
+                "TokenLogin",
+            ),
+            "airflow_hiveacid.spark.acid": (
+                "AlreadyDoneError",
+                "Task",
+                "Transaction",
+                "run",
+                "transaction",
+            ),
+            "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
+            "airflow_hiveacid.spark.reading.tables": (
+                "ReadSnapshot",
+                "read_snapshot",
+                "read_table",
+            ),
+        },
+    )
+
+__all__ = [
+    "AlreadyDoneError",
+    "BearerLogin",
+    "HeaderLogin",
+    "KerberosLogin",
+    "Metastore",
+    "PasswordLogin",
+    "Protection",
+    "ReadSnapshot",
+    "SecretSource",
+    "Task",
+    "TokenLogin",
+    "Transaction",
+    "Transport",
+    "read_changes",
+    "read_snapshot",
+    "read_table",
+    "run",
+    "transaction",
+]

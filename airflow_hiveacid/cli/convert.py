@@ -1,0 +1,108 @@
+"""The command that converts a table, or plans the conversion, like `HiveAcidConvertOperator`.
+
+A plan needs only a metastore. A conversion reads rows with Spark, so it needs PySpark.
+
+Example:
+    >>> from airflow_hiveacid.plan.conversion import ConversionOutcome
+    >>> outcome = ConversionOutcome(before="flat", after="full_acid", done=False, steps=("a", "b"))
+    >>> print(told("db.t", outcome), end="")
+    db.t: flat to full_acid, not done
+      1. a
+      2. b
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.spark_environment import require_pyspark
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.plan.conversion import ConversionOutcome
+
+_LOCK_TIMEOUT_S: Final = 300.0
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `convert` to a parser."""
+    convert = commands.add_parser(
+        "convert",
+        help="make a flat table transactional, or the other way round",
+        description=(
+            "Make a flat table full ACID or insert-only, or one of these flat, with all other users"
+            " locked out and the rows compared. Needs PySpark, except with --plan-only."
+        ),
+    )
+    convert.add_argument("--table", metavar="DB.TABLE", required=True)
+    convert.add_argument(
+        "--to", required=True, choices=[target.value for target in ConversionTarget]
+    )
+    cli_metastore.add_options(convert)
+    convert.add_argument(
+        "--plan-only", action="store_true", help="report what would be done, or why it cannot be"
+    )
+    convert.set_defaults(command=convert_lines)
+
+
+def convert_lines(options: argparse.Namespace) -> Iterator[str]:
+    """Convert a table, or plan the conversion; yield the steps.
+
+    Raises:
+        ConfigurationError: PySpark is missing.
+        HiveAcidError: the table cannot be converted, or the conversion failed.
+    """
+    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
+
+    ref, to = TableRef.parse(options.table), ConversionTarget(options.to)
+    endpoint = cli_metastore.endpoint_of(options)
+    with connect(endpoint) as client:
+        if options.plan_only:
+            outcome = _planned(client, ref, to)
+        else:
+            outcome = _converted(client, endpoint, ref, to)
+    yield told(str(ref), outcome)
+
+
+def told(table: str, outcome: ConversionOutcome) -> str:
+    """Return the result of a conversion as readable text."""
+    rows = "" if outcome.rows is None else f", {outcome.rows} rows compared"
+    head = f"{table}: {outcome.before} to {outcome.after}, {'done' if outcome.done else 'not done'}"
+    steps = [f"  {number}. {step}" for number, step in enumerate(outcome.steps, start=1)]
+    return "".join(f"{line}\n" for line in (head + rows, *steps))
+
+
+def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
+    from airflow_hiveacid.spark.maintenance.conversion_survey import (  # noqa: PLC0415 - pyarrow
+        ConversionSurvey,
+    )
+
+    return ConversionSurvey(client=client, ref=ref, to=to).plan()
+
+
+def _converted(
+    client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, to: ConversionTarget
+) -> ConversionOutcome:
+    require_pyspark("HiveAcidConvertOperator")
+    from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - as above
+    from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec  # noqa: PLC0415 - loaded with the rest
+    from airflow_hiveacid.spark.conversions import convert_table  # noqa: PLC0415 - PySpark
+    from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
+
+    spec = JobSpec(
+        job_key=f"command line/convert/{ref}",
+        metastore=endpoint,
+        job=ConvertSpec(target=str(ref), to=to),
+        lock_timeout_s=_LOCK_TIMEOUT_S,
+    )
+    spark = open_session("hiveacid-convert")
+    job = JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
+    return convert_table(job, ref, to)

@@ -1,0 +1,194 @@
+"""The Python environment for Spark: its requirements, and the functions that create it.
+
+Never use Airflow's own environment: Airflow's Spark provider installs pyspark-client, which
+overwrites half of pyspark's files. So the requirements cannot be an extra of this package, because
+extras are installed into Airflow's environment.
+
+Example:
+    >>> requirements("3.5.7")[0]
+    'pyspark==3.5.7'
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PYSPARK: Final = "pyspark>=3.5,<4.4"
+NEWEST_TESTED: Final = "4.1.4"
+"""The newest PySpark for which all tests are run; a new environment gets it by default."""
+
+LIBRARIES: Final = (
+    "fastavro[snappy]>=1.13",
+    "hdfs-native>=0.14.7,<0.15",
+    "hmsclient>=0.1.1",
+    "pandas<3",
+    "protobuf>=4.25",
+    "pyarrow>=26.0.1",
+    "pyorc>=0.12",
+    "thrift>=0.21",
+)
+"""The Python packages that driver and executors need; see `spark-runtime` in pyproject.toml."""
+
+S3_LIBRARIES: Final = ("boto3>=1.36",)
+"""The Python packages that driver and executors need for S3."""
+
+_S3A: Final = "s3a"
+_LAST_LINES: Final = 15
+# YARN's containers have their own Spark, and pip is not needed at run time.
+_NOT_PACKED: Final = ("pyspark", "py4j", "pip", "setuptools")
+_FOLDERS: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
+_LEVEL: Final = 6
+
+
+def require_pyspark(operator: str) -> None:
+    """Check that this environment has PySpark, which commands that change rows need.
+
+    Args:
+        operator: the operator to use instead if this environment has no PySpark, for the error
+            message.
+
+    Raises:
+        ConfigurationError: PySpark is missing.
+    """
+    # Airflow's environment has pyspark-client, which has the same modules but no local Spark.
+    if not any(importlib.metadata.distributions(name="pyspark")):
+        raise ConfigurationError(
+            "there is no PySpark here, which reads and writes the rows: run this in an environment"
+            f" with PySpark, use {operator}, or give --plan-only"
+        )
+
+
+def requirements(pyspark: str | None = None) -> tuple[str, ...]:
+    """Return the packages to install; `pyspark` is PySpark's version, usually the cluster's."""
+    return (PYSPARK if pyspark is None else f"pyspark=={pyspark}", *LIBRARIES)
+
+
+def make(
+    directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
+) -> Iterator[str]:
+    """Create the environment, or complete an existing environment; yield the steps and settings.
+
+    Raises:
+        ConfigurationError: a step failed; the message ends with the last lines of its output.
+    """
+    home = Path(directory).expanduser().absolute()
+    programs = home / "bin"
+    if not (programs / "python").exists():
+        yield f"creating {home} with {python}\n"
+        _run([python, "-m", "venv", str(home)])
+    if pyspark is None and not (programs / "spark-submit").exists():
+        pyspark = NEWEST_TESTED
+    wanted = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
+    yield f"installing {' '.join(wanted)} (takes some minutes the first time)\n"
+    pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
+    _run([*pip, "--quiet", *wanted])
+    yield (
+        "done. Set on every Airflow worker, in its configuration or environment:\n"
+        f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
+        "Spark needs Java 17, too.\n"
+    )
+
+
+def add_s3a(directory: str) -> Iterator[str]:
+    """Download Spark's S3 jars into the environment; yield the settings that use them.
+
+    The jars must match this Spark's version of Hadoop. Jars for a different version lack classes or
+    methods that Hadoop calls.
+
+    Raises:
+        ConfigurationError: there is no Spark, its version of Hadoop is not supported, or Maven
+            failed.
+    """
+    home = Path(directory).expanduser().absolute()
+    jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
+    if not jars:
+        raise ConfigurationError(f"there is no PySpark in {home}, so its Hadoop is unknown")
+    hadoop = jars[0].stem.removeprefix("hadoop-client-api-")
+    if hadoop != SPARK_S3A.hadoop:
+        raise ConfigurationError(
+            f"the PySpark in {home} has Hadoop {hadoop}, but the S3A jars are known only for"
+            f" Hadoop {SPARK_S3A.hadoop}. Fetch org.apache.hadoop:hadoop-aws:{hadoop}, with the AWS"
+            " SDK that it was built with, by Maven; docs/guides/s3.md says how to use them"
+        )
+    folder = home / _S3A
+    yield f"fetching the S3A jars of Hadoop {hadoop} into {folder}, by Maven\n"
+    try:
+        folder.mkdir(exist_ok=True)
+        for jar in SPARK_S3A.fetch():
+            shutil.copyfile(jar, folder / jar.name)
+    except (LocalServerError, OSError) as error:
+        raise ConfigurationError(f"cannot fetch the S3A jars: {error}") from error
+    yield (
+        "done. Spark finds them by these settings, with the same path on each machine:\n"
+        f"  spark.driver.extraClassPath    {folder}/*\n"
+        f"  spark.executor.extraClassPath  {folder}/*\n"
+        "in spark-defaults.conf, where the fs.s3a settings of your S3 belong, too.\n"
+    )
+
+
+def pack(directory: str, archive: str) -> Iterator[str]:
+    """Pack the environment, without Spark, for `--archives`; yield the settings that use it.
+
+    The archive does not contain Python itself, so every node needs the same Python at the same
+    path.
+
+    Raises:
+        ConfigurationError: the environment is missing, or the archive cannot be written.
+    """
+    home, target = Path(directory).expanduser().absolute(), Path(archive).expanduser().absolute()
+    try:
+        lines = (home / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+        python = dict(line.split(" = ", 1) for line in lines if " = " in line)["home"]
+    except (OSError, KeyError) as error:
+        raise ConfigurationError(f"there is no environment to pack in {home}: {error}") from error
+    yield f"packing {home} without Spark into {target}\n"
+    made = target.with_name(f"{target.name}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(made, "w:gz", compresslevel=_LEVEL) as packed:
+            for name in _FOLDERS:
+                if (home / name).exists():
+                    packed.add(home / name, arcname=name, filter=_packed)
+        made.replace(target)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {target}: {error}") from error
+    yield (
+        f"done. Each node of the cluster needs this Python in {python}. Put the archive where all"
+        " nodes can read it, and give operators\n"
+        f'  archives="hdfs:///apps/{target.name}#environment"\n'
+        '  conf={"spark.pyspark.python": "./environment/bin/python"}\n'
+        "and in client mode also\n"
+        f'  conf={{..., "spark.pyspark.driver.python": "{home / "bin" / "python"}"}}\n'
+    )
+
+
+def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    parts = Path(entry.name).parts
+    below = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
+    package = below[0].partition("-")[0] if below else ""
+    is_program = parts[:1] == ("bin",) and len(parts) > 1 and not parts[1].startswith("python")
+    return None if package in _NOT_PACKED or is_program or "__pycache__" in parts else entry
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+    except OSError as error:
+        raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
+    if done.returncode:
+        end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}:\n{end}")

@@ -1,0 +1,257 @@
+"""The view of a table that a command reads: roots, columns and visible writes.
+
+Input is parsed options. Output is a `TableView`, from the metastore (`--table`) or from the options
+alone (`--location`). A scan of a table runs in a read transaction, so no cleaner removes a file
+during the scan. An inspection uses a snapshot without a transaction.
+
+Example:
+    with looking(options, holds_files=True) as view:
+        for place in view.places:
+            scan(place.location, view.columns, view.write_ids, view.txns)
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    InvalidNameError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+)
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    AS_ORC,
+    UNPARTITIONED,
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.format.types import StructType, parse_type
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+
+_LOCK_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRoot:
+    """The root of a table or partition, with the partition's values as strings.
+
+    `columns` has the same meaning as in `PartitionInfo`. `state` has the files of an earlier
+    version, or is None for the present files.
+    """
+
+    location: str
+    partition: PartitionName = UNPARTITIONED
+    storage: Storage = AS_ORC
+    columns: tuple[Column, ...] | None = None
+    state: AcidState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableView:
+    """The roots, columns and visible writes of a table.
+
+    If `txns` is None, all compactions are visible. `with_originals` is true if an insert-only table
+    includes files outside of base and delta directories. `storage` and `parameters` are those of
+    the table.
+    """
+
+    title: str
+    roots: tuple[ShownRoot, ...]
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...]
+    write_ids: ValidWriteIdList
+    txns: ValidTxnList | None
+    kind: TransactionalKind = TransactionalKind.FULL_ACID
+    with_originals: bool = False
+    storage: Storage = AS_ORC
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[TableView]:
+    """Yield the roots, columns and visible writes for the options of a command.
+
+    Args:
+        options: either `table`, `partition` and the options of `cli_metastore`; or `location`,
+            `write_ids`, `txns`, `schema` and `insert_only`.
+        holds_files: whether a transaction prevents cleaning until the `with` block ends.
+
+    Raises:
+        HiveAcidError: an option is invalid, the table does not exist, or the metastore does not
+            answer.
+    """
+    if options.table is None:
+        yield _by_hand(options)
+        return
+    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
+
+    with connect(cli_metastore.endpoint_of(options)) as client:
+        table = client.get_table(TableRef.parse(options.table))
+        if table.kind is TransactionalKind.NONE:
+            raise NotTransactionalError(table=table.ref)
+        wanted = PartitionName.parse(options.partition) if options.partition else None
+        version = VersionSpec.of(options.version, options.timestamp, options.tag)
+        if holds_files or not version.is_now:
+            with read_transaction(client, table, wanted) as txn:
+                view = view_of(client, table, wanted, txn.snapshot)
+                yield view if version.is_now else _as_of(client, table, view, txn, version)
+            return
+        yield view_of(client, table, wanted, snapshot_now(client, [table.ref]))
+
+
+def absolute(location: str) -> str:
+    """Return a relative path as an absolute path; return absolute paths and URIs unchanged."""
+    is_relative = not location.startswith("/") and ":" not in location.partition("/")[0]
+    return os.path.abspath(location) if is_relative else location  # noqa: PTH100 - it may be a URI
+
+
+def limit(text: str) -> int:
+    """Parse an option with the maximum number of lines; 0 means all.
+
+    Raises: argparse.ArgumentTypeError: the value is not a number, or is negative.
+    """
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    return int(text)
+
+
+def schema_columns(text: str) -> tuple[Column, ...]:
+    """Return the columns of a `struct<...>` type.
+
+    Raises:
+        InvalidNameError: the type is not a struct type.
+    """
+    parsed = parse_type(text)
+    if not isinstance(parsed, StructType):
+        raise InvalidNameError(name=text, what="schema (expected struct<name:type,...>)")
+    return tuple(Column(name=name, type=str(field)) for name, field in parsed.fields)
+
+
+def _by_hand(options: argparse.Namespace) -> TableView:
+    schema = getattr(options, "schema", None)
+    is_insert_only = options.insert_only is not None
+    storage = Storage(format=FileFormat[options.insert_only.upper()]) if is_insert_only else AS_ORC
+    return TableView(
+        title=options.location,
+        roots=(ShownRoot(location=absolute(options.location), storage=storage),),
+        columns=schema_columns(schema) if schema else (),
+        partition_columns=(),
+        write_ids=ValidWriteIdList.parse(options.write_ids),
+        txns=None if options.txns is None else ValidTxnList.parse(options.txns),
+        kind=TransactionalKind.INSERT_ONLY if is_insert_only else TransactionalKind.FULL_ACID,
+        storage=storage,
+    )
+
+
+@contextmanager
+def read_transaction(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
+) -> Iterator[Transaction]:
+    """Hold a read transaction on a table or one of its partitions during the `with` block.
+
+    Raises:
+        HiveAcidError: as in `metastore.transaction.begin`.
+    """
+    from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
+
+    access = TableAccess(
+        table=table,
+        operations=frozenset({DataOperation.SELECT}),
+        partitions=None if wanted is None else (wanted,),
+    )
+    with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+        yield txn
+
+
+def _as_of(
+    client: MetastoreClient,
+    table: TableInfo,
+    view: TableView,
+    txn: Transaction,
+    version: VersionSpec,
+) -> TableView:
+    """Return the view with the files of an earlier version instead of the present files.
+
+    Raises:
+        HiveAcidError: see `past_of` and `Past.states`.
+    """
+    from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
+
+    past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
+    if table.is_partitioned:
+        past.check_vanished(client.partition_names(table))
+    infos = [PartitionInfo(name=p.partition, location=p.location) for p in view.roots]
+    states = past.states(infos, [list_table(p.location) for p in view.roots])
+    roots = tuple(
+        dataclasses.replace(root, state=state)
+        for root, state in zip(view.roots, states, strict=True)
+    )
+    return dataclasses.replace(view, roots=roots, write_ids=past.then)
+
+
+def view_of(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
+) -> TableView:
+    """Return the view of a table, or of a single partition, at a snapshot.
+
+    Raises:
+        PartitionNotFoundError, ConfigurationError: the table does not have the partition.
+    """
+    return TableView(
+        title=str(table.ref),
+        roots=tuple(
+            ShownRoot(
+                location=found.location,
+                partition=found.name,
+                storage=found.storage or table.storage,
+                columns=found.columns,
+            )
+            for found in _partitions(client, table, wanted)
+        ),
+        columns=table.columns,
+        partition_columns=table.partition_columns,
+        write_ids=snapshot.write_ids(table.ref),
+        txns=snapshot.txns,
+        kind=table.kind,
+        with_originals=table.reads_originals,
+        storage=table.storage,
+        parameters=table.parameters,
+    )
+
+
+def _partitions(
+    client: MetastoreClient, table: TableInfo, wanted: PartitionName | None
+) -> tuple[PartitionInfo, ...]:
+    if wanted is None:
+        return client.list_partitions(table)
+    if not table.is_partitioned:
+        raise ConfigurationError(f"{table.ref} is not partitioned; leave out --partition")
+    found = client.get_partitions(table, [wanted])
+    if not found:
+        raise PartitionNotFoundError(table=table.ref, partition=wanted)
+    return found

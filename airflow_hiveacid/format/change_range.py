@@ -1,0 +1,347 @@
+"""The changes between two versions of a table, derived from directory names.
+
+Input is the listing of one root (of a table or a partition), the current write IDs, and the write
+IDs at the start and end of the range. Another input is a version: all files of this version and of
+later versions are known to exist. Output is the range as consecutive segments of the root's
+history, each with the directories to read. This module must not read rows.
+
+An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
+exists from the write ID of its insert event until the write ID of its delete event.
+
+Cleaners remove obsolete directories one by one, in any order. So the directories of a range must be
+proven complete before they are read. A range is read in two cases: the live directories contain the
+whole range, or no cleaner was allowed to remove its directories (`Kept`). Any other range is
+refused.
+
+Example:
+    >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")
+    >>> part = ChangeRange(since=up_to(now, WriteId(3)), until=up_to(now, WriteId(6)))
+    >>> part.holds(WriteId(4)), part.holds(WriteId(5)), part.count_within(WriteId(1), WriteId(9))
+    (False, True, 2)
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.acid_state import AcidState, is_compacted, resolve
+from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import missing_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from airflow_hiveacid.format.directories import AcidDirectory, Listing
+    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.versions import Kept
+
+_FIRST: WriteId = WriteId(1)
+
+
+class ChangeType(enum.Enum):
+    """The kind of a row change. Changes of one version are returned in the order of these members.
+
+    Removals come before additions, so a consumer that applies the changes in order never has the
+    same key twice.
+    """
+
+    DELETE = "delete"
+    UPDATE_PREIMAGE = "update_preimage"
+    UPDATE_POSTIMAGE = "update_postimage"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRange:
+    """The write IDs that are visible in `until` but not in `since`.
+
+    Every write that is visible in `since` is also visible in `until`.
+    """
+
+    since: ValidWriteIdList
+    until: ValidWriteIdList
+
+    def holds(self, write_id: WriteId) -> bool:
+        """Return whether a write ID is in the range."""
+        return self.until.is_visible(write_id) and not self.since.is_visible(write_id)
+
+    def count_within(self, low: WriteId, high: WriteId) -> int:
+        """Return how many write IDs of low..high (inclusive) are in the range.
+
+        Write ID 0 never counts.
+        """
+        return self.until.visible_within(low, high) - self.since.visible_within(low, high)
+
+    def meets(self, directory: AcidDirectory) -> bool:
+        """Return whether a directory is a delta or an overwrite's base with writes of the range."""
+        name = directory.name
+        if isinstance(name, DeltaName):
+            return self.count_within(name.low, name.high) > 0
+        return not directory.is_compacted and self.holds(name.write_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSegment:
+    """A part of a root's history that contains no overwrite.
+
+    `state` contains the segment's directories, resolved with the write ID lists of `part`. `fresh`
+    contains the names of the directories that contain inserts or delete events of the range. If
+    `ends_with` is set, an overwrite with that write ID deletes all rows at the end of the segment.
+    """
+
+    state: AcidState
+    part: ChangeRange
+    fresh: frozenset[str]
+    ends_with: WriteId | None = None
+
+    def is_all_of_range(self, directory: str) -> bool:
+        """Return whether all visible inserts in a fresh directory belong to the range."""
+        name = next(d.name for d in self.state.live if d.text == directory)
+        if not isinstance(name, DeltaName):
+            return True
+        seen = self.part.until.visible_within(name.low, name.high)
+        return self.part.count_within(name.low, name.high) == seen
+
+
+def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
+    """Return a write ID list without the write IDs above `write_id`."""
+    high = min(write_ids.high_watermark, write_id)
+    opened = tuple(w for w in write_ids.open if w <= high)
+    return ValidWriteIdList(
+        table=write_ids.table,
+        high_watermark=high,
+        open=opened,
+        aborted=tuple(w for w in write_ids.aborted if w <= high),
+    )
+
+
+def settled(write_ids: ValidWriteIdList) -> WriteId:
+    """Return the highest version whose rows can no longer change: no lower write ID is open."""
+    lowest_open = write_ids.min_open_write_id
+    high = write_ids.high_watermark
+    return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
+
+
+def is_news(state: AcidState, part: ChangeRange) -> bool:
+    """Return whether, judging by names, a root's live directories contain data of a range.
+
+    A compactor normally names its base after the highest write ID whose rows the base contains.
+    After an interrupted stream, the base may be named after an aborted write ID; such a base may
+    contain any write of the range.
+    """
+
+    def may_hold(base: AcidDirectory) -> bool:
+        is_named_so = not part.until.is_aborted(base.high)
+        return part.holds(base.high) if is_named_so else part.count_within(_FIRST, base.high) > 0
+
+    return any(part.meets(d) or (d.is_base and d.is_compacted and may_hold(d)) for d in state.live)
+
+
+def holds_older(state: AcidState, version: WriteId) -> bool:
+    """Return whether a root's oldest live data was written in `version` or earlier."""
+    names = [d.name for d in state.live]
+    begins = [n.write_id if isinstance(n, BaseName) else n.low for n in names]
+    return bool(state.originals) or any(begin <= version for begin in begins)
+
+
+def oldest_since(
+    listing: Listing,
+    now: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind,
+    kept: Kept | None = None,
+) -> WriteId:
+    """Return the oldest version of one root after which all changes can be read.
+
+    A live base does not record the rows that it replaced. A merged delta of an insert-only table
+    does not show which write added a row.
+
+    Raises:
+        HiveAcidError: see `resolve`.
+    """
+    state = resolve(listing, now, txns, kind)
+    lowest = WriteId(0) if state.base is None else max(state.base.high, WriteId(0))
+    if kind is TransactionalKind.INSERT_ONLY:
+        lowest = max([lowest, *(d.high for d in state.deltas if _is_mixed(d, now))])
+    floor = _promised(state, kept, kind)
+    return lowest if floor is None else min(lowest, floor)
+
+
+def _promised(state: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId | None:
+    """Return the version from which on all files are kept, or None if no promise is valid."""
+    is_kept = kept is not None and missing_evidence(state, kept, kind) is None
+    return kept.floor if kept is not None and is_kept else None
+
+
+def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is proven
+    listing: Listing,
+    now: ValidWriteIdList,
+    part: ChangeRange,
+    *,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind,
+    kept: Kept | None = None,
+) -> tuple[ChangeSegment, ...]:
+    """Return the segments of one root in a range, oldest first.
+
+    The tuple is empty if nothing was changed.
+
+    Args:
+        listing: all files and directories below the root.
+        now: the reader's write ID list. Every write that is visible in `part` is also visible in
+            `now`.
+        part: the range.
+        txns: the transactions that are visible to the reader.
+        kind: the table's kind.
+        kept: the promise to keep the root's files, or None if there is no promise.
+
+    Raises:
+        ChangesGoneError: files that the range needs may be deleted. The error contains the lowest
+            readable version.
+        HiveAcidError: see `resolve`.
+    """
+    if not part.count_within(_FIRST, part.until.high_watermark):
+        return ()
+    if not part.count_within(_FIRST, oldest_since(listing, now, txns, kind)):
+        found = _of_live(listing, now, part, txns, kind)
+        if found is not None:
+            return found
+    floor = _promised(resolve(listing, now, txns, kind), kept, kind)
+    if floor is not None and not part.count_within(_FIRST, floor):
+        return tuple(_of_kept(listing, now, part, txns, kind))
+    raise ChangesGoneError(
+        table=listing.location,
+        since=part.since.high_watermark,
+        oldest=oldest_since(listing, now, txns, kind, kept),
+        why="a compaction or an overwrite has merged earlier versions into one directory",
+    )
+
+
+def _of_live(
+    listing: Listing,
+    now: ValidWriteIdList,
+    part: ChangeRange,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind,
+) -> tuple[ChangeSegment, ...] | None:
+    """Return the range as one segment of live deltas, or None if the live base covers the range."""
+    try:
+        state = resolve(listing, part.until, txns, kind)
+    except NotEnoughHistoryError:
+        return None
+    segment = _segment(state, part)
+    if not segment.fresh:
+        return ()
+    today = resolve(listing, now, txns, kind)
+    known = {d.text for d in today.live}
+    is_proven = all(d.text in known for d in state.live) and today.originals == state.originals
+    return (segment,) if is_proven else None
+
+
+def _of_kept(
+    listing: Listing,
+    now: ValidWriteIdList,
+    part: ChangeRange,
+    txns: ValidTxnList | None,
+    kind: TransactionalKind,
+) -> Iterator[ChangeSegment]:
+    """Yield the segments of a range; all its files, obsolete ones included, still exist."""
+    names = {text: parse_directory_name(text) for text in _tops(listing)}
+    bases = {text: name for text, name in names.items() if isinstance(name, BaseName)}
+    overwrites = sorted({w for text, w in _overwrites(listing, bases) if part.holds(w)})
+    _require_order(listing, part, overwrites)
+    usable = {t for t, n in bases.items() if not part.count_within(_FIRST, n.write_id)}
+    begin: WriteId | None = None
+    for end in (*overwrites, None):
+        within = part
+        if end is not None:
+            within = replace(part, until=up_to(part.until, WriteId(end - 1)))
+        if begin is not None:
+            usable = {t for t, w in _overwrites(listing, bases) if w == begin}
+        seen = _without(listing, set(bases) - usable)
+        if kind is TransactionalKind.INSERT_ONLY:
+            seen = _apart(seen, now, within, txns)
+        segment = _segment(resolve(seen, within.until, txns, kind), within, end)
+        if end is not None or segment.fresh:
+            yield segment
+        begin = end
+
+
+def _segment(state: AcidState, part: ChangeRange, end: WriteId | None = None) -> ChangeSegment:
+    fresh = frozenset(d.text for d in state.live if part.meets(d))
+    return ChangeSegment(state=state, part=part, fresh=fresh, ends_with=end)
+
+
+def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[str, WriteId]]:
+    """Yield the bases that INSERT OVERWRITE wrote, with their write IDs."""
+    for text, name in bases.items():
+        if not is_compacted(text, name, listing):
+            yield text, name.write_id
+
+
+def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId]) -> None:
+    """Raise an error if a higher write ID was committed before an overwrite in the range.
+
+    An overwrite excludes other writers, so this order should never occur. If it occurred, it would
+    be unclear whether the overwrite or a delete event deleted a row first.
+    """
+    for write_id in overwrites:
+        if part.since.visible_within(WriteId(write_id + 1), part.since.high_watermark):
+            raise ChangesGoneError(
+                table=listing.location,
+                since=part.since.high_watermark,
+                oldest=write_id,
+                why=f"write ID {write_id} overwrote it after a later one was committed",
+            )
+
+
+def _apart(
+    listing: Listing, now: ValidWriteIdList, part: ChangeRange, txns: ValidTxnList | None
+) -> Listing:
+    """Replace the merged deltas in an insert-only root's listing with their input deltas.
+
+    A merged delta does not show which of its writes added a row.
+
+    Raises:
+        ChangesGoneError: a delta with several writes has no inputs, because a streaming writer
+            wrote it as one delta.
+    """
+    state = resolve(listing, part.until, txns, TransactionalKind.INSERT_ONLY)
+    mixed = [d for d in state.deltas if _is_mixed(d, now) and part.meets(d)]
+    if not mixed:
+        return listing
+    for one in mixed:
+        if all(d.superseded_by != one.text for d in state.obsolete_directories):
+            raise ChangesGoneError(
+                table=listing.location,
+                since=part.since.high_watermark,
+                oldest=one.high,
+                why=f"{one.text} does not show which write a row comes from",
+            )
+    return _apart(_without(listing, {d.text for d in mixed}), now, part, txns)
+
+
+def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:
+    """Return whether a delta contains rows of more than one visible write."""
+    name = directory.name
+    return isinstance(name, DeltaName) and write_ids.visible_within(name.low, name.high) > 1
+
+
+def _tops(listing: Listing) -> set[str]:
+    paths = itertools.chain(listing.directories, (f.path for f in listing.files if "/" in f.path))
+    return {path.partition("/")[0] for path in paths}
+
+
+def _without(listing: Listing, directories: Collection[str]) -> Listing:
+    return replace(
+        listing,
+        files=tuple(f for f in listing.files if f.path.partition("/")[0] not in directories),
+        directories=tuple(d for d in listing.directories if d.partition("/")[0] not in directories),
+    )

@@ -1,0 +1,143 @@
+"""Rules for definition changes: a change is allowed only if all engines still read the same rows.
+
+Input is types, parameter names and partition values. Output is the reason for a refusal, or the
+canonical form of a partition value. This module must not parse SQL or call the metastore.
+
+Example:
+    >>> print(why_no_change("int", "bigint"), why_no_change("decimal(10,2)", "decimal(12,2)"))
+    None None
+    >>> partition_spelling("007", "int")
+    '7'
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.types import (
+    DecimalType,
+    PrimitiveType,
+    VarcharType,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_STRING: Final = PrimitiveType("string")
+_TRUTHS: Final = frozenset({"true", "false"})
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+
+FIXED_PARAMETERS: Final[Mapping[str, str]] = {
+    "transactional": "a table stays transactional, or not, for as long as it has rows",
+    "transactional_properties": "the kind of a transactional table is fixed by its files",
+    "external": "an external table's directories do not belong to Hive, so it has no transactions",
+    "bucketing_version": "rows lie where the table's present hash function put them",
+    "column_stats_accurate": "Hive answers count(*) from statistics that are marked as accurate",
+    "numrows": "it is Hive's own count, not a setting",
+    "rawdatasize": "it is Hive's own count, not a setting",
+    "totalsize": "it is Hive's own count, not a setting",
+    "numfiles": "it is Hive's own count, not a setting",
+    "parquet.column.index.access": "columns of transactional tables are found by name",
+    "storage_handler": "transactional tables consist of Hive's own files",
+}
+"""Table parameters, in lower case, that no statement may set or remove, and the reasons."""
+
+
+def why_fixed(parameter: str) -> str | None:
+    """Return why statements may not set or remove a table parameter, or None if they may."""
+    return FIXED_PARAMETERS.get(parameter.lower())
+
+
+def why_no_change(old: str, new: str) -> str | None:
+    """Return why a column's type cannot change, or None if every existing value stays the same.
+
+    A change is allowed only if Hive 3.1, Hive 4, Trino and this provider read the same values from
+    files that have the old type. A float cannot become a double: Hive 3.1 reads 0.1 as 0.1, but the
+    other engines read 0.10000000149011612.
+
+    Raises:
+        InvalidNameError: `old` or `new` is not a Hive type.
+    """
+    match parse_type(old), parse_type(new):
+        case before, after if before == after:
+            return None
+        case PrimitiveType(name=before), PrimitiveType(name=after):
+            if _is_wider(before, after):
+                return None
+        case VarcharType(length=before), VarcharType(length=after) if after > before:
+            return None
+        case VarcharType(), after if after == _STRING:
+            return None
+        case DecimalType() as before, DecimalType() as after if _holds_all(after, before):
+            return None
+        case _:
+            pass
+    return (
+        f"not every value of {old} is the same {new} to every reader of the existing files;"
+        " integers may become wider, varchar longer or string, decimal one with at least as many"
+        " digits on both sides of the point"
+    )
+
+
+def _is_wider(before: str, after: str) -> bool:
+    is_whole = before in _INTEGERS and after in _INTEGERS
+    return is_whole and _INTEGERS.index(after) > _INTEGERS.index(before)
+
+
+def _holds_all(wide: DecimalType, narrow: DecimalType) -> bool:
+    whole = wide.precision - wide.scale >= narrow.precision - narrow.scale
+    return whole and wide.scale >= narrow.scale
+
+
+def partition_spelling(text: str, column_type: str) -> str:
+    """Return a partition value as Hive spells it in a partition name.
+
+    Raises:
+        ConfigurationError: `text` is not a value of `column_type`, or our statements do not support
+            partition columns of this type.
+    """
+    wanted = parse_type(column_type)
+    found: str | None = None
+    match wanted:
+        case PrimitiveType(name=name) if name in _BITS:
+            found = _integer(text, _BITS[name])
+        case PrimitiveType(name="string"):
+            found = text
+        case VarcharType(length=length):
+            found = text if len(text) <= length else None
+        case PrimitiveType(name="date"):
+            found = _day(text)
+        case PrimitiveType(name="boolean"):
+            found = text.lower() if text.lower() in _TRUTHS else None
+        case _:
+            raise ConfigurationError(
+                f"a partition column of type {column_type} has values that engines spell in several"
+                " ways, so statements cannot name its partitions: use INSERT to make them,"
+                " TRUNCATE to empty them"
+            )
+    if found is None:
+        raise ConfigurationError(
+            f"{text!r} is not a valid value of a partition column of {column_type}"
+        )
+    return found
+
+
+def _integer(text: str, bits: int) -> str | None:
+    if not _INTEGER.match(text) or len(text) > bits:
+        return None
+    number, half = int(text), 1 << (bits - 1)
+    return str(number) if -half <= number < half else None
+
+
+def _day(text: str) -> str | None:
+    try:
+        day = dt.date.fromisoformat(text)
+    except ValueError:
+        return None
+    return text if day.isoformat() == text else None

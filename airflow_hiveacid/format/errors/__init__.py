@@ -1,0 +1,258 @@
+"""All error classes: what can go wrong, and whether a retry can help.
+
+    HiveAcidError
+    |- InputError                      the request cannot be carried out; nothing was written
+    |  |- ConfigurationError           a connection, option or file system setting is wrong
+    |  |- ContractVersionError         operator and application have different contract versions
+    |  |- SqlTextError                 a SQL statement cannot be executed as written
+    |  |- InvalidNameError             a table, partition or directory name is invalid
+    |  |- TableNotFoundError           |- PartitionNotFoundError
+    |  |- NotTransactionalError        |- InsertOnlyTableError       |- SortedTableError
+    |  |- UnsupportedTableError        |- TableDiffersError          |- DefinitionError
+    |  |- UnknownColumnError           |- ColumnUpdateError          |- TypeMismatchError
+    |  |- StructFieldsError            |- ExpressionError            |- SourceUnreadableError
+    |  |- VersionRangeError            |- UnsafeTextError
+    |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
+    |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
+    |  |- ConversionRefusedError       a table cannot be converted to the requested kind
+    |  |- StatementOrderError          one transaction cannot hold these statements in this order
+    |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
+    |  |- MergeCardinalityError        two source rows match one target row
+    |  |- VersionUnknownError          the table has no such version, or the time is too far ahead
+    |  |- VersionDoubtfulError         it is unknown which writes were committed by that time
+    |  |- TagTakenError                a tag with this name exists for a different version
+    |  |- RerunRefusedError            the job was done before, and on_rerun is 'fail'
+    |  `- StatementChangedError        the job was done before with a different statement
+    |- MetastoreError
+    |  |- MetastoreUnavailableError    retryable
+    |  |  `- MetastoreAnswerError      the response belongs to another call, or is unreadable
+    |  |- MetastoreLoginError          Kerberos or the metastore rejects our login
+    |  |- MetastoreVersionError        the server's version does not support the request
+    |  `- MetastoreCallError           the server refused a call
+    |- TransactionError
+    |  |- TransactionAbortedError      retryable: timed out or killed
+    |  |- WriteConflictError           retryable: another writer committed first
+    |  |- OvertakenError               retryable: another transaction changed data we depend on
+    |  |- TableChangedError            retryable: the definition changed after it was checked
+    |  |- LockNotAcquiredError         retryable: waiting for the lock timed out
+    |  |- VersionNotSettledError       retryable: a write below the version is still open
+    |  |- VersionNotYetError           retryable: the time is in the future by the metastore's clock
+    |  |- CompactionNotDoneError       retryable: a requested compaction is blocked
+    |  |- KeepingRefusedError          retryable: a pending compaction may remove files
+    |  |- FencedError                  a newer copy of this task is running
+    |  |  `- FencedByEarlierReleaseError  retryable: an earlier release runs the newer copy
+    |  |- EarlierRunUnknownError       it is unknown whether an earlier try was committed
+    |  `- CommitStateUnknownError      the response to a commit was lost; do not roll back
+    |- StorageError
+    |  |- LocationNotFoundError        retryable: a directory was dropped or moved
+    |  |- SourceNotFoundError          retryable: the source may appear later
+    |  |- StoreUnavailableError        retryable: the store is unreachable or rejects requests
+    |  |- LocationPermissionError      |- DirectoryExistsError
+    |  |- NotEnoughHistoryError        retryable: a table's first base is newer than the snapshot
+    |  |- CorruptFileError             |- DanglingDeleteError
+    |  |  `- LedgerRollError           it is unknown which jobs have changed the table
+    |  |- UnsupportedFileError
+    |  |- ResultUnwritableError        the job did not start
+    |  |- VersionGoneError             the version cannot be read from the remaining files
+    |  |- ChangesGoneError             files that show the changes may be deleted
+    |  |- FeedError                    the feed cannot continue from its stored position
+    |  |- FeedOvertakenError           retryable: another process advanced the feed
+    |- ClusterError
+    |  |- ClusterUnavailableError      retryable: YARN or Kubernetes does not respond
+    |  |- ClusterRefusedError          YARN or Kubernetes responds, but rejects our request
+    |  |- ApplicationNotStartedError   retryable: waiting for a container timed out
+    |  |- ApplicationForgottenError    retryable: the cluster has forgotten the application
+    |  `- ExecutorsMissingError        retryable: the driver got no executor
+    |- PartitionsFailedError           retryable: maintenance of some partitions failed
+    `- JobFailedError                  the Spark application ended without a typed error
+
+`TableError` is the base class of errors about one table.
+
+Every error has its data in attributes. The message, `str(error)`, names the table, the problem and
+the remedy. The driver reports an error to the operator as (class name, message); `error_class`
+returns the class.
+"""
+
+from __future__ import annotations
+
+from airflow_hiveacid.format.errors.applications import (
+    ApplicationForgottenError,
+    ApplicationNotStartedError,
+    ClusterKind,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    ExecutorsMissingError,
+    PartitionsFailedError,
+)
+from airflow_hiveacid.format.errors.metastore import (
+    MetastoreAnswerError,
+    MetastoreCallError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+    MetastoreVersionError,
+)
+from airflow_hiveacid.format.errors.requests import (
+    ColumnUpdateError,
+    ConstraintViolationError,
+    ContractVersionError,
+    ConversionRefusedError,
+    DefinitionError,
+    ExpressionError,
+    InsertOnlyTableError,
+    InvalidNameError,
+    MergeCardinalityError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+    RerunRefusedError,
+    SharedTargetError,
+    SortedTableError,
+    SourceUnreadableError,
+    SqlTextError,
+    StatementChangedError,
+    StatementOrderError,
+    StructFieldsError,
+    TableDiffersError,
+    TableNotFoundError,
+    TypeMismatchError,
+    UnknownColumnError,
+    UnsafeTextError,
+    UnsupportedTableError,
+    ValueTooLargeError,
+)
+from airflow_hiveacid.format.errors.stores import (
+    CorruptFileError,
+    DanglingDeleteError,
+    DirectoryExistsError,
+    LedgerRollError,
+    LocationNotFoundError,
+    LocationPermissionError,
+    ResultUnwritableError,
+    SourceNotFoundError,
+    StoreUnavailableError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.errors.transactions import (
+    CommitStateUnknownError,
+    CompactionNotDoneError,
+    EarlierRunUnknownError,
+    FencedByEarlierReleaseError,
+    FencedError,
+    LockNotAcquiredError,
+    OvertakenError,
+    TableChangedError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.errors.tree import (
+    ClusterError,
+    ConfigurationError,
+    HiveAcidError,
+    InputError,
+    JobFailedError,
+    MetastoreError,
+    RetryableError,
+    StorageError,
+    TableError,
+    TransactionError,
+    error_class,
+    rebuild,
+)
+from airflow_hiveacid.format.errors.versions import (
+    ChangesGoneError,
+    FeedError,
+    FeedOvertakenError,
+    KeepingRefusedError,
+    NotEnoughHistoryError,
+    TagTakenError,
+    VersionDoubtfulError,
+    VersionGoneError,
+    VersionNotSettledError,
+    VersionNotYetError,
+    VersionRangeError,
+    VersionUnknownError,
+)
+
+__all__ = [
+    "ApplicationForgottenError",
+    "ApplicationNotStartedError",
+    "ChangesGoneError",
+    "ClusterError",
+    "ClusterKind",
+    "ClusterRefusedError",
+    "ClusterUnavailableError",
+    "ColumnUpdateError",
+    "CommitStateUnknownError",
+    "CompactionNotDoneError",
+    "ConfigurationError",
+    "ConstraintViolationError",
+    "ContractVersionError",
+    "ConversionRefusedError",
+    "CorruptFileError",
+    "DanglingDeleteError",
+    "DefinitionError",
+    "DirectoryExistsError",
+    "EarlierRunUnknownError",
+    "ExecutorsMissingError",
+    "ExpressionError",
+    "FeedError",
+    "FeedOvertakenError",
+    "FencedByEarlierReleaseError",
+    "FencedError",
+    "HiveAcidError",
+    "InputError",
+    "InsertOnlyTableError",
+    "InvalidNameError",
+    "JobFailedError",
+    "KeepingRefusedError",
+    "LedgerRollError",
+    "LocationNotFoundError",
+    "LocationPermissionError",
+    "LockNotAcquiredError",
+    "MergeCardinalityError",
+    "MetastoreAnswerError",
+    "MetastoreCallError",
+    "MetastoreError",
+    "MetastoreLoginError",
+    "MetastoreUnavailableError",
+    "MetastoreVersionError",
+    "NotEnoughHistoryError",
+    "NotTransactionalError",
+    "OvertakenError",
+    "PartitionNotFoundError",
+    "PartitionsFailedError",
+    "RerunRefusedError",
+    "ResultUnwritableError",
+    "RetryableError",
+    "SharedTargetError",
+    "SortedTableError",
+    "SourceNotFoundError",
+    "SourceUnreadableError",
+    "SqlTextError",
+    "StatementChangedError",
+    "StatementOrderError",
+    "StorageError",
+    "StoreUnavailableError",
+    "StructFieldsError",
+    "TableChangedError",
+    "TableDiffersError",
+    "TableError",
+    "TableNotFoundError",
+    "TagTakenError",
+    "TransactionAbortedError",
+    "TransactionError",
+    "TypeMismatchError",
+    "UnknownColumnError",
+    "UnsafeTextError",
+    "UnsupportedFileError",
+    "UnsupportedTableError",
+    "ValueTooLargeError",
+    "VersionDoubtfulError",
+    "VersionGoneError",
+    "VersionNotSettledError",
+    "VersionNotYetError",
+    "VersionRangeError",
+    "VersionUnknownError",
+    "WriteConflictError",
+    "error_class",
+    "rebuild",
+]

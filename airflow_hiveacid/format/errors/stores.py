@@ -1,0 +1,106 @@
+"""Errors of files and of the stores that hold them."""
+
+from __future__ import annotations
+
+from airflow_hiveacid.format.errors.tree import RetryableError, StorageError
+
+
+class LocationNotFoundError(StorageError, RetryableError):
+    """The directory of a table or partition does not exist; it may have been dropped or moved."""
+
+    def __init__(self, *, location: str) -> None:
+        self.location = location
+        super().__init__(
+            f"location {location} does not exist. Retry if its table or partition was dropped or"
+            " moved a moment ago; otherwise check the path"
+        )
+
+
+class SourceNotFoundError(StorageError, RetryableError):
+    """The source of an INSERT or MERGE does not exist, or has no files yet."""
+
+    def __init__(self, *, source: str, reason: str) -> None:
+        self.source, self.reason = source, reason
+        super().__init__(f"source {source}: {reason}")
+
+
+class StoreUnavailableError(StorageError, RetryableError):
+    """A store is unreachable, or temporarily rejects our login or our changes."""
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"cannot {action} {location} for now: {reason}")
+
+
+class LocationPermissionError(StorageError):
+    """The store denies us permission to read or write the location."""
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"no permission to {action} {location}: {reason}")
+
+
+class DirectoryExistsError(StorageError):
+    """A directory to be published already exists."""
+
+    def __init__(self, *, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} exists already; it was not touched. Another compactor may be at work. If this"
+            " is a transaction's own directory, its write ID was used before: the metastore was"
+            " restored from a backup, or the table was recreated at an old location. In that case"
+            " move the old files away"
+        )
+
+
+class CorruptFileError(StorageError):
+    """The content of a file is damaged, or does not match its name."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is damaged: {reason}. Nothing was written")
+
+
+class LedgerRollError(CorruptFileError):
+    """A file of the job ledger that contains the entries of many jobs is damaged."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        super().__init__(path=path, reason=reason)
+        told = (
+            f"{path} is damaged: {reason}. It lists the jobs that have changed the table. No job"
+            " may change the table now: one that runs again could apply its change twice. Nothing"
+            " was written. Restore the file from a snapshot, a backup or the trash. If there is no"
+            " copy, move the file out of its directory. From then on, tasks that changed the table"
+            " before the file was written count as not done. Before such a task runs again, check"
+            " with `python -m airflow_hiveacid history` whether its change is in the table"
+        )
+        self.args = (told,)
+
+
+class DanglingDeleteError(StorageError):
+    """A delete event refers to a row that no visible file can contain."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} holds delete events for rows that do not exist: {reason}")
+
+
+class UnsupportedFileError(StorageError):
+    """A file has a form that this release does not support."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be handled: {reason}")
+
+
+class ResultUnwritableError(StorageError):
+    """A driver cannot write its result; the job was not started."""
+
+    def __init__(self, *, place: str, user: str, reason: str) -> None:
+        self.place, self.user, self.reason = place, user, reason
+        super().__init__(
+            f"the driver, whose user is {user}, cannot write its result to {place}: {reason}."
+            " Nothing was begun. In cluster mode the place lies below result_dir (operator"
+            " argument, or field of the metastore's connection): let this user create directories"
+            " there, or name another place that both workers and drivers can reach"
+        )

@@ -1,0 +1,128 @@
+"""Errors of transactions: conflicts, locks, fencing, and unknown outcomes of commits."""
+
+from __future__ import annotations
+
+from airflow_hiveacid.format.errors.tree import RetryableError, TransactionError
+from airflow_hiveacid.format.winner import Winner
+
+
+class TransactionAbortedError(TransactionError, RetryableError):
+    """The server aborted the transaction: it timed out, or a user or program aborted it."""
+
+    def __init__(self, *, txn_id: int, reason: str) -> None:
+        self.txn_id, self.reason = txn_id, reason
+        super().__init__(
+            f"transaction {txn_id} is aborted: {reason}. None of its changes are visible"
+        )
+
+
+class WriteConflictError(TransactionError, RetryableError):
+    """Another transaction that changed the same partition committed first.
+
+    `winner` describes the other transaction, if it is known. `policies` maps each table to its
+    conflict policy.
+    """
+
+    def __init__(self, *, txn_id: int, reason: str, winner: Winner | None = None) -> None:
+        self.txn_id, self.reason, self.winner = txn_id, reason, winner or Winner()
+        self.policies: dict[str, str] = {}
+        super().__init__(
+            f"transaction {txn_id} lost against another writer: {reason}. None of its changes are"
+            " visible"
+        )
+
+
+class OvertakenError(TransactionError, RetryableError):
+    """A transaction that started later changed data that this transaction depends on."""
+
+    def __init__(self, *, table: object, txn_id: int, why: str) -> None:
+        self.table, self.txn_id, self.why = str(table), txn_id, why
+        super().__init__(
+            f"table {table}: transaction {txn_id} was overtaken: {why}. None of its changes are"
+            " visible; retry"
+        )
+
+
+class TableChangedError(TransactionError, RetryableError):
+    """The table's definition changed between the statement's check and the grant of its locks."""
+
+    def __init__(self, *, table: object, what: str) -> None:
+        self.table, self.what = str(table), what
+        super().__init__(
+            f"table {table}: its {what} changed while the job started. Nothing was written; retry"
+        )
+
+
+class LockNotAcquiredError(TransactionError, RetryableError):
+    """A lock was not granted in time; the lock request was withdrawn."""
+
+    def __init__(
+        self, *, tables: tuple[str, ...], lock_id: int, waited_s: float, holders: str
+    ) -> None:
+        self.tables, self.lock_id, self.waited_s, self.holders = tables, lock_id, waited_s, holders
+        super().__init__(
+            f"no lock on {', '.join(tables)} after {waited_s:.1f} s (lock {lock_id}); held by:"
+            f" {holders or 'unknown'}. See SHOW LOCKS; raise lock_timeout_s or retry later"
+        )
+
+
+class CompactionNotDoneError(TransactionError, RetryableError):
+    """A compaction was requested and is needed, but something blocks it."""
+
+    def __init__(self, *, table: object, partition: str, kind: str, why: str) -> None:
+        self.table, self.partition, self.kind, self.why = str(table), partition, kind, why
+        where = f"table {table}" + (f", partition {partition}" if partition else "")
+        super().__init__(
+            f"{where}: the {kind} compaction was not done: {why}. Nothing was published, and no row"
+            " is affected. Retry once that has ended. SHOW COMPACTIONS lists the queue; an entry"
+            " that is ready for cleaning there ends when the table is cleaned"
+        )
+
+
+class FencedError(TransactionError):
+    """A newer copy of the same task is running, so this copy has stopped."""
+
+    def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
+        self.job_key, self.txn_id, self.newer_txn_id = job_key, txn_id, newer_txn_id
+        super().__init__(
+            f"transaction {txn_id} of {job_key} has withdrawn: transaction {newer_txn_id} of the"
+            " same task is newer"
+        )
+
+
+class FencedByEarlierReleaseError(FencedError, RetryableError):
+    """A driver from an earlier release is doing the same job, so this copy has stopped."""
+
+    def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
+        super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
+        told = (
+            f"transaction {txn_id} of {job_key} has withdrawn: transaction {newer_txn_id} does the"
+            " same job for a driver that an earlier release submitted as a later try. None of our"
+            " changes are visible. Retry when that driver has ended; what it commits is not"
+            " repeated"
+        )
+        self.args = (told,)
+
+
+class CommitStateUnknownError(TransactionError):
+    """The response to a commit was lost, so the outcome is unknown; nothing was rolled back."""
+
+    def __init__(self, *, txn_id: int, reason: str) -> None:
+        self.txn_id, self.reason = txn_id, reason
+        super().__init__(
+            f"transaction {txn_id} may or may not be committed: {reason}. Nothing was deleted."
+            " Retry the task: it finds out by its job key and does not apply the change twice"
+        )
+
+
+class EarlierRunUnknownError(TransactionError):
+    """An earlier try of this job may have been committed, but the proof no longer exists."""
+
+    def __init__(self, *, table: object, job_key: str, txn_id: int, when: str, why: str) -> None:
+        self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
+        self.why = why
+        super().__init__(
+            f"table {table}: the job ledger names transaction {txn_id} of {job_key}, at {when}, but"
+            f" cannot prove that it was committed: {why}. Nothing was written. Check whether the"
+            " change is in the table; clear the task to apply it (again)"
+        )

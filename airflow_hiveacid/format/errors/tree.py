@@ -1,0 +1,76 @@
+"""The base classes of all errors. A driver reports an error as its class name and message."""
+
+from __future__ import annotations
+
+
+class HiveAcidError(Exception):
+    """Base class of every error that this provider raises deliberately."""
+
+    retryable: bool = False
+    """True if the same request, unchanged, may succeed later."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default, unpickling calls the class with the message alone. Classes with keyword-only
+        # arguments would raise TypeError, so an error could not be passed between processes.
+        return rebuild, (type(self).__name__, str(self)), self.__dict__
+
+
+class RetryableError(HiveAcidError):
+    """Mixin for errors after which the same work can be retried."""
+
+    retryable = True
+
+
+class InputError(HiveAcidError):
+    """The request cannot be executed; nothing has been written."""
+
+
+class MetastoreError(HiveAcidError):
+    """The metastore could not be reached, or refused the call."""
+
+
+class TransactionError(HiveAcidError):
+    """A transaction cannot continue."""
+
+
+class StorageError(HiveAcidError):
+    """Files or directories are missing, damaged, unexpectedly present or inaccessible."""
+
+
+class ClusterError(HiveAcidError):
+    """The cluster manager could not be reached, or did not start the application."""
+
+
+class ConfigurationError(InputError):
+    """A connection, option or file system setting is wrong; the message says how to correct it."""
+
+
+class TableError(InputError):
+    """Base class of errors about one table."""
+
+    def __init__(self, *, table: object, detail: str) -> None:
+        self.table = str(table)
+        super().__init__(f"table {table}: {detail}")
+
+
+class JobFailedError(HiveAcidError):
+    """The Spark application ended without a typed error."""
+
+
+def error_class(name: str) -> type[HiveAcidError]:
+    """Return the error class with this name, or `JobFailedError` if there is no such class."""
+    pending: list[type[HiveAcidError]] = [HiveAcidError]
+    while pending:
+        candidate = pending.pop()
+        if candidate.__name__ == name:
+            return candidate
+        pending.extend(candidate.__subclasses__())
+    return JobFailedError
+
+
+def rebuild(name: str, message: str) -> HiveAcidError:
+    """Return an error of the given class with this message and no other data."""
+    cls = error_class(name)
+    error = cls.__new__(cls)
+    Exception.__init__(error, message)
+    return error

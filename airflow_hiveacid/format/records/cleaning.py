@@ -1,0 +1,50 @@
+"""Input of cleaning: open readers, unfinished uploads, and when replacements were first seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.ids import TxnId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSeen:
+    """The time and the transaction high watermark when a replacement was first seen."""
+
+    high_watermark: TxnId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """An open transaction that may read the table, with its user and job if they are known.
+
+    `why` is the reason why the transaction may read the table. `job_key`, taken from the
+    transaction's locks, identifies one of our jobs or another engine's query.
+    """
+
+    txn_id: TxnId
+    why: str = ""
+    user: str = ""
+    host: str = ""
+    job_key: str = ""
+    open_for_s: float | None = None
+
+    def __str__(self) -> str:
+        owner = "@".join(part for part in (self.user, self.host) if part)
+        job = f"job {self.job_key}" if self.job_key else ""
+        details = "; ".join(part for part in (owner, job, self.why) if part)
+        age = "" if self.open_for_s is None else f" for {self.open_for_s:.0f} s"
+        is_open = f"transaction {self.txn_id} is open{age} and may read it"
+        return f"{is_open} ({details})" if details else is_open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftUpload:
+    """An upload to a path below the location that was started but never completed."""
+
+    path: str
+    upload_id: str
+    begun_s: float

@@ -1,0 +1,83 @@
+"""Notes of commits: what each commit changed, and the time bounds of the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeBounds:
+    """A time span from `after_s` to `by_s`, in seconds since 1970.
+
+    None means that a bound is unknown.
+    """
+
+    after_s: float | None = None
+    by_s: float | None = None
+
+    def within(self, other: TimeBounds) -> TimeBounds:
+        """Return the intersection of two spans."""
+        after = [s for s in (self.after_s, other.after_s) if s is not None]
+        by = [s for s in (self.by_s, other.by_s) if s is not None]
+        return TimeBounds(after_s=max(after, default=None), by_s=min(by, default=None))
+
+    @property
+    def is_one(self) -> bool:
+        """True if the span is not empty."""
+        return self.after_s is None or self.by_s is None or self.after_s <= self.by_s
+
+    def __str__(self) -> str:
+        parts = []
+        if self.after_s is not None:
+            parts.append(f"after {time_text(self.after_s)}")
+        if self.by_s is not None:
+            parts.append(f"by {time_text(self.by_s)}")
+        return " and ".join(parts) or "at an unknown time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitNote:
+    """The effect of one of our committed writes on one table.
+
+    `table_id` distinguishes the table from an earlier table with the same name and location. `kind`
+    is the job's kind. `directories` are paths relative to the table's location (so that the table
+    can be renamed), or URIs of directories elsewhere. `committed` is the time span in which the
+    commit happened. `opened_s` is a time before the write ID was allocated. `seen` is the write ID
+    list that was visible to the write, in Hive's string form. It was taken between `seen_after_s`
+    and `seen_by_s`. `seen` is empty if the metastore did not provide the time.
+    """
+
+    table_id: str
+    write_id: WriteId
+    txn_id: TxnId
+    job_key: str
+    attempt: str
+    kind: str
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    size_bytes: int = 0
+    directories: tuple[str, ...] = ()
+    opened_s: float | None = None
+    seen: str = ""
+    seen_after_s: float = 0.0
+    seen_by_s: float = 0.0
+    committed: TimeBounds = field(default_factory=TimeBounds)
+
+
+def time_text(seconds: float) -> str:
+    """Format a time in UTC, to the millisecond.
+
+    Example:
+        >>> time_text(1.5)
+        '1970-01-01T00:00:01.500Z'
+    """
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.strftime('%Y-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,185 @@
+"""Notes about a table's past: since when versions are kept, removed versions, and tags.
+
+Cleaners, both ours and Hive's, remove files that no reader needs. They remove files in any order
+and may fail half-way. The versions of a table are kept from the time when Hive's cleaner is
+disabled for the table and is no longer cleaning it. From then on only our cleaner removes files.
+Before a removal, our cleaner records which versions become unreadable (a horizon). `Promises`
+returns, for each root, the oldest version whose files are all kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.versions import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import PartitionName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """Versions of a partition below `write_id` are no longer kept: their files may be removed.
+
+    `at_s` is the time of the note in seconds since 1970. `high_watermark` was the highest
+    transaction ID at that time.
+    """
+
+    partition: PartitionName
+    write_id: WriteId
+    high_watermark: TxnId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Files of a partition that were removed without a new version.
+
+    The files belonged to versions up to `write_id`. The cause is DROP PARTITION, TRUNCATE of Hive
+    3.1, or a removal by hand. Versions from `lowest` to `write_id` may have had the files; later
+    versions never had them. `highest` is the highest write ID of the removed files. `names` are the
+    missing directories and original files, as listed in the notes that prove the loss. If `names`
+    is empty, it is only known that versions up to `write_id` are no longer readable.
+    """
+
+    partition: PartitionName
+    write_id: WriteId
+    lowest: WriteId
+    highest: WriteId
+    names: frozenset[str] = frozenset()
+
+    def may_have_been_in(self, version: WriteId) -> bool:
+        """Return whether the removed files may have been part of a version."""
+        return self.lowest <= version <= self.write_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """The time since which a table's versions are kept, and the files that were live at that time.
+
+    `roots` maps each partition to its promise. A partition that is not in `roots` was created
+    later. `last_entry_id` is the newest entry of the compaction queue at that time, or -1 if the
+    queue was empty.
+    """
+
+    table_id: str
+    roots: Mapping[PartitionName, Kept]
+    last_entry_id: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCompaction:
+    """One of our compactions: its queue entry, and the write IDs that were aborted before it.
+
+    Once the entry is marked as cleaned, the server may forget that these write IDs were aborted.
+    """
+
+    entry_id: int
+    aborted: tuple[WriteId, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots, for a cached property
+class Promises:
+    """All notes about the kept versions of a table."""
+
+    keeping: Keeping | None = None
+    horizons: tuple[Horizon, ...] = ()
+    own: tuple[OwnCompaction, ...] = ()
+    resets: tuple[Reset, ...] = ()
+    has_ended: bool = False
+
+    @property
+    def aborted(self) -> frozenset[WriteId]:
+        """The write IDs that were aborted, including those that the metastore has forgotten."""
+        return frozenset(w for one in self.own for w in one.aborted)
+
+    def is_broken(self, entry_ids: Collection[int]) -> bool:
+        """Return whether another program has compacted the table.
+
+        Hive's cleaner may then remove files.
+
+        Args:
+            entry_ids: the IDs of the table's compactions in the metastore.
+        """
+        if self.keeping is None or self.has_ended:
+            return True
+        ours = {one.entry_id for one in self.own}
+        return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
+
+    def of(self, partition: PartitionName) -> Kept | None:
+        """Return the promise about one partition, or None if there is none.
+
+        If files were removed without a new version (`Reset`), the promise no longer holds for
+        versions that had these files. It still holds for versions after the removal was noted.
+        """
+        if self.keeping is None or self.has_ended:
+            return None
+        found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
+        floor = max(found.floor, self._ends.get(partition, found.floor))
+        return Kept(floor=floor, evidence=found.evidence)
+
+    @cached_property
+    def _ends(self) -> Mapping[PartitionName, WriteId]:
+        """From horizons and resets: the lowest version of each partition that may be complete."""
+        found: dict[PartitionName, WriteId] = {}
+        ends = [(h.partition, h.write_id) for h in self.horizons]
+        for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):
+            found[partition] = WriteId(max(end, found.get(partition, end)))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedRoot:
+    """One partition of a tagged version: the names of its directories and original files."""
+
+    partition: PartitionName
+    location: str
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots, for a cached property
+class Tag:
+    """A named version whose files are kept until the tag is removed or expires.
+
+    `write_ids` is the write ID list that is visible in the version, in Hive's string form.
+    `expires_s` None means never. A cleaner may have chosen files to remove before the tag was
+    written; `is_sure` is False until the creator of the tag has checked that this did not happen.
+    """
+
+    name: str
+    table_id: str
+    write_ids: str
+    made_s: float
+    made_by: str = ""
+    expires_s: float | None = None
+    roots: tuple[TaggedRoot, ...] = field(default=())
+    is_sure: bool = True
+
+    @property
+    def version(self) -> int:
+        """The version number.
+
+        If the tag names the state at a time, the version number is the newest write ID in that
+        state.
+        """
+        return ValidWriteIdList.parse(self.write_ids).high_watermark
+
+    def has_expired(self, now_s: float) -> bool:
+        """Return whether the tag has expired, so that its files are no longer kept."""
+        return self.expires_s is not None and self.expires_s <= now_s
+
+    def root(self, partition: PartitionName) -> TaggedRoot | None:
+        """Return the part of the tagged version in a partition, or None if there is none."""
+        return self._by_name.get(partition)
+
+    @cached_property
+    def _by_name(self) -> Mapping[PartitionName, TaggedRoot]:
+        return {root.partition: root for root in self.roots}

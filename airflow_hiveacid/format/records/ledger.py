@@ -1,0 +1,89 @@
+"""The ledger entry for an attempt, and the check whether the metastore confirms the entry.
+
+Other programs may write ledger files, so an entry must be verified (`doubt_of`): its transaction
+and write ID must be allocated and committed in the metastore. See docs/decisions/ledger.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One attempt's change of one table, as recorded in the ledger.
+
+    `statement` maps each part of the job description to its digest. `table_id` distinguishes the
+    table from an earlier table with the same name and location. `directories` are the URIs that the
+    attempt publishes. `result` is the job's result as JSON text. `recorded_s` is in seconds since
+    1970. The entry is not pruned until `retention_s` seconds later. If `is_legible` is False, the
+    entry is damaged and only its owner is known. `doubt` is the reason why a confirmed entry is not
+    trusted; it is never stored.
+    """
+
+    job_key: str
+    generation: int
+    attempt: AttemptId
+    statement: Mapping[str, str]
+    table_id: str
+    txn_id: TxnId
+    write_id: WriteId
+    directories: tuple[str, ...]
+    result: str
+    recorded_s: float
+    retention_s: float
+    is_confirmed: bool = False
+    is_legible: bool = True
+    doubt: str = ""
+
+    @property
+    def when(self) -> str:
+        """The time of recording as a string in UTC."""
+        return datetime.fromtimestamp(self.recorded_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> str:
+    """Return why the metastore contradicts a confirmed entry, or "" if there is no contradiction.
+
+    A write ID stays visible after its rows are compacted, and after the table is truncated.
+
+    Args:
+        entry: a confirmed entry that can be parsed.
+        write_ids: the table's write IDs that are visible to the reader. The reader's own write ID
+            must be open in the list.
+        txns: the transactions that are visible to the reader.
+    """
+    if entry.txn_id > txns.high_watermark:
+        return _doubt(
+            f"transaction {entry.txn_id}",
+            f"has given out transactions only up to {txns.high_watermark}",
+        )
+    if not txns.is_visible(entry.txn_id):
+        state = "aborted" if txns.is_aborted(entry.txn_id) else "open"
+        return _doubt(f"transaction {entry.txn_id}", f"lists it as {state}")
+    if write_ids.is_visible(entry.write_id):
+        return ""
+    if entry.write_id <= write_ids.high_watermark:
+        state = "aborted" if write_ids.is_aborted(entry.write_id) else "open"
+        return _doubt(f"write ID {entry.write_id}", f"lists it as {state}")
+    return _doubt(
+        f"write ID {entry.write_id}",
+        f"has given out write IDs of the table only up to {write_ids.high_watermark}",
+    )
+
+
+def _doubt(what: str, why: str) -> str:
+    return (
+        f"the entry says that {what} was committed, but the metastore {why}. Either the metastore"
+        " was restored from a backup that is older than the table's files (restore both to the same"
+        " time before anything else is written), or another program wrote the entry"
+    )

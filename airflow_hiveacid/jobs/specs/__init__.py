@@ -1,0 +1,1 @@
+"""The specs of jobs, which the operator sends to the Spark application."""

@@ -1,0 +1,296 @@
+"""The operator's request to the Spark application: one frozen, versioned value for each job.
+
+The request is a JSON file that is shipped with the application and contains no secret. The
+application reads the file once when it starts. Both sides can import this module, because it
+depends only on the standard library.
+
+Example:
+    >>> spec = JobSpec(
+    ...     job_key="dag/run/task",
+    ...     metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+    ...     job=DeleteSpec(target="db.t", where="id = 1"),
+    ... )
+    >>> JobSpec.parse(spec.dump()) == spec
+    True
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.jobs.codec import (
+    CONTRACT_VERSION,
+    JsonValue,
+    Side,
+    from_json,
+    read_object,
+    to_json,
+)
+from airflow_hiveacid.jobs.endpoint import (
+    MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
+)
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, ConvertSpec, RestoreSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeSpec,
+    MultiInsertSpec,
+    StatementSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+    each,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSpec:
+    """A user's PySpark program, with the tables that its transaction may access.
+
+    The program may read all of these tables. It may insert into the tables in `inserts`, `changes`
+    and `overwrites`; update and delete rows of the tables in `changes` and `overwrites`; and
+    overwrite the tables in `overwrites`. `digest` is the digest of the program's source code, or
+    empty if the operator cannot read the program.
+    """
+
+    application: str
+    arguments: tuple[str, ...] = ()
+    digest: str = ""
+    reads: tuple[str, ...] = ()
+    inserts: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    overwrites: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that the program may write, without duplicates."""
+        return tuple(dict.fromkeys((*self.inserts, *self.changes, *self.overwrites)))
+
+    @property
+    def target(self) -> str:
+        """The tables that the program may write, as text for messages."""
+        return ", ".join(self.targets)
+
+
+Job = (
+    StatementSpec
+    | TransactionSpec
+    | ProgramSpec
+    | CreateAsSpec
+    | RestoreSpec
+    | CompactSpec
+    | CleanSpec
+    | ConvertSpec
+    | ChangesSpec
+)
+
+
+JOB_KINDS: Final[Mapping[str, type[Job]]] = {
+    "insert": InsertSpec,
+    "merge": MergeSpec,
+    "update": UpdateSpec,
+    "delete": DeleteSpec,
+    "truncate": TruncateSpec,
+    "load": LoadSpec,
+    "transaction": TransactionSpec,
+    "program": ProgramSpec,
+    "create_as": CreateAsSpec,
+    "restore": RestoreSpec,
+    "compact": CompactSpec,
+    "clean": CleanSpec,
+    "convert": ConvertSpec,
+    "changes": ChangesSpec,
+}
+
+
+def kind_of(job: Job) -> str:
+    """Return the name of a kind of job, such as `merge` or `compact`."""
+    return next(kind for kind, cls in JOB_KINDS.items() if type(job) is cls)
+
+
+class OnRerun(enum.Enum):
+    """The behaviour of a job whose task was cleared after a success.
+
+    Retries are not affected: they never apply a change twice.
+    """
+
+    APPLY = "apply"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A job with its metastore, its settings, and the key that makes it run only once.
+
+    `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number, because all
+    tries have the same key. `earlier_key` is the key that earlier releases used; a job that was
+    committed under this key is not repeated. `generation` is incremented when this task is cleared
+    after a success. `attempt` is the ID of this submission (`format.attempts`).
+    `ledger_retention_s` is the time for which the ledger records that the job was done. The
+    application writes its `JobResult` to `result_uri`, unless `result_uri` is None.
+    `start_timeout_s` is the longest wait for a first executor; None means Spark's limit.
+    `conflict_policy` is the job's own policy. If `conflict_policy` is None, the table's policy
+    applies, or `default_conflict_policy` if the table has no policy. With
+    `allow_unsafe_expressions`, SQL may call Java and read the driver's files
+    (docs/decisions/values.md).
+    """
+
+    job_key: str
+    metastore: MetastoreEndpoint
+    job: Job
+    generation: int = 0
+    attempt: str = field(default_factory=lambda: str(AttemptId.new()))
+    on_rerun: OnRerun = OnRerun.APPLY
+    ledger_retention_s: float = 30 * 86400.0
+    lock_timeout_s: float = 300.0
+    heartbeat_s: float | None = None
+    result_uri: str | None = None
+    start_timeout_s: float | None = None
+    conflict_policy: ConflictPolicy | None = None
+    default_conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
+    earlier_key: str | None = None
+    allow_unsafe_expressions: bool = False
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """A dict from the name of each part of the job to the part's digest.
+
+        Jobs with equal digests do the same work.
+
+        Example:
+            >>> job = DeleteSpec(target="db.t", where="id = 1")
+            >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
+            >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
+            ['kind', 'tables', 'target', 'where']
+        """
+        if not isinstance(self.job, TransactionSpec):
+            return _digests(self.job)
+        every = {"kind": _digest(self.kind)}
+        number = 0
+        for part in self.job.statements:
+            if isinstance(part, MultiInsertSpec):
+                shared = [len(part.inserts), dict(part.shared)]
+                if part.parameters:
+                    shared.append(to_json(part.parameters))
+                every[f"{number + 1}.shared"] = _digest(shared)
+            for one in each(part):
+                number += 1
+                every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
+        return every
+
+    @property
+    def kind(self) -> str:
+        """The job's name (`kind_of`)."""
+        return kind_of(self.job)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that the job writes; for a change feed, the table that it reads."""
+        match self.job:
+            case TransactionSpec() | ProgramSpec():
+                return self.job.targets
+            case CreateAsSpec():
+                return (self.job.hidden(self.job_key, self.attempt),)
+            case _:
+                return (self.job.target,)
+
+    @property
+    def has_statements(self) -> bool:
+        """True if the result's details have an entry for each statement."""
+        return isinstance(self.job, TransactionSpec | ProgramSpec)
+
+    def dump(self) -> str:
+        """Return the spec as JSON text."""
+        body = to_json(self)
+        if not isinstance(body, dict):
+            raise TypeError("a spec is an object")
+        return json.dumps({"version": CONTRACT_VERSION, "kind": self.kind, **body})
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a spec from its JSON text.
+
+        Raises:
+            ContractVersionError: the text has a different version, or a field is unknown or
+                missing.
+        """
+        data = read_object(text, reader=Side.APPLICATION)
+        kind, job = data.pop("kind", None), data.pop("job", None)
+        if not isinstance(kind, str) or kind not in JOB_KINDS:
+            raise ContractVersionError(
+                found=CONTRACT_VERSION,
+                supported=CONTRACT_VERSION,
+                side=Side.APPLICATION.value,
+                detail=f"It does not know the job {kind!r}.",
+            )
+        envelope = from_json(_Envelope, data, reader=Side.APPLICATION)
+        return cls(
+            job=from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job"),
+            job_key=envelope.job_key,
+            metastore=envelope.metastore,
+            generation=envelope.generation,
+            attempt=envelope.attempt,
+            on_rerun=envelope.on_rerun,
+            ledger_retention_s=envelope.ledger_retention_s,
+            lock_timeout_s=envelope.lock_timeout_s,
+            heartbeat_s=envelope.heartbeat_s,
+            result_uri=envelope.result_uri,
+            start_timeout_s=envelope.start_timeout_s,
+            conflict_policy=envelope.conflict_policy,
+            default_conflict_policy=envelope.default_conflict_policy,
+            earlier_key=envelope.earlier_key,
+            allow_unsafe_expressions=envelope.allow_unsafe_expressions,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Envelope:
+    """The fields of a JobSpec without the job, which is parsed by its kind."""
+
+    job_key: str
+    metastore: MetastoreEndpoint
+    generation: int
+    attempt: str
+    on_rerun: OnRerun
+    ledger_retention_s: float
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    result_uri: str | None
+    start_timeout_s: float | None
+    conflict_policy: ConflictPolicy | None
+    default_conflict_policy: ConflictPolicy
+    earlier_key: str | None
+    allow_unsafe_expressions: bool
+
+
+def _digests(job: Job) -> dict[str, str]:
+    """Return a dict from the name of each part of a job to the part's digest.
+
+    The job must not be a transaction.
+    """
+    parts = to_json(job)
+    if not isinstance(parts, dict):
+        raise TypeError("a job is an object")
+    if isinstance(source := parts.pop("source", None), dict):
+        parts |= {f"source.{name}": value for name, value in source.items()}
+    for name in ("parameters", "source.parameters"):
+        if not parts.get(name):  # jobs without parameters keep the digests of earlier releases
+            parts.pop(name, None)
+    return {name: _digest(value) for name, value in {"kind": kind_of(job), **parts}.items()}
+
+
+def _digest(value: JsonValue) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,282 @@
+"""The specs of statements that change tables.
+
+Example:
+    >>> LoadSpec(target="db.t", location="hdfs://nn/landing/day").overwrite
+    False
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.parameters import (
+    Parameter,  # noqa: TC001 - the codec reads hints at run time
+)
+
+SOURCE_VIEW: Final = "source"
+"""The name of the view with a source's rows, for the source's own query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """The source of rows: exactly one of files, an ACID table, values, or a query.
+
+    `query` is a Spark SQL SELECT over the view `source`. Without a query, all rows are used
+    unchanged. If `tables` is given, the query itself is the source. `tables` then maps each view in
+    the query to an ACID table (`db.table`), and may be empty.
+
+    `versions` maps a view to the earlier version (`VersionSpec.text`) at which its table is read;
+    the name of the view for `table` is `source`. `parameters` are the parameters in the query.
+    """
+
+    format: str | None = None
+    location: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    table: str | None = None
+    columns: tuple[str, ...] = ()
+    values: tuple[tuple[str | int | float | bool | None, ...], ...] | None = None
+    query: str | None = None
+    tables: Mapping[str, str] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+class InsertMode(enum.Enum):
+    """Whether an INSERT keeps or overwrites existing rows."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+
+class ColumnMatch(enum.Enum):
+    """How source columns are matched with target columns if `columns` is empty."""
+
+    NAME = "name"
+    POSITION = "position"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertSpec:
+    """INSERT INTO or INSERT OVERWRITE.
+
+    `columns` lists target columns in the order of the source's columns; some columns may be
+    missing. If `columns` is empty, `match` applies. If columns are matched by name, some may be
+    missing. If they are matched by position, as in Hive, the source has all data columns, then all
+    dynamic partition columns.
+
+    `partition` has the partition columns with a fixed value (static partition). `dynamic_partition`
+    has the columns without a value in a PARTITION clause. If columns are matched by position, the
+    partition columns are in the order of the PARTITION clause. OVERWRITE replaces the partitions
+    that receive rows. A full static partition and an unpartitioned table are replaced even if there
+    are no rows. All other partitions keep their rows, so an OVERWRITE from an earlier version of
+    the table does not restore that version; use `RestoreSpec`.
+
+    Columns without a value get their default, or NULL. The columns at `default_at` always get their
+    default, and the source has no columns for them. In the columns at `default_where`, only some
+    rows get the default. For each of these columns, in the same order, the source has an additional
+    column at its end. The strings `true` and `false` in the additional column mark the rows with
+    the default. The columns at `text_at` contain only strings, which are cast to the column's type.
+    All these positions are indexes of target columns, from 0, in the order of the source's columns.
+    """
+
+    target: str
+    source: SourceSpec
+    mode: InsertMode = InsertMode.APPEND
+    columns: tuple[str, ...] = ()
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    match: ColumnMatch = ColumnMatch.NAME
+    dynamic_partition: tuple[str, ...] = ()
+    default_at: tuple[int, ...] = ()
+    default_where: tuple[int, ...] = ()
+    text_at: tuple[int, ...] = ()
+
+
+class MergeWhen(enum.Enum):
+    """The rows to which a clause of MERGE applies."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not_matched"
+    NOT_MATCHED_BY_SOURCE = "not_matched_by_source"
+
+
+class MergeAction(enum.Enum):
+    """The action of a clause of MERGE."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """One WHEN clause of MERGE; the first clause whose condition is true applies to a row.
+
+    `set` maps target columns to Spark SQL expressions over `t` (target) and `s` (source). If `set`
+    is None, all columns of the same name get the source's values (`UPDATE SET *`, `INSERT *`). For
+    an insert, `values` can replace `set`: expressions for all target columns, in order.
+    """
+
+    when: MergeWhen
+    action: MergeAction
+    condition: str | None = None
+    set: Mapping[str, str] | None = None
+    values: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSpec:
+    """MERGE INTO target t USING source s ON t.key = s.key [AND ...] [AND condition].
+
+    `tables` maps each view in queries of the clauses to an ACID table (`db.table`). `parameters`
+    are the parameters in the condition and the clauses; the source has its own parameters.
+    """
+
+    target: str
+    source: SourceSpec
+    keys: tuple[str, ...]
+    clauses: tuple[MergeClause, ...]
+    condition: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateSpec:
+    """UPDATE target SET column = expression WHERE condition.
+
+    The expressions and the condition may contain queries. `tables` maps each view in these queries
+    to an ACID table (`db.table`). `parameters` are the parameters in the expressions and the
+    condition.
+    """
+
+    target: str
+    set: Mapping[str, str]
+    where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSpec:
+    """DELETE FROM target WHERE condition; without a condition, all rows are deleted.
+
+    `tables` maps each view in a subquery of the condition to an ACID table (`db.table`).
+    `parameters` are the parameters in the condition.
+    """
+
+    target: str
+    where: str | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateSpec:
+    """TRUNCATE TABLE target [PARTITION (...)]: remove all rows without reading them.
+
+    `partition` has values for some or all partition columns. All partitions with these values are
+    truncated, and at least one must exist. Without `partition`, all partitions are truncated.
+    """
+
+    target: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSpec:
+    """LOAD DATA INPATH location [OVERWRITE] INTO TABLE target [PARTITION (...)].
+
+    `location` is the URI of a file or a directory of files; the files are copied, not moved.
+    `partition` has a value for every partition column. With `overwrite`, the files replace the rows
+    of the table or partition.
+    """
+
+    target: str
+    location: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    overwrite: bool = False
+
+
+StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec | LoadSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiInsertSpec:
+    """INSERTs that all see the tables as they were before the first INSERT.
+
+    `shared` maps view names to queries that several sources use. Each query is run once, in the
+    order of `shared`, and reads the tables of the sources.
+    """
+
+    inserts: tuple[InsertSpec, ...]
+    shared: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """A dict from view to table, for the tables that the INSERTs read."""
+        return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """A dict from view to version, for the tables that are read at an earlier version."""
+        return {v: t for one in self.inserts for v, t in one.source.versions.items()}
+
+
+def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
+    """Return the statements of a multi-insert, or the single statement."""
+    return part.inserts if isinstance(part, MultiInsertSpec) else (part,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSpec:
+    """Statements that are committed together or not at all.
+
+    Each statement sees the changes of the statements before it. All statements see the same
+    snapshot of other transactions.
+    """
+
+    statements: tuple[StatementSpec | MultiInsertSpec, ...]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The tables that the statements write, in order, without duplicates."""
+        return tuple(dict.fromkeys(one.target for part in self.statements for one in each(part)))
+
+    @property
+    def target(self) -> str:
+        """The tables that the statements write, as text for messages."""
+        return ", ".join(self.targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAsSpec:
+    """CREATE TABLE ... AS SELECT: the table gets the columns of the source.
+
+    `partition_columns` are some of these columns. The table is created under a temporary name
+    (`hidden`) and then renamed.
+    """
+
+    target: str
+    source: SourceSpec
+    partition_columns: tuple[str, ...] = ()
+    bucket_columns: tuple[str, ...] = ()
+    num_buckets: int = 0
+    insert_only: bool = False
+    stored_as: str = "orc"
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+    def hidden_prefix(self, job_key: str) -> str:
+        """Return the common prefix of the temporary table names of all tries of this job."""
+        return f"{self.target}__ctas_{hashlib.sha256(job_key.encode()).hexdigest()[:10]}_"
+
+    def hidden(self, job_key: str, attempt: str) -> str:
+        """Return the temporary table name of one try."""
+        return self.hidden_prefix(job_key) + AttemptId.parse(attempt).nonce

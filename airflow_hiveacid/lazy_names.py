@@ -1,0 +1,40 @@
+"""Lazy exports: a public module exports names from modules that are loaded when a name is used.
+
+Users import from a few public modules, but the definitions are in different modules. The import of
+a public module must be fast, because a scheduler parses DAGs every few seconds. A public module
+must not require Airflow or PySpark, because some processes lack them.
+
+Example:
+    >>> get, list_names = lazy_names("a_face", {"pathlib": ["Path"], "json": ["dumps", "loads"]})
+    >>> get("Path").__name__
+    'Path'
+    >>> list_names()
+    ['Path', 'dumps', 'loads']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def lazy_names(
+    face: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the functions `__getattr__` and `__dir__` for a public module.
+
+    Args:
+        face: the name of the public module.
+        homes: the exported names, by the module that defines them.
+    """
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:  # noqa: ANN401 - exported names have various types
+        if name not in home_of:
+            raise AttributeError(f"module {face!r} has no attribute {name!r}")
+        return getattr(import_module(home_of[name]), name)
+
+    return get, lambda: sorted(home_of)

@@ -1,0 +1,1 @@
+"""A PostgreSQL server on this machine."""

@@ -1,0 +1,357 @@
+"""A private PostgreSQL server for a metastore, from Debian's package.
+
+With PostgreSQL, a metastore can run calls concurrently; Derby serialises all calls. Input is a data
+directory. Output is databases, as `PostgresDatabase` values. The server listens only on 127.0.0.1,
+has no socket file, and requires a password. The password is generated once and stored in a file of
+mode 0600. PostgreSQL refuses to run as root, so for root the server runs as the package's user
+`postgres`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
+from airflow_hiveacid.local.processes.lifetime import Server
+from airflow_hiveacid.local.processes.process import (
+    Command,
+    ProcessRecord,
+    birth_of,
+    free_port,
+    kill,
+    spawn,
+    terminate,
+)
+from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.site import HOST, PostgresDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_DEBIAN_ROOT: Final = Path("/usr/lib/postgresql")
+_PACKAGE_USER: Final = "postgres"
+_SUPERUSER: Final = "hiveacid"
+_SHARED_FOLDER: Final = Path("/var/tmp")  # noqa: S108 -- see LocalPostgres._files
+_POLL_S: Final = 0.1
+_IDENTIFIER: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+_SETTINGS: Final = (
+    f"listen_addresses={HOST}",
+    "unix_socket_directories=",
+    "max_connections=200",
+    "shared_buffers=64MB",
+    # With these settings, a kill loses no data. A power failure may lose data, which is only test
+    # data.
+    "fsync=off",
+    "full_page_writes=off",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPostgresConfig:
+    """The location and port of a PostgreSQL server.
+
+    Attributes:
+        data_dir: The server's files; created if missing.
+        port: The server's port; 0 chooses a free port.
+        start_timeout_s: Seconds after which a server that does not answer has failed.
+        ends_with_parent: See `LocalMetastoreConfig`.
+    """
+
+    data_dir: Path
+    port: int = 0
+    start_timeout_s: float = 60.0
+    ends_with_parent: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the directory.
+
+        Raises:
+            ValueError: The directory is relative.
+        """
+        if not self.data_dir.is_absolute():
+            raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
+
+
+class LocalPostgres(Server):
+    """One PostgreSQL server; mutable, because the object tracks the process."""
+
+    def __init__(self, config: LocalPostgresConfig, *, progress: Progress = log_progress) -> None:
+        self.config = config
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = config.port
+        self._user = _PACKAGE_USER if os.geteuid() == 0 else None
+
+    @property
+    def port(self) -> int:
+        """The port of the server that was started or found; a restart does not change the port.
+
+        Raises:
+            LocalServerError: The server was never started and no port was chosen.
+        """
+        if self._port == 0:
+            raise LocalServerError(f"PostgreSQL in {self.config.data_dir} has not been started")
+        return self._port
+
+    @property
+    def log_file(self) -> Path:
+        """The server's output."""
+        return self.config.data_dir / "postgres.log"
+
+    def is_running(self) -> bool:
+        """Return True if the server runs, even if a different program has started it."""
+        return self._find() is not None
+
+    def start(self) -> None:
+        """Start the server, unless it already runs in this directory, and wait until it answers.
+
+        Raises:
+            MissingProgramError: PostgreSQL is not installed.
+            ServerStartError: The server ended, or did not answer in time.
+        """
+        self.config.data_dir.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            if self._find() is not None:
+                return
+            if not (self._files / "ready").is_file():
+                self._create_cluster()
+            self._serve()
+
+    def stop(self) -> None:
+        """Stop the server in this directory, if any, even if a different program has started it."""
+        if not self.config.data_dir.is_dir():
+            return
+        with self._alone():
+            record = self._find()
+            if record is not None:
+                self._progress(f"stopping PostgreSQL (process {record.pid})")
+                terminate(record, first=signal.SIGINT)  # "fast": ends sessions, then the server
+            self._forget()
+
+    def kill(self) -> None:
+        """Kill the server with SIGKILL, to simulate a crash; `start` starts it again."""
+        record = self._find()
+        if record is not None:
+            kill(record)
+        self._forget()
+
+    def database(self, name: str) -> PostgresDatabase:
+        """Return the connection to a database of this server; the database may not exist yet.
+
+        Raises:
+            ValueError: The name has characters other than lower-case letters, digits and
+                underscores.
+        """
+        if not name or not _IDENTIFIER.issuperset(name):
+            raise ValueError(f"{name!r} is not a plain database name")
+        return PostgresDatabase(
+            host=HOST, port=self.port, name=name, user=_SUPERUSER, password=self._password()
+        )
+
+    def has_database(self, name: str) -> bool:
+        """Return True if the database exists.
+
+        Raises:
+            LocalServerError: PostgreSQL refused.
+        """
+        return self.database(name).name in self._sql("SELECT datname FROM pg_database").split()
+
+    def create_database(self, name: str, *, fresh: bool = False) -> PostgresDatabase:
+        """Create a database if it is missing, and return the connection to it.
+
+        Args:
+            name: Lower-case letters, digits and underscores.
+            fresh: True to drop an existing database first, with all its contents.
+
+        Raises:
+            LocalServerError: PostgreSQL refused.
+        """
+        database = self.database(name)
+        if fresh:
+            self._sql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        if not self.has_database(name):
+            self._sql(f"CREATE DATABASE \"{name}\" ENCODING 'UTF8' TEMPLATE template0")
+        return database
+
+    def destroy(self) -> None:
+        """Stop the server and remove its files, including those outside the data directory."""
+        self.stop()
+        shutil.rmtree(self._files, ignore_errors=True)
+        shutil.rmtree(self.config.data_dir, ignore_errors=True)
+
+    @property
+    def _files(self) -> Path:
+        # For root, the cluster belongs to the user `postgres`, who often cannot access a home
+        # directory or a test's temporary folder. So the files are in a separate folder in /var/tmp,
+        # whose name depends on the data directory. The folder has mode 0700 and must not exist
+        # before, so no other user can prepare it.
+        if self._user is None:
+            return self.config.data_dir / "cluster"
+        digest = hashlib.sha256(str(self.config.data_dir).encode()).hexdigest()[:16]
+        return _SHARED_FOLDER / f"airflow_hiveacid-postgres-{digest}"
+
+    @property
+    def _record_file(self) -> Path:
+        return self.config.data_dir / "postgres.json"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.config.data_dir / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _find(self) -> ProcessRecord | None:
+        record = ProcessRecord.read_alive(self._record_file)
+        if record is not None:
+            self._port = record.port
+        return record
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        self._record_file.unlink(missing_ok=True)
+
+    def _password(self) -> str:
+        return (self.config.data_dir / "password").read_text().strip()
+
+    def _create_cluster(self) -> None:
+        self._progress("creating a PostgreSQL database cluster")
+        files = self._files
+        shutil.rmtree(files, ignore_errors=True)  # a cluster without `ready` is unfinished
+        files.mkdir(mode=0o700)
+        passwords = (self.config.data_dir / "password", files / "password")
+        secret = secrets.token_urlsafe(24)
+        for file in passwords:
+            file.touch(mode=0o600)
+            file.chmod(0o600)
+            file.write_text(f"{secret}\n")
+        if self._user is not None:
+            shutil.chown(files, self._user, self._user)
+            shutil.chown(passwords[1], self._user, self._user)
+        self._run(
+            _program("initdb"),
+            [
+                "--pgdata=" + str(files / "data"),
+                f"--username={_SUPERUSER}",
+                f"--pwfile={passwords[1]}",
+                "--auth=scram-sha-256",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ],
+        )
+        passwords[1].unlink()
+        (files / "ready").touch()
+
+    def _serve(self) -> None:
+        port = self._port or free_port(HOST)
+        self._progress(f"starting PostgreSQL on port {port}")
+        arguments = [_program("postgres"), "-D", str(self._files / "data"), "-p", str(port)]
+        for setting in _SETTINGS:
+            arguments += ["-c", setting]
+        self._process = spawn(
+            Command(
+                arguments=arguments,
+                environment=_environment(),
+                cwd=self._files,
+                log=self.log_file,
+                user=self._user,
+                ends_with_parent=self.config.ends_with_parent,
+            )
+        )
+        record = ProcessRecord(
+            pid=self._process.pid,
+            birth=birth_of(self._process.pid) or "ended",
+            port=port,
+            label="PostgreSQL",
+            fingerprint="",
+        )
+        try:
+            record.write(self._record_file)
+            self._await_answer(record)
+        except BaseException:
+            kill(record)
+            self._forget()
+            raise
+        self._port = port
+
+    def _await_answer(self, record: ProcessRecord) -> None:
+        deadline = time.monotonic() + self.config.start_timeout_s
+        ready = [_program("pg_isready"), "-q", "-h", HOST, "-p", str(record.port)]
+        while subprocess.run(ready, check=False, env=_environment()).returncode != 0:
+            if self._process is not None and self._process.poll() is not None:
+                reason = f"ended with status {self._process.returncode}"
+                raise ServerStartError("PostgreSQL", reason, self.log_file, tail(self.log_file))
+            if time.monotonic() >= deadline:
+                reason = f"did not answer within {self.config.start_timeout_s:g} s"
+                raise ServerStartError("PostgreSQL", reason, self.log_file, tail(self.log_file))
+            time.sleep(_POLL_S)
+
+    def _sql(self, statement: str) -> str:
+        arguments = ["-h", HOST, "-p", str(self.port), "-U", _SUPERUSER, "-d", "postgres"]
+        arguments += ["--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--quiet"]
+        return self._run(
+            _program("psql"),
+            [*arguments, "-v", "ON_ERROR_STOP=1"],
+            text=statement,
+            secret={"PGPASSWORD": self._password()},
+        )
+
+    def _run(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        *,
+        text: str = "",
+        secret: dict[str, str] | None = None,
+    ) -> str:
+        done = subprocess.run(
+            [program, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env={**_environment(), **(secret or {})},
+            user=self._user,
+            group=self._user,
+            extra_groups=[] if self._user else None,
+        )
+        if done.returncode != 0:
+            raise LocalServerError(f"{Path(program).name} failed: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _program(name: str) -> str:
+    """Return the path of a PostgreSQL program, from Debian's newest package or else from PATH."""
+    found = shutil.which(name)
+    # Debian's psql in PATH is a Perl wrapper that requires Debian's own cluster layout.
+    folders = sorted(_DEBIAN_ROOT.glob("*/bin"), key=lambda folder: _version(folder.parent.name))
+    for folder in reversed(folders):
+        if (folder / name).is_file():
+            return str(folder / name)
+    if found is None:
+        raise MissingProgramError(
+            name, "install PostgreSQL (Debian: apt-get install postgresql) to test concurrency"
+        )
+    return found
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())

@@ -1,0 +1,1 @@
+"""A Kerberos realm, an LDAP directory, certificates, and metastores with such logins."""

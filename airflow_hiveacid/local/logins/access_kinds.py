@@ -1,0 +1,153 @@
+"""The settings of a metastore for each kind of login, and for TLS.
+
+Input is the locations of keys and users. Output is an `Access`. Hive 3.1 silently ignores unknown
+settings and would accept every user. So an `Access` with settings that only Hive 4 has is limited
+to Hive 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.access import PLAIN, Access, Language
+from airflow_hiveacid.local.logins.directory import PEOPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from airflow_hiveacid.local.logins.kdc import LocalKdc
+    from airflow_hiveacid.local.logins.openssl import Certificates, Signer
+
+LOCALHOST: Final = "localhost"
+SERVICE: Final = f"hive/{LOCALHOST}"
+_ONLY_4: Final = ("4",)
+# By default, clients may announce a user (`set_ugi`). With this default, a server that requires a
+# login does not start.
+_NO_ANNOUNCING: Final = {"metastore.execute.setugi": "false"}
+
+
+def kerberos(
+    kdc: LocalKdc,
+    *,
+    protections: str = "authentication,integrity,privacy",
+    proxies: Mapping[str, str] | None = None,
+) -> Access:
+    """Return the access with Kerberos and delegation tokens.
+
+    Args:
+        kdc: The realm; the server's keytab is created if it is missing.
+        protections: The protection levels that the server offers, as in hadoop.rpc.protection.
+        proxies: Maps the short name of a user to the names, separated by commas, of the users for
+            whom this user may request tokens.
+
+    Raises:
+        LocalServerError: Kerberos refused.
+    """
+    keytab = kdc.keytab(SERVICE)
+    allowed = {
+        f"hadoop.proxyuser.{name}.{what}": value
+        for name, users in (proxies or {}).items()
+        for what, value in (("users", users), ("hosts", "*"))
+    }
+    return Access(
+        language=Language.SASL,
+        host=LOCALHOST,
+        settings={
+            "metastore.sasl.enabled": "true",
+            "metastore.kerberos.principal": kdc.principal(SERVICE),
+            "metastore.kerberos.keytab.file": str(keytab),
+        },
+        core_settings={
+            # The server's own login reads only core-site.xml. Without this setting, no user can log
+            # in.
+            "hadoop.security.authentication": "kerberos",
+            "hadoop.rpc.protection": protections,
+            **allowed,
+        },
+        jvm_flags=(f"-Djava.security.krb5.conf={kdc.configuration}",),
+    )
+
+
+def ldap(directory_uri: str, *, beside: Access = PLAIN) -> Access:
+    """Return the access for users of an LDAP directory, and for Kerberos if `beside` allows it."""
+    return _password(
+        beside,
+        {
+            "metastore.authentication": "LDAP",
+            "metastore.authentication.ldap.url": directory_uri,
+            "metastore.authentication.ldap.baseDN": PEOPLE,
+            "metastore.authentication.ldap.userDNPattern": f"uid=%s,{PEOPLE}",
+        },
+    )
+
+
+def one_user(user: str, password: str, *, beside: Access = PLAIN) -> Access:
+    """Return the access for one user, whose password is in the server's settings."""
+    return _password(
+        beside,
+        {
+            "metastore.authentication": "CONFIG",
+            "metastore.authentication.config.username": user,
+            "metastore.authentication.config.password": password,
+        },
+    )
+
+
+def custom(class_name: str, class_path: Path) -> Access:
+    """Return the access for users whose passwords are checked by a custom class."""
+    access = _password(
+        PLAIN,
+        {
+            "metastore.authentication": "CUSTOM",
+            "metastore.custom.authentication.class": class_name,
+        },
+    )
+    return replace(access, class_path=(class_path,))
+
+
+def http() -> Access:
+    """Return the access by HTTP; the user name is in a header and is not authenticated."""
+    return Access(
+        language=Language.HTTP,
+        host=LOCALHOST,
+        settings={"metastore.server.thrift.transport.mode": "http", **_NO_ANNOUNCING},
+        releases=_ONLY_4,
+    )
+
+
+def bearer(signer: Signer) -> Access:
+    """Return the access by HTTP, for users with a JSON Web Token from this signer."""
+    keys = {
+        "metastore.authentication": "JWT",
+        "metastore.authentication.jwt.jwks.url": signer.key_list.as_uri(),
+    }
+    return replace(http(), settings={**http().settings, **keys})
+
+
+def in_tls(access: Access, certificates: Certificates) -> Access:
+    """Return the same access with TLS."""
+    settings = {
+        **access.settings,
+        "metastore.use.SSL": "true",
+        "metastore.keystore.path": str(certificates.server_store),
+        "metastore.keystore.password": certificates.store_password(),
+        "metastore.keystore.type": "PKCS12",
+    }
+    if access.language is Language.HTTP:
+        # By default, this setting is empty, and Jetty would use the empty string as the name of an
+        # algorithm.
+        settings["metastore.keymanagerfactory.algorithm"] = "SunX509"
+    return replace(access, host=LOCALHOST, settings=settings, authority=certificates.authority)
+
+
+def _password(beside: Access, settings: Mapping[str, str]) -> Access:
+    more = {} if "metastore.sasl.enabled" in beside.settings else _NO_ANNOUNCING
+    return replace(
+        beside,
+        language=Language.SASL,
+        host=LOCALHOST,
+        settings={**beside.settings, **settings, **more},
+        releases=_ONLY_4,
+    )

@@ -1,0 +1,1 @@
+"""A real Hive metastore on this machine."""

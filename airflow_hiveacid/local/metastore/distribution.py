@@ -1,0 +1,221 @@
+"""The files of a metastore release, fetched with Maven: class path and schema scripts.
+
+Input is a `HiveRelease`. Output is a `Distribution`. Maven resolves a generated pom into Maven's
+local repository. The class path and the unpacked schema scripts are stored in a cache folder
+outside of any data directory, so later starts need neither Maven nor a network. The name of the
+cache folder contains a digest of the pom, so each version of the pom has its own folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
+from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.releases import (
+    DEPENDENCY_PLUGIN,
+    HiveRelease,
+    pom,
+    scripts_coordinates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CACHE_VARIABLE: Final = "HIVEACID_CACHE"
+_REPORT_EVERY_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """A release that is ready to run.
+
+    Attributes:
+        release: The release.
+        class_path: Existing jars, in Maven's order.
+        home: The folder that contains `scripts/metastore`, for the server's variable
+            METASTORE_HOME.
+    """
+
+    release: HiveRelease
+    class_path: tuple[Path, ...]
+    home: Path
+
+
+def cache_dir() -> Path:
+    """Return the cache folder: $HIVEACID_CACHE, else the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).expanduser().resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "airflow_hiveacid"
+
+
+def fetch(
+    release: HiveRelease, *, cache: Path | None = None, progress: Progress = log_progress
+) -> Distribution:
+    """Return the release's files; download missing files (about 150 MB the first time).
+
+    Several processes may call this function concurrently: only one downloads, and the others wait.
+
+    Raises:
+        MissingProgramError: Maven is needed but not installed.
+        DownloadError: Maven failed.
+    """
+    digest = hashlib.sha256(pom(release).encode()).hexdigest()[:12]
+    folder = (cache or cache_dir()) / f"metastore-{release.version}-{digest}"
+    found = _ready(release, folder)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder, progress):
+        found = _ready(release, folder)  # another process may have fetched it by now
+        if found is not None:
+            return found
+        what = f"the jars of Hive metastore {release.version}"
+        _resolve(pom(release), folder, what, progress)
+        _unpack_scripts(release, folder, progress)
+        found = _ready(release, folder)
+    if found is None:
+        log = folder / "maven.log"
+        raise DownloadError(f"Hive metastore {release.version}", log, tail(log))
+    return found
+
+
+def fetch_class_path(
+    folder: Path, project: str, what: str, *, progress: Progress = log_progress
+) -> tuple[Path, ...]:
+    """Return the jars of a Maven project; download missing jars.
+
+    Several processes may call this function concurrently: only one downloads, and the others wait.
+
+    Args:
+        folder: The folder for the class path; each project needs its own folder.
+        project: The project's pom, as XML.
+        what: The name of the jars for messages.
+        progress: Receives messages about the download.
+
+    Raises:
+        MissingProgramError: Maven is needed but not installed.
+        DownloadError: Maven failed.
+    """
+    found = _class_path(folder)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder, progress):
+        found = _class_path(folder)  # another process may have fetched it by now
+        if found is None:
+            _resolve(project, folder, what, progress)
+            found = _class_path(folder)
+    if found is None:
+        log = folder / "maven.log"
+        raise DownloadError(what, log, tail(log))
+    return found
+
+
+def _ready(release: HiveRelease, folder: Path) -> Distribution | None:
+    jars, home = _class_path(folder), folder / "home"
+    if jars is None or not (home / "scripts" / "metastore").is_dir():
+        return None
+    return Distribution(release=release, class_path=jars, home=home)
+
+
+def _class_path(folder: Path) -> tuple[Path, ...] | None:
+    listing = folder / "classpath"
+    if not listing.is_file():
+        return None
+    jars = tuple(Path(entry) for entry in listing.read_text().strip().split(os.pathsep))
+    # The class path is invalid if other programs have removed files from Maven's repository.
+    return jars if all(jar.is_file() for jar in jars) else None
+
+
+def _resolve(project: str, folder: Path, what: str, progress: Progress) -> None:
+    (folder / "pom.xml").write_text(project)
+    scratch = folder / "classpath.new"
+    _maven(
+        folder,
+        [f"{DEPENDENCY_PLUGIN}:build-classpath", f"-Dmdep.outputFile={scratch}"],
+        what,
+        progress,
+    )
+    scratch.replace(folder / "classpath")
+
+
+def _unpack_scripts(release: HiveRelease, folder: Path, progress: Progress) -> None:
+    scratch = folder / "unpacked"
+    shutil.rmtree(scratch, ignore_errors=True)
+    _maven(
+        folder,
+        [
+            f"{DEPENDENCY_PLUGIN}:unpack",
+            f"-Dartifact={scripts_coordinates(release)}",
+            f"-DoutputDirectory={scratch}",
+            "-Dmdep.unpack.includes=**/scripts/**",
+            # The plugin's markers record what it has unpacked. With markers in the default
+            # folder, it would not unpack the scripts again after they were removed.
+            f"-DmarkersDirectory={scratch / 'markers'}",
+        ],
+        f"the schema scripts of Hive metastore {release.version}",
+        progress,
+    )
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    for scripts in scratch.glob("*/scripts/metastore"):
+        scripts.parent.parent.rename(home)
+        break
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _maven(folder: Path, arguments: list[str], what: str, progress: Progress) -> None:
+    program = shutil.which("mvn")
+    if program is None:
+        raise MissingProgramError("mvn", "install Maven (Debian: apt-get install maven)")
+    log = folder / "maven.log"
+    progress(f"fetching {what} with Maven")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [program, "--batch-mode", "-f", str(folder / "pom.xml"), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+        try:
+            status = _wait(process, log, what, progress)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+    if status != 0:
+        raise DownloadError(what, log, tail(log))
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, what: str, progress: Progress) -> int:
+    reported = 0
+    while True:
+        try:
+            return process.wait(timeout=_REPORT_EVERY_S)
+        except subprocess.TimeoutExpired:
+            files = log.read_text(errors="replace").count("Downloaded from ")
+            if files != reported:
+                reported = files
+                progress(f"fetching {what}: {files} files downloaded")
+
+
+@contextmanager
+def _alone(folder: Path, progress: Progress) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another process that fetches the same files")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

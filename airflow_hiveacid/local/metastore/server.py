@@ -1,0 +1,410 @@
+"""A Hive metastore on this machine: fetch it, create its schema, start and stop it.
+
+Input is a `LocalMetastoreConfig`. Output is the `uri` of a running server. The server is Hive's own
+Java program, so clients behave as with a metastore in a cluster. This module uses Thrift only to
+check whether the server answers.
+
+Example, in a test or a script:
+
+    config = LocalMetastoreConfig(version="4.0.1", data_dir=Path("/tmp/hms"))
+    with LocalMetastore(config) as metastore:
+        connect(metastore.uri)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import (
+    LocalServerError,
+    MissingProgramError,
+    ServerConflictError,
+    ServerStartError,
+)
+from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
+from airflow_hiveacid.local.metastore.thrift_probe import answers
+from airflow_hiveacid.local.processes.lifetime import Server
+from airflow_hiveacid.local.processes.process import (
+    Command,
+    ProcessRecord,
+    birth_of,
+    free_port,
+    is_port_free,
+    kill,
+    spawn,
+    terminate,
+)
+from airflow_hiveacid.local.progress import Progress, log_progress, tail
+from airflow_hiveacid.local.site import (
+    HOST,
+    DerbyDatabase,
+    LocalMetastoreConfig,
+    fingerprint,
+    write_conf,
+)
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+_RECORD_NAME: Final = "metastore.json"
+_POLL_S: Final = 0.1
+_SCHEMA_TIMEOUT_S: Final = 300.0
+_PORT_ATTEMPTS: Final = 3
+# With less compilation and a simple garbage collector, a small server starts a second faster.
+_JVM_FLAGS: Final = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Djava.awt.headless=true",
+)
+
+
+class LocalMetastore(Server):
+    """One metastore in one data directory; mutable, because the object tracks the process."""
+
+    def __init__(self, config: LocalMetastoreConfig, *, progress: Progress = log_progress) -> None:
+        self.config = config
+        self._progress = progress
+        self._record: ProcessRecord | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port: int = config.port
+
+    @property
+    def label(self) -> str:
+        """The server's name for messages."""
+        return f"Hive metastore {self.config.version}"
+
+    @property
+    def port(self) -> int:
+        """The port of the server that was started or found; a restart does not change the port.
+
+        Raises:
+            LocalServerError: The server was never started and no port was chosen.
+        """
+        if self._port == 0:
+            raise LocalServerError(f"{self.label} in {self.config.data_dir} has not been started")
+        return self._port
+
+    @property
+    def uri(self) -> str:
+        """The address for clients, usually `thrift://127.0.0.1:PORT`; see `Access.uri`."""
+        return self.config.access.uri(self.port)
+
+    @property
+    def warehouse(self) -> Path:
+        """Folder of managed tables."""
+        return self.config.warehouse
+
+    @property
+    def external_warehouse(self) -> Path:
+        """Folder of external tables."""
+        return self.config.external_warehouse
+
+    @property
+    def log_file(self) -> Path:
+        """The server's output since its last start; earlier output is in `metastore.log.1`."""
+        return self.config.data_dir / "logs" / "metastore.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process ID; None if the server does not run."""
+        record = self._find()
+        return record.pid if record else None
+
+    @property
+    def is_schema_ready(self) -> bool:
+        """True if the schema was created completely."""
+        return self._schema_version() is not None
+
+    def discard_schema_marker(self) -> None:
+        """Make the next start create the schema, because the database was replaced."""
+        self._schema_marker.unlink(missing_ok=True)
+
+    def is_running(self) -> bool:
+        """Return True if the server runs, even if a different program has started it."""
+        return self._find() is not None
+
+    def is_answering(self) -> bool:
+        """Return True if the server runs and answers a call."""
+        record = self._find()
+        return record is not None and answers(HOST, record.port, access=self.config.access)
+
+    def start(self) -> None:
+        """Start the server, unless it already runs in this directory, and wait until it answers.
+
+        Raises:
+            MissingProgramError: Java or Maven is not installed.
+            DownloadError: The server could not be fetched.
+            ServerStartError: The server ended or did not answer in time; the error has the last
+                lines of its log.
+            ServerConflictError: The directory or the port is in use.
+        """
+        self.config.data_dir.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            if self._adopt():
+                return
+            distribution = fetch(self.config.release, progress=self._progress)
+            self._check_directory()
+            self._prepare_folders()
+            if not self.is_schema_ready:
+                self._create_schema(distribution)
+            self._serve(distribution)
+
+    def stop(self) -> None:
+        """Stop the server in this directory, if any, even if a different program has started it."""
+        if not self.config.data_dir.is_dir():
+            return
+        with self._alone():
+            record = self._find()
+            if record is not None:
+                self._progress(f"stopping {self.label} (process {record.pid})")
+                terminate(record)
+            self._forget()
+
+    def kill(self) -> None:
+        """Kill the server with SIGKILL, to simulate a crash; `start` starts it again."""
+        record = self._find()
+        if record is not None:
+            kill(record)
+        self._forget()
+
+    def restart(self) -> None:
+        """Stop the server and start it on the same port."""
+        self.stop()
+        self.start()
+
+    # The running server
+
+    @property
+    def _record_file(self) -> Path:
+        return self.config.data_dir / _RECORD_NAME
+
+    def _find(self) -> ProcessRecord | None:
+        self._record = ProcessRecord.read_alive(self._record_file)
+        if self._record is not None:
+            self._port = self._record.port
+        return self._record
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        self._record = None
+        self._record_file.unlink(missing_ok=True)
+
+    def _adopt(self) -> bool:
+        record = self._find()
+        if record is None:
+            return False
+        if record.fingerprint != fingerprint(self.config):
+            raise ServerConflictError(
+                f"{record.label} already runs in {self.config.data_dir} (process {record.pid}) "
+                "with another version or other settings; stop it first"
+            )
+        if self.config.port not in {0, record.port}:
+            raise ServerConflictError(
+                f"{record.label} already runs in {self.config.data_dir} on port {record.port}, "
+                f"not {self.config.port}; stop it first"
+            )
+        self._await_answer(record)
+        self._progress(f"{self.label} already runs at {self.uri} (process {record.pid})")
+        return True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.config.data_dir / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    # The data directory
+
+    @property
+    def _schema_marker(self) -> Path:
+        return self.config.data_dir / "schema-version"
+
+    def _schema_version(self) -> str | None:
+        if isinstance(self.config.database, DerbyDatabase) and not self.config.derby_dir.is_dir():
+            return None
+        try:
+            return self._schema_marker.read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    def _check_directory(self) -> None:
+        version = self._schema_version()
+        if version not in {None, self.config.version}:
+            raise ServerConflictError(
+                f"{self.config.data_dir} holds the data of Hive metastore {version}; "
+                f"give {self.label} a directory of its own"
+            )
+
+    def _prepare_folders(self) -> None:
+        for folder in (self.warehouse, self.external_warehouse, self.log_file.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def _create_schema(self, distribution: Distribution) -> None:
+        derby = isinstance(self.config.database, DerbyDatabase)
+        if derby and self.config.derby_dir.exists():
+            # The marker is written last, so the schema of a database without a marker is
+            # unfinished.
+            self._progress("removing a database whose schema was left unfinished")
+            shutil.rmtree(self.config.derby_dir)
+        if derby and self._copy_schema(distribution):
+            return
+        self._progress(f"creating the schema of {self.label}")
+        log = self.config.data_dir / "logs" / "schema.log"
+        log.unlink(missing_ok=True)
+        kind = "derby" if derby else "postgres"
+        conf = write_conf(self.config, port=self.config.port)
+        arguments = [distribution.release.schema_tool, "-dbType", kind, "-initSchema"]
+        process = spawn(self._java(distribution, conf, arguments, log))
+        try:
+            status = process.wait(timeout=_SCHEMA_TIMEOUT_S)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        if status != 0:
+            raise ServerStartError(
+                f"the schema tool of {self.label}", f"ended with status {status}", log, tail(log)
+            )
+        if derby:
+            self._keep_schema(distribution)
+        self._schema_marker.write_text(f"{self.config.version}\n")
+
+    def _copy_schema(self, distribution: Distribution) -> bool:
+        """Copy an empty database that the schema tool has created; return False if none exists."""
+        try:
+            shutil.copytree(_empty_database(distribution), self.config.derby_dir)
+        except FileNotFoundError:
+            return False
+        self._schema_marker.write_text(f"{self.config.version}\n")
+        return True
+
+    def _keep_schema(self, distribution: Distribution) -> None:
+        kept = _empty_database(distribution)
+        scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
+        try:
+            shutil.copytree(self.config.derby_dir, scratch)
+            scratch.rename(kept)
+        except OSError as error:  # another process kept a copy first, or the disk is full
+            self._progress(f"no copy of the empty database is kept: {error}")
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    # Serving
+
+    def _serve(self, distribution: Distribution) -> None:
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = self._choose_port()
+            try:
+                self._serve_on(port, distribution)
+            except ServerStartError as error:
+                # Another process may have taken the free port before the server listened on it.
+                taken = "Address already in use" in error.tail
+                if self.config.port or not taken or attempt == _PORT_ATTEMPTS:
+                    raise
+                self._port = 0
+            else:
+                return
+
+    def _choose_port(self) -> int:
+        port = self._port or free_port(HOST)
+        if not is_port_free(HOST, port):
+            if self.config.port == 0:
+                return free_port(HOST)
+            raise ServerConflictError(
+                f"port {port} on {HOST} is taken; {self.label} needs another one"
+            )
+        return port
+
+    def _serve_on(self, port: int, distribution: Distribution) -> None:
+        self._progress(f"starting {self.label} on port {port}")
+        conf = write_conf(self.config, port=port)
+        if self.log_file.exists():
+            self.log_file.replace(self.log_file.with_name("metastore.log.1"))
+        command = self._java(distribution, conf, [_SERVER_CLASS, "-p", str(port)], self.log_file)
+        began = time.monotonic()
+        self._process = spawn(command)
+        birth = birth_of(self._process.pid)
+        record = ProcessRecord(
+            pid=self._process.pid,
+            birth=birth or "ended",
+            port=port,
+            label=self.label,
+            fingerprint=fingerprint(self.config),
+        )
+        try:
+            record.write(self._record_file)
+            self._await_answer(record)
+        except BaseException:
+            kill(record)
+            self._forget()
+            raise
+        self._record, self._port = record, port
+        self._progress(f"{self.label} answers at {self.uri} after {time.monotonic() - began:.1f} s")
+
+    def _await_answer(self, record: ProcessRecord) -> None:
+        deadline = time.monotonic() + self.config.start_timeout_s
+        while not answers(HOST, record.port, access=self.config.access):
+            if self._process is not None and self._process.poll() is not None:
+                reason = f"ended with status {self._process.returncode}"
+                raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
+            if not record.is_alive():
+                raise ServerStartError(self.label, "ended", self.log_file, tail(self.log_file))
+            if time.monotonic() >= deadline:
+                reason = f"did not answer within {self.config.start_timeout_s:g} s"
+                raise ServerStartError(self.label, reason, self.log_file, tail(self.log_file))
+            time.sleep(_POLL_S)
+
+    def _java(
+        self, distribution: Distribution, conf: Path, arguments: list[str], log: Path
+    ) -> Command:
+        own = self.config.access.class_path
+        class_path = os.pathsep.join(str(file) for file in (conf, *own, *distribution.class_path))
+        data = self.config.data_dir
+        logging = (conf / "metastore-log4j2.properties").as_uri()
+        return Command(
+            arguments=[
+                _java_program(),
+                f"-Xmx{self.config.heap_mb}m",
+                *_JVM_FLAGS,
+                *distribution.release.jvm_flags,
+                *self.config.access.jvm_flags,
+                f"-Dlog4j.configurationFile={logging}",
+                f"-Dderby.stream.error.file={data / 'logs' / 'derby.log'}",
+                *arguments,
+            ],
+            # The class path is in the environment, because 120 jars would make the command line
+            # unreadable.
+            environment={
+                **os.environ,
+                "CLASSPATH": class_path,
+                "METASTORE_HOME": str(distribution.home),
+            },
+            cwd=data,
+            log=log,
+            ends_with_parent=self.config.ends_with_parent,
+        )
+
+
+def _empty_database(distribution: Distribution) -> Path:
+    # A copy saves time, because the schema tool takes longer than the start of the server.
+    return distribution.home / "derby-schema"
+
+
+def _java_program() -> str:
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if program is None:
+        remedy = "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+        raise MissingProgramError(f"{home}/bin/java" if home else "java", remedy)
+    return program

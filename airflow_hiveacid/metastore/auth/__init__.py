@@ -1,0 +1,1 @@
+"""Connections and logins to a metastore: sockets, HTTP, Kerberos, tokens, passwords."""

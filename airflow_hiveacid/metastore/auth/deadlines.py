@@ -1,0 +1,93 @@
+"""Time limits for uninterruptible work and for sockets.
+
+`bounded` runs a function in a thread. If the function exceeds the time limit, the thread continues
+and its result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
+and writes of a call. So a server that sends one byte per second cannot block a call for longer than
+a silent server.
+
+Example:
+    >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")
+    4
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import ssl
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+
+
+def bounded(work: Callable[[], _T], *, timeout_s: float, name: str) -> _T:
+    """Run the function in a thread called `name` and return its result.
+
+    Raises:
+        TimeoutError: the function takes longer than `timeout_s`.
+        BaseException: the error that the function raised.
+    """
+    answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((work(), None))
+        except BaseException as error:  # noqa: BLE001 - edge of a thread: the caller gets it
+            answers.put((None, error))
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=timeout_s)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {timeout_s:g} s") from None
+    if error is not None:
+        raise error
+    return cast("_T", answer)
+
+
+class _Bounded:
+    """A socket mixin: all reads and writes after `end_within` share one deadline. Mutable."""
+
+    _ends_at_s: float | None = None
+
+    def end_within(self, timeout_s: float | None) -> None:
+        """Set one deadline for all later reads and writes; None restores the socket's time-out."""
+        self._ends_at_s = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def recv(self, *args: Any) -> bytes:  # noqa: ANN401 - as socket.socket
+        """Receive as socket.socket does. Raises TimeoutError at the deadline."""
+        return bytes(self._in_time().recv(*args))
+
+    def recv_into(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
+        """Receive as socket.socket does. Raises TimeoutError at the deadline."""
+        return int(self._in_time().recv_into(*args))
+
+    def send(self, *args: Any) -> int:  # noqa: ANN401 - as socket.socket
+        """Send as socket.socket does. Raises TimeoutError at the deadline."""
+        return int(self._in_time().send(*args))
+
+    def sendall(self, *args: Any) -> None:  # noqa: ANN401 - as socket.socket
+        """Send as socket.socket does. Raises TimeoutError at the deadline."""
+        self._in_time().sendall(*args)
+
+    def _in_time(self) -> Any:  # noqa: ANN401 - the socket class that follows
+        this: Any = self
+        if self._ends_at_s is not None:
+            left_s = self._ends_at_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("timed out")
+            this.settimeout(left_s)
+        return super()
+
+
+class BoundedSocket(_Bounded, socket.socket):
+    """A plain socket with one deadline for a whole call."""
+
+
+class BoundedTlsSocket(_Bounded, ssl.SSLSocket):
+    """A TLS socket with one deadline for a call; `SSLContext.sslsocket_class` makes it."""

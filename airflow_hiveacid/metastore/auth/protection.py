@@ -1,0 +1,42 @@
+"""The choice of the strongest message protection that the server offers at login."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.metastore.auth.sasl import WeakProtectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+WORDS: Final[Mapping[Protection, bytes]] = MappingProxyType(
+    {
+        Protection.AUTHENTICATION: b"auth",
+        Protection.INTEGRITY: b"auth-int",
+        Protection.PRIVACY: b"auth-conf",
+    }
+)
+"""SASL's names of the protection levels, from weak to strong."""
+
+
+def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection:
+    """Return the strongest protection level that the server offers.
+
+    Raises:
+        WeakProtectionError: even the strongest level offered is weaker than `least`.
+    """
+    order = list(WORDS)
+    best = max(offered, key=order.index, default=None)
+    if best is None or order.index(best) < order.index(least):
+        names = ", ".join(p.value for p in order if p in offered) or "no known level"
+        raise WeakProtectionError(
+            f"the metastore offers {names} as protection of messages (hadoop.rpc.protection), but"
+            f" the connection requires at least {least.value}; for a delegation token without TLS"
+            f" the default is integrity. Set hadoop.rpc.protection of the metastore to"
+            f" {least.value}, or protection of the connection to what is offered. With"
+            " authentication alone, only TLS keeps messages from being changed in transit"
+        )
+    return best

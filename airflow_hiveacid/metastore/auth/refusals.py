@@ -1,0 +1,90 @@
+"""Pauses after refused logins, so that a wrong secret is not sent repeatedly.
+
+Takes a login and the result of each try; raises an error if the same secret is tried too early.
+LDAP directories and KDCs count wrong passwords and keys, and lock the account after too many.
+Heartbeats and checks of a commit's outcome log in repeatedly while a transaction is open.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import KerberosLogin, PasswordLogin
+from airflow_hiveacid.metastore.auth.address import CountedRefusalError
+from airflow_hiveacid.metastore.auth.secret import read_secret
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.logins import Login
+    from airflow_hiveacid.metastore.auth.address import Address, ConnectError
+
+# The first pause is short, because a metastore also refuses a login while its LDAP directory is
+# down. Two tries fit into the default transaction time-out of 300 s, and five into half an hour.
+_FIRST_PAUSE_S: Final = 120.0
+# The key of the secrets' fingerprints. A fingerprint reveals nothing about its secret to anyone who
+# does not have this key.
+_KEY: Final = secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    print: bytes
+    words: str
+    until_s: float
+    pause_s: float
+
+
+class Refusals:
+    """The refused logins of one connection. Mutable: remembers each address's last refusal."""
+
+    def __init__(self, login: Login | None) -> None:
+        self._login = login
+        self._known: dict[Address, _Refusal] = {}
+
+    def check(self, address: Address) -> None:
+        """Raise an error if this address recently refused the current secret.
+
+        Raises:
+            CountedRefusalError: the pause after the refusal is not over; the message repeats the
+                refusal.
+        """
+        known = self._known.get(address)
+        is_early = known is not None and time.monotonic() < known.until_s
+        if known is not None and is_early and known.print == self._print():
+            raise CountedRefusalError(
+                f"{known.words}. This is a repeated refusal: the same secret is sent again after"
+                f" {known.pause_s:.0f} s at the earliest, since too many tries lock the account"
+            )
+
+    def note(self, address: Address, error: ConnectError) -> None:
+        """Remember a counted refusal; each further refusal of the same secret doubles the pause."""
+        if not isinstance(error, CountedRefusalError):
+            return
+        known, now_s, found = self._known.get(address), time.monotonic(), self._print()
+        if known is not None and known.print == found:
+            if now_s < known.until_s:
+                return  # `check` raised it; no server was asked
+            pause_s = known.pause_s * 2
+        else:
+            pause_s = _FIRST_PAUSE_S
+        self._known[address] = _Refusal(found, str(error), now_s + pause_s, pause_s)
+
+    def _print(self) -> bytes:
+        return hmac.digest(_KEY, self._secret(), "sha256")
+
+    def _secret(self) -> bytes:
+        try:
+            match self._login:
+                case PasswordLogin(password=source):
+                    return read_secret(source)
+                case KerberosLogin(keytab=str(keytab)):
+                    return Path(keytab.removeprefix("FILE:")).read_bytes()
+                case _:
+                    return b""
+        except (OSError, ConfigurationError):
+            return b""  # the login itself reports the error

@@ -1,0 +1,204 @@
+"""Thrift's SASL transport: a login in several rounds, then messages in signed or encrypted frames.
+
+Takes a connected socket and a `Mechanism`, returns a transport for the compiled protocol. A login
+message has one byte of status, four bytes of length, and the payload. A frame has four bytes of
+length and the sealed message (TSaslTransport of Thrift's Java library).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from io import BytesIO
+from typing import TYPE_CHECKING, Final, Protocol
+
+from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
+
+from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thrift.transport.TSocket import TSocket
+
+_MAX_ROUND_BYTES: Final = 1 << 20
+# The partitions of a whole table may come in one frame. A greater length is invalid.
+_MAX_FRAME_BYTES: Final = 1 << 30
+_READ_BYTES: Final = 64 * 1024
+_MAX_SHOWN: Final = 300
+
+
+class _Status(enum.IntEnum):
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class MechanismError(Exception):
+    """The server sent an invalid message, during or after the login."""
+
+
+class WeakProtectionError(MechanismError):
+    """The server offers only weaker message protection than required."""
+
+
+class Mechanism(Protocol):
+    """One way to log in and to seal messages afterwards. Each connection has its own instance."""
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name in SASL."""
+
+    @property
+    def hint(self) -> str:
+        """The likely causes of a refusal, as text for the user."""
+
+    @property
+    def refusal(self) -> type[ConnectError]:
+        """The error class of a refusal; it is ConnectError if the secret may be renewed."""
+
+    def start(self) -> bytes:
+        """Return the client's first message. Raises ConnectError."""
+
+    def answer(self, challenge: bytes) -> bytes:
+        """Return the response to a challenge. Raises MechanismError."""
+
+    def finish(self, last: bytes) -> None:
+        """Check that the server proved its identity. Raises MechanismError."""
+
+    def seal(self, message: bytes) -> bytes:
+        """Return a message, signed and encrypted as agreed at login. Raises MechanismError."""
+
+    def unseal(self, message: bytes) -> bytes:
+        """Return the original message.
+
+        Raises MechanismError if the message was changed or repeated.
+        """
+
+
+class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] # Thrift has no types
+    """A transport of frames over a socket after a successful `log_in`. Mutable: it buffers."""
+
+    def __init__(self, socket: TSocket, mechanism: Mechanism) -> None:
+        self._socket, self._mechanism = socket, mechanism
+        self._out, self._in = BytesIO(), BytesIO()
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        """Return True if the server still seems connected; sends nothing."""
+        return bool(self._socket.isOpen())
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def write(self, data: bytes) -> None:
+        """Append data to the next frame."""
+        self._out.write(data)
+
+    def flush(self) -> None:
+        """Send the written data as one frame."""
+        message, self._out = self._out.getvalue(), BytesIO()
+        sealed = _checked(self._mechanism.seal, message)
+        self._socket.write(struct.pack(">I", len(sealed)) + sealed)
+
+    def read(self, size: int) -> bytes:
+        """Return at least one byte, at most `size`."""
+        while size:
+            data = self._in.read(size)
+            if data:
+                return data
+            self._next_frame()
+        return b""
+
+    @property
+    def cstringio_buf(self) -> BytesIO:
+        """The buffer that the compiled protocol reads."""
+        return self._in
+
+    def cstringio_refill(self, partialread: bytes, reqlen: int) -> BytesIO:
+        """Return a buffer that begins with `partialread` and has at least `reqlen` bytes."""
+        data = bytearray(partialread)
+        while len(data) < reqlen:
+            self._next_frame()
+            data += self._in.getvalue()
+        self._in = BytesIO(bytes(data))
+        return self._in
+
+    def _next_frame(self) -> None:
+        (length,) = struct.unpack(">I", _read(self._socket, 4))
+        if length > _MAX_FRAME_BYTES:
+            raise TTransportException(
+                TTransportException.SIZE_LIMIT, f"invalid frame length of {length} bytes"
+            )
+        self._in = BytesIO(_checked(self._mechanism.unseal, _read(self._socket, length)))
+
+
+def log_in(socket: TSocket, mechanism: Mechanism) -> None:
+    """Authenticate to the server and agree on how messages are sealed.
+
+    Raises:
+        LoginRefusedError: the server refuses this login, or offers too weak protection; a retry is
+            useless.
+        ConnectError: the server refuses the login for now, does not speak SASL, or disconnected.
+    """
+    first = mechanism.start()
+    try:
+        _send(socket, _Status.START, mechanism.name.encode())
+        _send(socket, _Status.OK, first)
+        while True:
+            status, payload = _receive(socket)
+            if status is _Status.COMPLETE:
+                return mechanism.finish(payload)
+            if status is not _Status.OK:
+                raise _refusal(mechanism, payload)
+            _send(socket, _Status.OK, mechanism.answer(payload))
+    except MechanismError as error:
+        kind = LoginRefusedError if isinstance(error, WeakProtectionError) else ConnectError
+        raise kind(f"login by {mechanism.name} failed: {error}") from error
+    except (TTransportException, OSError) as error:
+        raise ConnectError(
+            f"it broke off the login by {mechanism.name} ({error}): it may be a metastore without"
+            " SASL (3.1 takes no passwords), require TLS, or be overloaded; see its log"
+        ) from error
+
+
+def _refusal(mechanism: Mechanism, payload: bytes) -> ConnectError:
+    said = payload[:_MAX_SHOWN].decode(errors="replace")
+    return mechanism.refusal(
+        f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; an unsupported"
+        " mechanism means that it does not accept such logins at all"
+    )
+
+
+def _send(socket: TSocket, status: _Status, payload: bytes) -> None:
+    socket.write(struct.pack(">BI", status, len(payload)) + payload)
+
+
+def _receive(socket: TSocket) -> tuple[_Status, bytes]:
+    number, length = struct.unpack(">BI", _read(socket, 5))
+    try:
+        status = _Status(number)
+    except ValueError:
+        status = None
+    if status is None or status is _Status.START or length > _MAX_ROUND_BYTES:
+        raise ConnectError(
+            "it does not speak SASL here: the port may be wrong, or need TLS, or need no TLS"
+        )
+    return status, _read(socket, length)
+
+
+def _read(socket: TSocket, size: int) -> bytes:
+    # `readAll` would allocate the whole announced length at once.
+    data = bytearray()
+    while len(data) < size:
+        data += socket.read(min(size - len(data), _READ_BYTES))
+    return bytes(data)
+
+
+def _checked(change: Callable[[bytes], bytes], message: bytes) -> bytes:
+    try:
+        return change(message)
+    except MechanismError as error:
+        raise TTransportException(TTransportException.UNKNOWN, str(error), inner=error) from error

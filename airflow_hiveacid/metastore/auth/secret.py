@@ -1,0 +1,69 @@
+"""Secrets, which are read from a file or variable at each use and never shown in messages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.logins import SecretSource
+
+# A Hadoop credentials file with many tokens has a few kilobytes.
+_MAX_BYTES: Final = 1 << 20
+
+
+def read_secret(source: SecretSource) -> bytes:
+    """Return the secret's bytes as stored.
+
+    Raises:
+        ConfigurationError: the secret is missing, or too large.
+    """
+    secret = _from_file(source) if source.file else _from_environment(source)
+    if not secret:
+        raise ConfigurationError(f"the secret in {source} is empty")
+    return secret
+
+
+def read_secret_text(source: SecretSource) -> str:
+    """Return the secret as ASCII text, without the line end that editors add.
+
+    Raises:
+        ConfigurationError: as for `read_secret`, or the secret has characters that the metastore
+            does not accept.
+    """
+    text = read_secret(source).decode(errors="replace").rstrip("\r\n")
+    if not text:
+        raise ConfigurationError(f"the secret in {source} is empty")
+    if not (text.isascii() and text.isprintable()):
+        raise ConfigurationError(
+            f"the secret in {source} has characters other than visible ASCII ones, which the"
+            " metastore does not accept"
+        )
+    return text
+
+
+def _from_file(source: SecretSource) -> bytes:
+    try:
+        with Path(str(source.file)).open("rb") as stream:
+            secret = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the secret in {source}: {error.strerror}. It must exist on every machine"
+            " that talks to the metastore, readable by that process"
+        ) from error
+    if len(secret) > _MAX_BYTES:
+        raise ConfigurationError(f"{source} is too large to hold a secret")
+    return secret
+
+
+def _from_environment(source: SecretSource) -> bytes:
+    secret = os.environ.get(str(source.variable))
+    if secret is None:
+        raise ConfigurationError(
+            f"the {source} is not set. It must be in the environment of every process that talks"
+            " to the metastore"
+        )
+    return os.fsencode(secret)

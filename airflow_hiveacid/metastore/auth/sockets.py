@@ -1,0 +1,194 @@
+"""Connected sockets to one server, plain or TLS, with a liveness check and the TLS settings.
+
+The socket's time-out limits a whole call. The time-out starts at the last write and covers all
+reads of the response.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TSSLSocket import TSSLSocket
+from thrift.transport.TTransport import TTransportException
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.metastore.auth.address import ConnectError
+from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket, bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.auth.address import Address
+
+_log = logging.getLogger(__name__)
+
+
+def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
+    """Connect. The socket's time-out is `connect_timeout_s` until the caller changes it.
+
+    Raises:
+        ConnectError: no server answers at the address, or the TLS handshake failed.
+        ConfigurationError: a certificate file is missing or unreadable.
+    """
+    found = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
+    found.setTimeout(endpoint.connect_timeout_s * 1000)
+    try:
+        found.open()
+    except TTransportException as error:
+        raise ConnectError(f"{address}: {_reason(error)}") from error
+    return found
+
+
+def connect_named(
+    address: tuple[str, int], timeout: float, source_address: None = None
+) -> BoundedSocket:
+    """Connect as `socket.create_connection` does, but with a time limit on the name lookup.
+
+    Raises:
+        TimeoutError: the name was not resolved in time.
+        OSError: no server answers at any address of the host.
+    """
+    del source_address  # http.client passes it
+    trouble = OSError(f"{address[0]} has no address")
+    for *_, place in _look_up(partial(_of_stream, *address), address[0], timeout):
+        try:
+            connected = socket.create_connection(place[:2], timeout)
+        except OSError as error:
+            trouble = error
+        else:
+            connected.settimeout(None)  # otherwise the descriptor stays non-blocking
+            found = BoundedSocket(fileno=connected.detach())
+            found.settimeout(timeout)
+            return found
+    raise trouble
+
+
+def _of_stream(host: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[Any]:
+    """Look up a name with a time limit, since a silent name server would block for minutes.
+
+    Raises:
+        TimeoutError: the name server did not answer in time.
+        OSError: the name does not exist.
+    """
+    try:
+        return bounded(ask, timeout_s=timeout_s, name="hiveacid-names")
+    except TimeoutError as error:
+        raise TimeoutError(
+            f"no name server answered for {host} within {timeout_s:g} s; see /etc/resolv.conf"
+        ) from error
+
+
+def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
+    """Return True if a call can be sent: the server is connected and has sent no unrequested data.
+
+    Unrequested data means that the server has closed the connection. If this is detected here, the
+    caller reconnects. If it were detected during a call, the caller would not know whether the call
+    was executed. The data may also be a late response, which the next call would read as its own.
+    If the result is False, the caller closes the connection.
+    """
+    timeout_s = connected.gettimeout()
+    connected.end_within(None)
+    connected.settimeout(0)
+    try:
+        connected.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True  # TLS may have sent tickets for its next session; recv consumes them
+    except OSError as error:
+        _log.debug("the server disconnected: %s", error)
+    finally:
+        connected.settimeout(timeout_s)
+    return False
+
+
+def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
+    """Build the TLS context of the endpoint: trusted CAs and the client certificate.
+
+    Raises:
+        ConfigurationError: a certificate file is missing or unreadable.
+    """
+    try:
+        # If the endpoint has no CA file, it trusts this machine's CAs.
+        context = ssl.create_default_context(cafile=endpoint.ca_certificate)
+        if endpoint.client_certificate is not None:
+            # An empty password makes an encrypted key an error. Without a password argument,
+            # OpenSSL would prompt at the terminal.
+            context.load_cert_chain(endpoint.client_certificate, endpoint.client_key, password=str)
+    except (OSError, ssl.SSLError) as error:
+        files = (endpoint.ca_certificate, endpoint.client_certificate, endpoint.client_key)
+        raise ConfigurationError(
+            f"cannot use the TLS files {', '.join(f for f in files if f)}: {error}. They must be"
+            " readable PEM files, the key without a password"
+        ) from error
+    context.check_hostname = endpoint.verify_host
+    context.sslsocket_class = BoundedTlsSocket
+    return context
+
+
+class _Bounded:
+    """A mixin for Thrift's sockets that applies the time-out to name lookups and whole calls."""
+
+    def write(self, buff: bytes) -> None:
+        """Send a whole message, which shares one time-out with its response."""
+        thrift: Any = self
+        if thrift.handle is not None:
+            thrift.handle.end_within(thrift._timeout)  # noqa: SLF001 - as its own code
+        super().write(buff)  # type: ignore[misc] # Thrift has no types
+
+    def _resolveAddr(self) -> list[Any]:  # noqa: N802 - Thrift's name
+        ask = super()._resolveAddr  # type: ignore[misc] # Thrift has no types
+        thrift: Any = self
+        try:
+            return _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
+        except TimeoutError as error:
+            raise TTransportException(TTransportException.NOT_OPEN, inner=error) from error
+
+
+class _PlainSocket(_Bounded, TSocket):  # type: ignore[misc] # Thrift has no types
+    """A TSocket that checks with `is_quiet` whether the connection is open."""
+
+    def _do_open(self, family: int, kind: int) -> BoundedSocket:
+        return BoundedSocket(family, kind)
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        return self.handle is not None and is_quiet(self.handle)
+
+
+class _TlsSocket(_Bounded, TSSLSocket):  # type: ignore[misc] # Thrift has no types
+    """A TSSLSocket that checks with `is_quiet` whether the connection is open."""
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        return self.handle is not None and is_quiet(self.handle)
+
+
+def _plain(address: Address) -> TSocket:
+    return _PlainSocket(address.host, address.port, socket_keepalive=True)
+
+
+def _tls(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
+    checks = {} if endpoint.verify_host else {"validate_callback": _any_host}
+    return _TlsSocket(
+        address.host,
+        address.port,
+        ssl_context=tls_context(endpoint),
+        socket_keepalive=True,
+        **checks,
+    )
+
+
+def _any_host(certificate: object, host: object) -> None:
+    """Accept every host name; TSSLSocket checks host names even if the TLS context does not."""
+
+
+def _reason(error: TTransportException) -> str:
+    cause = getattr(error, "inner", None)
+    return str(cause) if cause is not None else str(error)

@@ -1,0 +1,234 @@
+"""Hadoop's delegation tokens, as text and as a credentials file.
+
+Example:
+    >>> parse_token("A2lkcwJwdwRraW5kAA")
+    DelegationToken(kind='kind', service='')
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.metastore.auth.secret import read_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.jobs.logins import TokenLogin
+
+KIND: Final = "HIVE_DELEGATION_TOKEN"
+CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
+"""The variable that names a YARN container's credentials file."""
+
+# HiveServer2's own tokens have the same kind (HiveAuthConstants.HS2_CLIENT_TOKEN). Some writers
+# give the metastore's token this service name. So a token with this name is used if it is the only
+# one.
+_HIVE_SERVER: Final = "hiveserver2ClientToken"
+_MAGIC: Final = b"HDTS"
+# A first byte below this value encodes how many bytes follow (Hadoop's WritableUtils).
+_ONE_BYTE: Final = -112
+_POSITIVE: Final = -120
+_ONE_BYTE_MOST: Final = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationToken:
+    """A delegation token; its identifier and password are secret and never shown."""
+
+    identifier: bytes = field(repr=False)
+    password: bytes = field(repr=False)
+    kind: str
+    service: str
+
+    @property
+    def owner(self) -> str:
+        """The token's user, as the issuing server recorded it: a principal or a short name.
+
+        Raises:
+            ValueError: the identifier is not in Hadoop's format
+                (AbstractDelegationTokenIdentifier).
+        """
+        return self._named().text()
+
+    @property
+    def issued_ms(self) -> int:
+        """The time at which the token was issued, in ms since 1970, by the issuer's clock.
+
+        Raises:
+            ValueError: as for `owner`.
+        """
+        stream = self._named()
+        for _ in ("owner", "renewer", "real user"):
+            stream.text()
+        return stream.number()
+
+    def _named(self) -> _Stream:
+        """Return a stream of the identifier, positioned after its version byte."""
+        stream = _Stream(self.identifier)
+        if stream.take(1) != b"\0":
+            raise ValueError("its identifier has an unknown version")
+        return stream
+
+
+def read_token(login: TokenLogin) -> DelegationToken:
+    """Read the current token of the login from its file or variable.
+
+    Raises:
+        ConfigurationError: there is no token, or more than one token may belong to the metastore.
+    """
+    source = login.token or _container_file()
+    content = read_secret(source)
+    try:
+        if not content.startswith(_MAGIC):
+            return parse_token("".join(_ascii(content).split()))
+        tokens = parse_credentials(content)
+    except ValueError as error:
+        # The content is secret, so no error raised above may contain any of it. `from None` only
+        # hides the cause from the traceback.
+        raise ConfigurationError(f"cannot read a delegation token from {source}: {error}") from None
+    ours = {token.identifier: token for token in tokens if token.kind == KIND}
+    if len(ours) > 1:
+        ours = {i: token for i, token in ours.items() if token.service != _HIVE_SERVER}
+    if len(ours) != 1:
+        kinds = ", ".join(sorted({token.kind for token in tokens})) or "none"
+        raise ConfigurationError(
+            f"{source} holds {len(ours)} tokens of kind {KIND} instead of one (kinds in it:"
+            f" {kinds}). Spark fetches one when its class path has a hive-site.xml with"
+            " hive.metastore.uris, hive.metastore.sasl.enabled and"
+            " hive.metastore.kerberos.principal"
+        )
+    return next(iter(ours.values()))
+
+
+def parse_token(text: str) -> DelegationToken:
+    """Parse the text that a metastore returns from `get_delegation_token`.
+
+    Raises:
+        ValueError: the text is not a token; the error message does not contain the text.
+    """
+    raw = b""
+    # Raise the error after this block: inside the block, its context would contain the secret.
+    with contextlib.suppress(binascii.Error, ValueError):
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if not raw:
+        raise ValueError("it is not a token in text form")
+    stream = _Stream(raw)
+    token = _token(stream)
+    if stream.left:
+        raise ValueError("it has extra bytes after the token")
+    return token
+
+
+def parse_credentials(content: bytes) -> list[DelegationToken]:
+    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers.
+
+    Raises:
+        ValueError: the content is not a credentials file in format 0.
+    """
+    return list(named_tokens(content).values())
+
+
+def named_tokens(content: bytes) -> dict[str, DelegationToken]:
+    """Return a dict from alias to token; the writer of the credentials file chose the aliases.
+
+    Raises:
+        ValueError: the content is not a credentials file in format 0.
+    """
+    stream = _Stream(content)
+    if stream.take(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it is not a Hadoop credentials file")
+    version = stream.take(1)[0]
+    if version:
+        raise ValueError(
+            f"it has format {version}, but only format 0 can be read, which Hadoop writes for"
+            " containers; `hadoop dtutil` writes it with -format java"
+        )
+    tokens = {}
+    for _ in range(stream.number()):
+        alias = stream.text()
+        tokens[alias] = _token(stream)
+    return tokens
+
+
+def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
+    """Serialize a dict from alias to token as a credentials file, which `named_tokens` reads."""
+    found = [_MAGIC, b"\0", _printed(len(tokens))]
+    for alias, token in tokens.items():
+        for part in (
+            alias.encode(),
+            token.identifier,
+            token.password,
+            token.kind.encode(),
+            token.service.encode(),
+        ):
+            found += [_printed(len(part)), part]
+    return b"".join([*found, _printed(0)])  # the count of secret keys, which follow the tokens
+
+
+def _printed(number: int) -> bytes:
+    """Encode a non-negative number so that `_Stream.number` can read it."""
+    if number <= _ONE_BYTE_MOST:
+        return bytes([number])
+    size = (number.bit_length() + 7) // 8
+    return (_ONE_BYTE - size).to_bytes(1, "big", signed=True) + number.to_bytes(size, "big")
+
+
+def _ascii(content: bytes) -> str:
+    if not content.isascii():
+        raise ValueError("it is not a token in text form")
+    return content.decode("ascii")
+
+
+def _container_file() -> SecretSource:
+    file = os.environ.get(CONTAINER_FILE)
+    if not file:
+        raise ConfigurationError(
+            f"the login by token sets no source for it, and ${CONTAINER_FILE}, which YARN sets for"
+            " its containers, is not set; set secret_from"
+        )
+    return SecretSource(file=file)
+
+
+def _token(stream: _Stream) -> DelegationToken:
+    identifier, password = stream.sized(), stream.sized()
+    return DelegationToken(
+        identifier=identifier, password=password, kind=stream.text(), service=stream.text()
+    )
+
+
+class _Stream:
+    """A reader of Hadoop's Writables that raises ValueError if they are truncated."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._stream = data, BytesIO(data)
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._stream.tell()
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise ValueError("it is truncated")
+        return self._stream.read(size)
+
+    def number(self) -> int:
+        first = int.from_bytes(self.take(1), "big", signed=True)
+        if first >= _ONE_BYTE:
+            return first
+        if first < _POSITIVE:
+            raise ValueError("it has a negative length")
+        return int.from_bytes(self.take(_ONE_BYTE - first), "big")
+
+    def sized(self) -> bytes:
+        return self.take(self.number())
+
+    def text(self) -> str:
+        return self.sized().decode(errors="replace")

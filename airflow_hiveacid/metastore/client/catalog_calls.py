@@ -1,0 +1,439 @@
+"""Implementation of `CatalogPort` over Thrift: databases, tables, partitions.
+
+Calls that list names or drop objects use hmsclient, whose Hive 2.3 stubs also fit 3.1 and 4.x.
+Calls with whole definitions use our stubs (see idl/tables.thrift). Never use the call `get_table`,
+which Hive 4.0.1 has removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TransactionalKind
+from airflow_hiveacid.metastore import catalog
+from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
+from airflow_hiveacid.metastore.gen.tables.ttypes import (
+    AlterPartitionsRequest,
+    AlterTableRequest,
+    ClientCapabilities,
+    ClientCapability,
+    CreateTableRequest,
+    Database,
+    EnvironmentContext,
+    GetTableRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+    from airflow_hiveacid.metastore.wire import Struct
+
+# The capabilities that HiveServer2 sends to create ACID tables
+# (HiveConf.METASTORE_CLIENT_CAPABILITIES).
+_WRITER_CAPABILITIES: Final = [
+    "HIVEFULLACIDWRITE",
+    "HIVEFULLACIDREAD",
+    "HIVEMANAGEDINSERTWRITE",
+    "HIVEMANAGEDINSERTREAD",
+    "HIVEBUCKET2",
+]
+_IDENTIFIER: Final = "airflow-provider-hiveacid"
+# Limits the size of one response; a partition takes a few kilobytes.
+_PARTITIONS_PER_CALL: Final = 500
+# A whole definition holds all columns of the table, and a server accepts 100 MB per message.
+_COLUMNS_PER_CALL: Final = 50_000
+_ALL: Final = -1
+# Without this parameter, the server lists directories and counts files during the call.
+_KEEP_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
+_CASCADE: Final = {"CASCADE": "true"}
+
+
+_Item = TypeVar("_Item")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteContext:
+    """The IDs of the write that changes statistics; 4.x requires them (verifyStatsChangeCtx)."""
+
+    write_id: WriteId
+    write_ids: str
+
+
+class CatalogCalls:
+    """A mixin of `MetastoreClient`, which provides the connection."""
+
+    _connection: Connection
+
+    def list_databases(self) -> tuple[str, ...]:
+        """See CatalogPort."""
+        names: list[str] = self._connection.catalog_call("get_all_databases", repeat=Repeat.SAFE)
+        return tuple(sorted(names))
+
+    def list_tables(self, db: str) -> tuple[str, ...]:
+        """See CatalogPort."""
+        names: list[str] = self._connection.catalog_call("get_all_tables", db, repeat=Repeat.SAFE)
+        return tuple(sorted(names))
+
+    def create_database(self, name: str, location: str | None = None) -> None:
+        """See CatalogPort."""
+        if name.lower() in self.list_databases():
+            return
+        database = Database(
+            name=name.lower(),
+            description="",
+            locationUri=location,
+            parameters={},
+            managedLocationUri=location,
+        )
+        self._connection.call("create_database", database, repeat=Repeat.NEVER)
+
+    def drop_database(self, name: str) -> None:
+        """See CatalogPort."""
+        if name.lower() in self.list_databases():
+            arguments = (name.lower(), True, False)  # delete the data, do not drop its tables
+            self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
+
+    def get_table(self, ref: TableRef) -> TableInfo:
+        """See CatalogPort."""
+        return catalog.table_info(self._raw_table(ref))
+
+    def create_table(self, table: catalog.NewTable) -> TableInfo:
+        """See CatalogPort."""
+        struct = catalog.table_struct(table)
+        if self._connection.generation is MetastoreGeneration.V3:
+            self._connection.call("create_table", struct, repeat=Repeat.NEVER)
+        else:
+            request = CreateTableRequest(
+                table=struct,
+                processorCapabilities=_WRITER_CAPABILITIES,
+                processorIdentifier=_IDENTIFIER,
+            )
+            self._connection.call("create_table_req", request, repeat=Repeat.NEVER)
+        return self.get_table(table.ref)
+
+    def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
+        """See CatalogPort."""
+        self._raw_table(ref)  # raises our error for a missing table, not hmsclient's
+        arguments = (ref.db, ref.name, delete_data)
+        if purge:
+            self._connection.catalog_call(
+                "drop_table_with_environment_context", *arguments, _purging(), repeat=Repeat.NEVER
+            )
+        else:
+            self._connection.catalog_call("drop_table", *arguments, repeat=Repeat.NEVER)
+
+    def change_table(self, ref: TableRef, change: catalog.TableChange) -> None:
+        """See CatalogPort."""
+        table = self._raw_table(ref)
+        catalog.change_struct(table, change)
+        self._send_table(ref, table, cascade=change.cascade)
+
+    def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
+        """See CatalogPort."""
+        table = self._raw_table(ref)
+        merged = {**(table.parameters or {}), **parameters}
+        table.parameters = {name: value for name, value in merged.items() if value is not None}
+        if catalog.EXTERNAL in parameters:
+            table.tableType = catalog.table_type(table.parameters)
+        self._send_table(ref, table)
+
+    def list_partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return catalog.whole_table(table)
+        return self._partition_infos(table, self._partition_names(table.ref))
+
+    def partition_names(self, table: TableInfo) -> tuple[PartitionName, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return (UNPARTITIONED,)
+        return tuple(sorted(map(PartitionName.parse, self._partition_names(table.ref)), key=str))
+
+    def get_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if not table.is_partitioned:
+            return catalog.whole_table(table)
+        return self._partition_infos(table, [str(name) for name in names])
+
+    def add_partitions(
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        *,
+        locations: Mapping[PartitionName, str] | None = None,
+    ) -> tuple[PartitionInfo, ...]:
+        """See CatalogPort."""
+        if table.is_partitioned:
+            # Read only the names. If 4.0.1 is asked for whole partitions and none of them exists,
+            # its first SQL query fails, and it runs a slow query instead.
+            there = set(self._partition_names(table.ref))
+            missing = [name for name in dict.fromkeys(names) if str(name) not in there]
+            if missing:
+                self._add(table, missing, locations or {})
+        return self.get_partitions(table, names)
+
+    def drop_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], *, purge: bool = False
+    ) -> None:
+        """See CatalogPort."""
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- see _add
+
+        for chunk in _chunks(names):
+            request = ttypes.DropPartitionsRequest(
+                dbName=table.ref.db,
+                tblName=table.ref.name,
+                parts=ttypes.RequestPartsSpec(names=[str(name) for name in chunk]),
+                deleteData=True,
+                ifExists=True,
+                environmentContext=_purging() if purge else None,
+                needResult=False,
+            )
+            self._connection.catalog_call("drop_partitions_req", request, repeat=Repeat.NEVER)
+
+    def partition_births(
+        self, table: TableInfo, names: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        """See CatalogPort."""
+        return {
+            catalog.partition_info(table, partition).name: partition.createTime
+            for chunk in _chunks(names, _most_definitions(table))
+            for partition in self._raw_partitions(table.ref, [str(name) for name in chunk])
+        }
+
+    def forget_statistics(
+        self,
+        table: TableInfo,
+        partitions: Sequence[PartitionName],
+        *,
+        write_id: WriteId,
+        write_ids: ValidWriteIdList,
+    ) -> int:
+        """See CatalogPort."""
+        context = _WriteContext(write_id, write_ids.with_own(write_id).text())
+        if table.is_partitioned:
+            return self._forget_partitions(table, partitions, context)
+        raw = self._raw_table(table.ref)
+        kept = catalog.without_statistics(raw.parameters)
+        if kept is None:
+            self._leave_write_id(table.ref, raw, context)
+            return 0
+        raw.parameters = kept
+        self._send_table(table.ref, raw, context)
+        return 1
+
+    def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
+        """On 4.x, store the write ID in a table without a statistics flag, unless a server refuses.
+
+        See docs/decisions/publishing.md.
+        """
+        if self._connection.generation is MetastoreGeneration.V3:
+            return
+        try:
+            self._send_table(ref, raw, context)
+        except (MetastoreCallError, UnsupportedTableError) as refusal:
+            _log.warning(
+                "a concurrent ANALYZE could mark statistics that lack these rows as correct"
+                " table=%s write_id=%s: %s",
+                ref,
+                context.write_id,
+                refusal,
+            )
+
+    def _forget_partitions(
+        self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext
+    ) -> int:
+        marked = [
+            str(catalog.partition_info(table, place).name)
+            for place in self._places(table.ref, [str(name) for name in names])
+            if catalog.without_statistics(place.parameters) is not None
+        ]
+        count = 0
+        for chunk in _chunks(marked, _most_definitions(table)):
+            changed = []
+            for partition in self._raw_partitions(table.ref, chunk):
+                kept = catalog.without_statistics(partition.parameters)
+                if kept is not None:
+                    partition.parameters = kept
+                    changed.append(partition)
+            if changed:
+                self._send_partitions(table.ref, changed, context)
+            count += len(changed)
+        return count
+
+    def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
+        """Return partitions sorted by name, with their storage unless the table is full ACID."""
+        if table.kind is not TransactionalKind.FULL_ACID:
+            found = [
+                info
+                for chunk in _chunks(names, _most_definitions(table))
+                for info in catalog.whole_partition_infos(
+                    table, self._raw_partitions(table.ref, chunk)
+                )
+            ]
+        else:
+            found = [catalog.partition_info(table, p) for p in self._places(table.ref, names)]
+        return catalog.by_name(found)
+
+    def _partition_names(self, ref: TableRef) -> list[str]:
+        names: list[str] = self._connection.catalog_call(
+            "get_partition_names", ref.db, ref.name, _ALL, repeat=Repeat.SAFE
+        )
+        return names
+
+    def _raw_table(self, ref: TableRef) -> Struct:
+        request = GetTableRequest(
+            dbName=ref.db,
+            tblName=ref.name,
+            capabilities=ClientCapabilities(values=[ClientCapability.INSERT_ONLY_TABLES]),
+        )
+        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        return self._connection.call(
+            "get_table_req", request, repeat=Repeat.SAFE, faults=faults
+        ).table
+
+    def _raw_partitions(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
+        """Return whole partition definitions, which can be changed and sent back."""
+        return _by_chunks(self._connection.call, ref, names)
+
+    def _places(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
+        """Return partitions without column lists, which would make up most of the response."""
+        return _by_chunks(self._connection.places_call, ref, names)
+
+    def _add(
+        self,
+        table: TableInfo,
+        names: Sequence[PartitionName],
+        locations: Mapping[PartitionName, str],
+    ) -> None:
+        # Imported late: hmsclient has a megabyte of stubs, which most connections never need.
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
+
+        storage = self._connection.catalog_call(
+            "get_table_req",
+            ttypes.GetTableRequest(
+                table.ref.db,
+                table.ref.name,
+                ttypes.ClientCapabilities([ClientCapability.INSERT_ONLY_TABLES]),
+            ),
+            repeat=Repeat.SAFE,
+        ).table.sd
+        for chunk in _chunks(names, _most_definitions(table)):
+            parts = []
+            for name in chunk:
+                own = ttypes.StorageDescriptor(**vars(storage))
+                own.location = locations.get(name) or table.default_partition_location(name)
+                parts.append(
+                    ttypes.Partition(
+                        values=name.directory_values,
+                        dbName=table.ref.db,
+                        tableName=table.ref.name,
+                        sd=own,
+                        parameters={},
+                    )
+                )
+            request = ttypes.AddPartitionsRequest(
+                dbName=table.ref.db,
+                tblName=table.ref.name,
+                parts=parts,
+                ifNotExists=True,
+                needResult=False,
+            )
+            self._connection.catalog_call("add_partitions_req", request, repeat=Repeat.SAFE)
+
+    def _send_table(
+        self,
+        ref: TableRef,
+        table: Struct,
+        context: _WriteContext | None = None,
+        *,
+        cascade: bool = False,
+    ) -> None:
+        if table.sd.skewedInfo is not None and table.sd.skewedInfo.skewedColNames:
+            raise UnsupportedTableError(
+                table=ref, detail="is SKEWED BY; its definition cannot be changed without loss"
+            )
+        properties = {**_KEEP_STATISTICS, **(_CASCADE if cascade else {})}
+        environment = EnvironmentContext(properties=properties)
+        if self._connection.generation is MetastoreGeneration.V3:
+            arguments = (ref.db, ref.name, table, environment)
+            self._connection.call(
+                "alter_table_with_environment_context", *arguments, repeat=Repeat.NEVER
+            )
+            return
+        request = AlterTableRequest(
+            dbName=ref.db, tableName=ref.name, table=table, environmentContext=environment
+        )
+        if context is not None:
+            request.writeId, request.validWriteIdList = context.write_id, context.write_ids
+            # 4.0.1 ignores the write ID of the request and reads the one in the table struct.
+            table.writeId = context.write_id
+        self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
+
+    def _send_partitions(
+        self, ref: TableRef, partitions: Sequence[Struct], context: _WriteContext
+    ) -> None:
+        environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        if self._connection.generation is MetastoreGeneration.V3:
+            arguments = (ref.db, ref.name, list(partitions), environment)
+            self._connection.call(
+                "alter_partitions_with_environment_context", *arguments, repeat=Repeat.SAFE
+            )
+            return
+        request = AlterPartitionsRequest(
+            dbName=ref.db,
+            tableName=ref.name,
+            partitions=list(partitions),
+            environmentContext=environment,
+            writeId=context.write_id,
+            validWriteIdList=context.write_ids,
+        )
+        self._connection.call("alter_partitions_req", request, repeat=Repeat.SAFE)
+
+
+def _purging() -> Struct:
+    """Return the context that makes the server delete files at once, bypassing the trash."""
+    from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
+
+    return ttypes.EnvironmentContext(properties={"ifPurge": "TRUE"})
+
+
+def _by_chunks(
+    call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
+) -> Iterator[Struct]:
+    """Return the existing partitions among these names, with one call per chunk of names."""
+    faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+    for chunk in _chunks(names):
+        yield from call(
+            "get_partitions_by_names",
+            ref.db,
+            ref.name,
+            list(chunk),
+            repeat=Repeat.SAFE,
+            faults=faults,
+        )
+
+
+def _most_definitions(table: TableInfo) -> int:
+    """Return how many whole partition definitions fit into one message."""
+    return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
+
+
+def _chunks(items: Sequence[_Item], most: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

@@ -1,0 +1,439 @@
+"""A connection to one server of a metastore; it reconnects and repeats calls after failures.
+
+Takes an endpoint; returns the results of calls, or raises this provider's error classes. This
+module maps transport faults and calls of unknown methods to error classes. The caller maps the
+exception classes that a call declares; error messages are never examined. Independent of the
+meaning of calls.
+
+Example:
+    connection = Connection(endpoint)
+    connection.call("get_open_txns", repeat=Repeat.SAFE)
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from thrift.protocol.TBase import TExceptionBase
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TException
+from thrift.transport.TTransport import TTransportException
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    MetastoreAnswerError,
+    MetastoreCallError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+    MetastoreVersionError,
+)
+from airflow_hiveacid.metastore.auth.address import (
+    ConnectError,
+    LoginRefusedError,
+    NotAdmittedError,
+    parse_uri,
+)
+from airflow_hiveacid.metastore.auth.refusals import Refusals
+from airflow_hiveacid.metastore.client import settings
+from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
+from airflow_hiveacid.metastore.client.transport import open_transport
+from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
+from airflow_hiveacid.metastore.gen.service import Metastore, Places
+from airflow_hiveacid.metastore.gen.transactions.ttypes import (
+    GetOpenTxnsRequest,
+    GetValidWriteIdsRequest,
+)
+
+if TYPE_CHECKING:
+    from hmsclient import HMSClient
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.wire import Struct
+
+Faults = Mapping[type[Exception], Callable[[str], HiveAcidError]]
+"""For each exception class that a call declares, a function from the server's text to our error."""
+
+_NO_FAULTS: Final[Faults] = {}
+# The errors of a broken connection. If the server closes during a response, the compiled protocol
+# raises EOFError.
+_BROKEN: Final = (TTransportException, OSError, EOFError)
+# The exceptions that our stubs declare do not derive from TException. Those of hmsclient do.
+_REFUSALS: Final = (TException, TExceptionBase)
+
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def _impatient() -> float:
+    return 0.0
+
+
+class Repeat(enum.Enum):
+    """Whether a call may be repeated after its response was lost (Hive's RetrySemantics).
+
+    SAFE: repeating changes nothing. NEVER: repeating would take a second lock, claim a second
+    entry, or fail because the first call succeeded.
+    """
+
+    SAFE = "safe"
+    NEVER = "never"
+
+
+class _NotDoneError(MetastoreUnavailableError):
+    """A call that was certainly not executed: it was not sent, or its login was refused.
+
+    Callers need not know that the call was not executed, so `Connection` raises `plain` instead.
+    """
+
+    def __init__(self, plain: MetastoreUnavailableError) -> None:
+        self.plain = plain
+        super().__init__(uris=plain.uris, method=plain.method, reason=plain.reason)
+
+
+class _Call(NamedTuple):
+    """A call's method and arguments, and how to map its errors."""
+
+    method: str
+    arguments: tuple[object, ...]
+    repeat: Repeat
+    faults: Faults
+
+
+class Connection:
+    """A connection that opens at the first call and reopens after a failure. Not thread-safe.
+
+    Tries servers in the order of the endpoint. After a failure it starts with the next server.
+    Mutable: it holds the current socket.
+    """
+
+    def __init__(self, endpoint: MetastoreEndpoint) -> None:
+        if not endpoint.uris:
+            raise ConfigurationError(
+                "the metastore endpoint has no address; give thrift://host:port"
+            )
+        self.endpoint = endpoint
+        self._addresses = tuple(parse_uri(uri, endpoint.transport) for uri in endpoint.uris)
+        self._first = 0
+        self._protocol: CallProtocol | None = None
+        self._stubs: Struct = None
+        self._places: Struct = None
+        self._hms: HMSClient | None = None
+        self._generation: MetastoreGeneration | None = None
+        self._txn_timeout_s: float | None = None
+        self._patience_s: Callable[[], float] = _impatient
+        self._has_answered = False
+        self._refusals = Refusals(endpoint.login)
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """While `left_s()` is above 0, retry calls that no server answers; None ends the retries.
+
+        Repeatable calls are sent again, with growing pauses. Other calls are repeated only if they
+        were certainly not executed: no connection could be opened, or the login was refused (401).
+        A refused token may be renewed soon.
+        """
+        self._patience_s = left_s or _impatient
+
+    def call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call through our generated stubs.
+
+        Raises:
+            MetastoreUnavailableError: no server answered, or a repeatable call was repeated and
+                failed again with an internal error; a NEVER call may have been executed.
+            MetastoreAnswerError: the response was unreadable; a NEVER call may have been executed.
+            MetastoreLoginError: every server refuses the login; a NEVER call was not sent.
+            MetastoreVersionError: the server does not have the method.
+            MetastoreCallError: the server refused the call, and `faults` has no more specific
+                error.
+        """
+        return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
+
+    def places_call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call, and parse only names and locations in the response (idl/places.thrift).
+
+        Raises as `call` does.
+        """
+        return self._call(self._place_stubs, _Call(method, arguments, repeat, faults))
+
+    def catalog_call(
+        self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
+    ) -> Struct:
+        """Make one call through hmsclient, over the same connection. Raises as `call` does."""
+        return self._call(self.hms, _Call(method, arguments, repeat, faults))
+
+    def hms(self) -> HMSClient:
+        """Return an hmsclient client on this connection; call this again after each failure."""
+        protocol = self._connected()
+        if self._hms is None:
+            # Imported late: hmsclient has a megabyte of stubs, which most connections never need.
+            from hmsclient import HMSClient  # noqa: PLC0415
+
+            self._hms = HMSClient(iprot=protocol)
+        return self._hms
+
+    @property
+    def generation(self) -> MetastoreGeneration:
+        """The server's generation, determined once per connection by a call that 3.1 does not have.
+
+        Raises:
+            MetastoreVersionError: the server is older than 3.0 and has no write IDs.
+        """
+        if self._generation is None:
+            self._generation = self._probe()
+        return self._generation
+
+    def config_value(self, name: str, default: str) -> str:
+        """Return a server setting; the server discloses only hive, hdfs and metastore settings."""
+        value: str | None = self.call("get_config_value", name, default, repeat=Repeat.SAFE)
+        return default if value is None else value
+
+    @property
+    def txn_timeout_s(self) -> float:
+        """Seconds without a heartbeat after which the server aborts a transaction; read once."""
+        if self._txn_timeout_s is None:
+            texts = (self.config_value(name, "") for name in settings.TXN_TIMEOUT_NAMES)
+            text = next(filter(None, texts), settings.DEFAULT_TXN_TIMEOUT)
+            self._txn_timeout_s = settings.seconds(text, default_unit="s")
+        return self._txn_timeout_s
+
+    def close(self) -> None:
+        """Close the socket; the next call opens it again."""
+        protocol, self._protocol = self._protocol, None
+        self._stubs = self._places = self._hms = self._generation = self._txn_timeout_s = None
+        if protocol is not None:
+            try:
+                protocol.trans.close()
+            except OSError as error:
+                _log.debug("closing a broken connection: %s", error)
+
+    def _call(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return self._call_now(stubs, call)
+            except _NotDoneError as found:
+                error = found.plain
+            except MetastoreUnavailableError as found:
+                if call.repeat is Repeat.NEVER:
+                    raise
+                error = found
+            if self._patience_s() <= pause_s:
+                raise error
+            _log.warning("%s; retrying in %.1f s", error, pause_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _call_now(self, stubs: Callable[[], Struct], call: _Call) -> Struct:
+        attempts_left = 0 if call.repeat is Repeat.NEVER else len(self._addresses)
+        while True:
+            method = self._method(stubs, call)
+            try:
+                answer = self._answer(method, call)
+            except _BROKEN as error:
+                reason = self._in_words(error)
+                self._next_server()
+                if not attempts_left:
+                    raise self._given_up(call, reason, error) from error
+                _log.warning(
+                    "the metastore disconnected during %s, retrying: %s", call.method, error
+                )
+            except _REFUSALS as error:
+                is_general = _is_internal(error) or isinstance(error, self._general_faults())
+                if not (attempts_left and is_general):
+                    self._refused(call, error)
+                # After a restart, 4.0.1 may answer every call of one connection with "Persistence
+                # Manager has been closed", while a new connection works. Permanent errors have the
+                # same class, so a SAFE call is repeated only once.
+                _log.warning("%s was refused, retrying on a new connection: %s", call.method, error)
+                self._next_server()
+                attempts_left = 1
+            except BaseException:
+                # The call was interrupted. On this connection, the next call would read the
+                # response to this call.
+                self.close()
+                raise
+            else:
+                self._has_answered = True
+                return answer
+            attempts_left -= 1
+
+    def _answer(self, method: Callable[..., Struct], call: _Call) -> Struct:
+        try:
+            return method(*call.arguments)
+        except UNREADABLE as error:
+            is_reading = self._protocol is not None and self._protocol.is_reading
+            self.close()
+            if not is_reading:
+                raise
+            raise self._unreadable(call, error) from error
+
+    def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
+        try:
+            found: Callable[..., Struct] = getattr(stubs(), call.method)
+        except MetastoreUnavailableError as error:
+            raise _NotDoneError(error) from error
+        except ConfigurationError as error:
+            if not self._has_answered:
+                raise
+            # The configuration was valid before. A file may be missing while another process
+            # rewrites it.
+            away = self._unavailable(call.method, f"{error}. It was there before")
+            away.__cause__ = error
+            raise _NotDoneError(away) from error
+        return found
+
+    def _given_up(
+        self, call: _Call, reason: str, cause: BaseException
+    ) -> MetastoreUnavailableError:
+        if isinstance(cause, MismatchedReplyError):
+            return self._unreadable(call, cause)
+        error = self._unavailable(call.method, reason)
+        error.__cause__ = cause
+        return _NotDoneError(error) if isinstance(cause, NotAdmittedError) else error
+
+    def _general_faults(self) -> tuple[type[Exception], ...]:
+        if self._hms is None:
+            return (MetaException,)
+        from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- already loaded
+
+        return (MetaException, ttypes.MetaException)
+
+    def _refused(self, call: _Call, error: Exception) -> NoReturn:
+        for kind, make in call.faults.items():
+            if isinstance(error, kind):
+                raise make(_text(error)) from error
+        if isinstance(error, TProtocolException):
+            self.close()
+            reason = f"it does not speak Thrift's binary protocol here ({error}); check TLS"
+            raise self._unavailable(call.method, reason) from error
+        if _is_internal(error) and call.repeat is not Repeat.NEVER:
+            # Usually the server has lost its database connection. If the call declares no exception
+            # for this error, only the server's log has the reason.
+            raise self._unavailable(call.method, _text(error)) from error
+        unknown = TApplicationException.UNKNOWN_METHOD
+        if isinstance(error, TApplicationException) and error.type == unknown:
+            raise MetastoreVersionError(
+                f"the metastore does not know the call {call.method}, which newer versions support"
+            ) from error
+        raise MetastoreCallError(method=call.method, reason=_text(error)) from error
+
+    def _own_stubs(self) -> Struct:
+        protocol = self._connected()
+        if self._stubs is None:
+            self._stubs = Metastore.Client(protocol)
+        return self._stubs
+
+    def _place_stubs(self) -> Struct:
+        protocol = self._connected()
+        if self._places is None:
+            self._places = Places.Client(protocol)
+        return self._places
+
+    def _connected(self) -> CallProtocol:
+        if self._protocol is not None and not self._protocol.trans.isOpen():
+            self.close()  # the server disconnected between two calls
+        if self._protocol is None:
+            self._protocol = self._connect()
+        return self._protocol
+
+    def _connect(self) -> CallProtocol:
+        reasons: list[ConnectError] = []
+        for step in range(len(self._addresses)):
+            at = (self._first + step) % len(self._addresses)
+            address = self._addresses[at]
+            try:
+                self._refusals.check(address)
+                transport = open_transport(self.endpoint, address)
+                protocol = CallProtocol(transport)
+                self._announce_user(protocol)
+            except ConnectError as error:
+                self._refusals.note(address, error)
+                reasons.append(error)
+                continue
+            self._first = at
+            return protocol
+        reason = "; ".join(map(str, reasons))
+        if all(isinstance(error, LoginRefusedError) for error in reasons):
+            raise MetastoreLoginError(uris=self.endpoint.uris, reason=reason)
+        raise self._unavailable("connect", reason)
+
+    def _announce_user(self, protocol: CallProtocol) -> None:
+        # A login already identifies the user, so the metastore ignores a user name sent here.
+        if self.endpoint.user is None or self.endpoint.login is not None:
+            return
+        try:
+            Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
+        except (*_BROKEN, *UNREADABLE, TProtocolException) as error:
+            protocol.trans.close()
+            raise ConnectError(f"set_ugi was not answered: {error}") from error
+        except _REFUSALS as error:
+            protocol.trans.close()
+            raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+
+    def _in_words(self, error: BaseException) -> str:
+        """Return why a response is missing; mention that the server may require a login."""
+        is_slow = getattr(error, "type", None) == TTransportException.TIMED_OUT
+        if is_slow or self._has_answered or self.endpoint.login is not None:
+            return str(error)
+        return (
+            f"{error}. It has never answered here: it may require a login (Kerberos, a password),"
+            " TLS or HTTP"
+        )
+
+    def _next_server(self) -> None:
+        self.close()
+        self._first = (self._first + 1) % len(self._addresses)
+
+    def _probe(self) -> MetastoreGeneration:
+        # Send an empty list of excluded types. If the list is missing and transactions exist, 4.0.1
+        # fails.
+        if self._knows("get_open_txns_req", GetOpenTxnsRequest(excludeTxnTypes=[])):
+            return MetastoreGeneration.V4
+        request = GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
+        if self._knows("get_valid_write_ids", request):
+            return MetastoreGeneration.V3
+        raise MetastoreVersionError(
+            f"metastore {', '.join(self.endpoint.uris)} is older than Hive 3.0 and has no write"
+            " IDs; use Hive 3.1 or 4.x"
+        )
+
+    def _knows(self, method: str, request: object) -> bool:
+        try:
+            self.call(method, request, repeat=Repeat.SAFE)
+        except MetastoreVersionError:
+            return False
+        except (MetastoreCallError, MetastoreUnavailableError) as error:
+            if isinstance(error, MetastoreUnavailableError) and not _is_internal(error.__cause__):
+                raise
+            # The server refused the call, so it has the method.
+            _log.debug("probing %s: %s", method, error)
+        return True
+
+    def _unreadable(self, call: _Call, cause: BaseException) -> MetastoreAnswerError:
+        return MetastoreAnswerError(
+            uris=self.endpoint.uris, method=call.method, reason=str(cause) or type(cause).__name__
+        )
+
+    def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
+        return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)
+
+
+def _is_internal(error: BaseException | None) -> bool:
+    internal = TApplicationException.INTERNAL_ERROR
+    return isinstance(error, TApplicationException) and error.type == internal
+
+
+def _text(error: Exception) -> str:
+    message = getattr(error, "message", None)
+    return str(message or "") or str(error) or type(error).__name__

@@ -1,0 +1,119 @@
+"""The times of commits, read over Thrift from the server's event log."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    MetastoreAnswerError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+)
+from airflow_hiveacid.metastore.client.connection import Connection, Repeat
+from airflow_hiveacid.metastore.client.event_log import TOLD_KINDS, Event, commits_of
+from airflow_hiveacid.metastore.gen.notifications import ttypes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.wire import Struct
+
+_PAGE: Final = 2000
+_MOST_EVENTS: Final = 200_000
+"""The maximum number of newest events to read; on 3.1 they have a few hundred MB."""
+
+# Frequent event types that are not needed here; a 4.x server omits them on request.
+_SKIPPED: Final = [
+    "OPEN_TXN",
+    "ABORT_TXN",
+    "ACID_WRITE_EVENT",
+    "BATCH_ACID_WRITE_EVENT",
+    "INSERT",
+    "ADD_PARTITION",
+    "ALTER_PARTITION",
+    "ALTER_PARTITIONS",
+    "DROP_PARTITION",
+    "UPDATE_TBL_COL_STAT_EVENT",
+    "DELETE_TBL_COL_STAT_EVENT",
+    "UPDATE_PART_COL_STAT_EVENT",
+    "UPDATE_PART_COL_STAT_EVENT_BATCH",
+    "DELETE_PART_COL_STAT_EVENT",
+    "COMMIT_COMPACTION_EVENT",
+]
+
+_log = logging.getLogger(__name__)
+
+
+class EventCalls:
+    """A mixin of `MetastoreClient`, which provides the connection."""
+
+    _connection: Connection
+
+    def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
+        """See EventPort."""
+        try:
+            return commits_of(self._events(), ref)
+        except (MetastoreCallError, MetastoreUnavailableError) as error:
+            # The usual cause is `hive.metastore.event.db.notification.api.auth`: only proxy users
+            # may read the log.
+            _log.info("the log of events is unreadable, so commit times are unknown: %s", error)
+            return {}
+
+    def _events(self) -> Iterator[Event]:
+        """Yield the newest events in ascending order; yield nothing if the server keeps no log."""
+        newest: int = self._connection.call(
+            "get_current_notificationEventId", repeat=Repeat.NEVER
+        ).eventId
+        last = max(0, newest - _MOST_EVENTS)
+        while last < newest:
+            try:
+                events = self._page(last, _PAGE)
+            except MetastoreAnswerError as error:
+                _log.info("an event is too long, reading the others one by one: %s", error)
+                events = self._around_long_messages(last)
+            if not events:
+                return
+            yield from map(_event, events)
+            last = events[-1].eventId
+
+    def _page(self, last: int, most: int) -> list[Struct]:
+        answer = self._connection.call(
+            "get_next_notification", _request(last, most), repeat=Repeat.NEVER
+        )
+        return list(answer.events)
+
+    def _around_long_messages(self, last: int) -> list[Struct]:
+        """Read the events of a page one by one, because one message is too long to read."""
+        heads = self._connection.places_call(
+            "get_next_notification", _request(last, _PAGE), repeat=Repeat.NEVER
+        ).events
+        return [self._whole(head) if head.eventType in TOLD_KINDS else head for head in heads]
+
+    def _whole(self, head: Struct) -> Struct:
+        try:
+            # The log may have gaps. If the event was deleted, the response is a later event.
+            found = self._page(head.eventId - 1, 1)
+        except MetastoreAnswerError:
+            return head
+        return found[0] if found and found[0].eventId == head.eventId else head
+
+
+def _request(last: int, most: int) -> ttypes.NotificationEventRequest:
+    return ttypes.NotificationEventRequest(
+        lastEvent=last, maxEvents=most, eventTypeSkipList=_SKIPPED
+    )
+
+
+def _event(struct: Struct) -> Event:
+    # Transaction events, and in 3.1 also write ID events, have blanks instead of a table name.
+    name = (struct.tableName or "").strip()
+    table = f"{struct.dbName}.{name}".lower() if name else None
+    return Event(
+        kind=struct.eventType,
+        time_s=struct.eventTime,
+        table=table,
+        message=getattr(struct, "message", "") if struct.eventType in TOLD_KINDS else "",
+    )

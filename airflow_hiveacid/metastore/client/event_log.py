@@ -1,0 +1,137 @@
+"""Commit times of a table's writes, derived from the server's event log.
+
+A metastore with Hive's `DbNotificationListener` logs each write ID allocation and each commit, with
+the time and the transaction ID. Takes events in ascending order of their numbers. Returns the times
+of commits whose write IDs certainly belong to the table that now has the name. Independent of how
+events are read.
+
+Example:
+    >>> from airflow_hiveacid.format.table import TableRef
+    >>> given = '{"dbName": "db", "tableName": "t", "txnIdList": [7], "writeIdList": [1]}'
+    >>> commits_of(
+    ...     [
+    ...         Event(kind=GIVEN, time_s=1, table=None, message=given),
+    ...         Event(kind=COMMITTED, time_s=4, table=None, message='{"txnid": 7}'),
+    ...     ],
+    ...     TableRef.parse("db.t"),
+    ... )
+    {1: 4}
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format.ids import TxnId, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_hiveacid.format.table import TableRef
+
+GIVEN: Final = "ALLOC_WRITE_ID_EVENT"
+COMMITTED: Final = "COMMIT_TXN"
+MADE: Final = "CREATE_TABLE"
+DROPPED: Final = "DROP_TABLE"
+ALTERED: Final = "ALTER_TABLE"
+TOLD_KINDS: Final = frozenset({GIVEN, COMMITTED, MADE, DROPPED, ALTERED})
+"""The kinds of events that matter here; the messages of other events are ignored."""
+
+# The keys of fields 1 and 2 of the Table struct in Thrift's JSON protocol.
+_NAME, _DB, _TEXT = "1", "2", "str"
+
+_MOST_BACKWARDS_S: Final = 120
+"""Twice the difference that is tolerated between the clocks of a server and of its database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event of the log.
+
+    `time_s` is in whole seconds since 1970. `table` is "db.name" if the event concerns a table's
+    definition. `message` is JSON, or JSON in gzip and base64; it is empty if it was too long to
+    read.
+    """
+
+    kind: str
+    time_s: int
+    table: str | None
+    message: str
+
+
+def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
+    """Derive the commit times of a table's writes from these events, in seconds since 1970.
+
+    Each new table starts at write ID 1 again. So each creation, drop or rename that affects this
+    name discards all earlier IDs. IDs that were allocated under an older name of the table are not
+    found. The result is empty if the log's times go backwards: a clock was set back, or the clocks
+    of several servers differ.
+
+    Args:
+        events: the events in ascending order; only events at the beginning may be missing.
+        ref: the name that the table has after these events.
+    """
+    given: dict[TxnId, WriteId] = {}
+    found: dict[WriteId, int] = {}
+    latest_s = 0
+    for event in events:
+        latest_s = max(latest_s, event.time_s)
+        if event.time_s < latest_s - _MOST_BACKWARDS_S:
+            return {}
+        match event.kind:
+            case "ALLOC_WRITE_ID_EVENT":
+                given |= _given(event.message, ref)
+            case "COMMIT_TXN" if given:
+                write_id = given.pop(_committed(event.message), None)
+                if write_id is not None:
+                    found[write_id] = event.time_s
+            case "CREATE_TABLE" | "DROP_TABLE" if event.table == str(ref):
+                given, found = {}, {}
+            case "ALTER_TABLE" if _may_rename(event.message, ref):
+                given, found = {}, {}
+    return found
+
+
+def _given(message: str, ref: TableRef) -> dict[TxnId, WriteId]:
+    told = _json(message)
+    if not _is_of(told.get("dbName"), told.get("tableName"), ref):
+        return {}
+    pairs = zip(told.get("txnIdList", ()), told.get("writeIdList", ()), strict=False)
+    return {TxnId(int(txn_id)): WriteId(int(write_id)) for txn_id, write_id in pairs}
+
+
+def _committed(message: str) -> TxnId:
+    return TxnId(int(_json(message).get("txnid", 0)))
+
+
+def _may_rename(message: str, ref: TableRef) -> bool:
+    """Return True if an ALTER gave this name to a table, or took it away, or is unreadable."""
+    told = _json(message)
+    try:
+        before, after = (
+            json.loads(told[key]) for key in ("tableObjBeforeJson", "tableObjAfterJson")
+        )
+        was, became = (
+            _is_of(table[_DB][_TEXT], table[_NAME][_TEXT], ref) for table in (before, after)
+        )
+    except (KeyError, TypeError, ValueError):
+        return True
+    return was is not became
+
+
+def _is_of(db: object, name: object, ref: TableRef) -> bool:
+    return f"{db}.{name}".lower() == str(ref)
+
+
+def _json(message: str) -> dict[str, Any]:
+    """Parse a message; return an empty mapping if it is unreadable."""
+    try:
+        text = message if message.startswith("{") else gzip.decompress(base64.b64decode(message))
+        told = json.loads(text)
+    except (OSError, EOFError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -1,0 +1,135 @@
+"""Implementation of `LockPort` over Thrift."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
+from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.client.transaction_calls import user_name
+from airflow_hiveacid.metastore.gen.faults.ttypes import (
+    NoSuchLockException,
+    NoSuchTxnException,
+    TxnAbortedException,
+    TxnOpenException,
+)
+from airflow_hiveacid.metastore.gen.locks import ttypes
+from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, LockRequest, LockResponse
+from airflow_hiveacid.metastore.wire import (
+    LOCK_LEVEL_NUMBERS,
+    LOCK_STATES,
+    LOCK_TYPE_NUMBERS,
+    LOCK_TYPES,
+    OPERATION_NUMBERS,
+    seconds_of,
+)
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.wire import Struct
+
+
+class LockCalls:
+    """A mixin of `MetastoreClient`, which provides the connection."""
+
+    _connection: Connection
+
+    def lock(self, request: LockRequest) -> LockResponse:
+        """See LockPort."""
+        wire = ttypes.LockRequest(
+            component=[_component(c) for c in request.components],
+            txnid=request.txn_id,
+            user=user_name(self._connection),
+            hostname=socket.gethostname(),
+            agentInfo=request.agent_info,
+        )
+        answer = self._connection.call(
+            "lock", wire, repeat=Repeat.NEVER, faults=_faults_of(request.txn_id)
+        )
+        return _response(answer)
+
+    def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
+        """See LockPort."""
+        wire = ttypes.CheckLockRequest(lockid=lock_id, txnid=txn_id)
+        answer = self._connection.call(
+            "check_lock", wire, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+        )
+        return _response(answer)
+
+    def unlock(self, lock_id: LockId) -> None:
+        """See LockPort."""
+        # The lock no longer exists, or was granted meanwhile and is released when the transaction
+        # ends.
+        faults: Faults = {
+            NoSuchLockException: _AlreadySettledError,
+            TxnOpenException: _AlreadySettledError,
+        }
+        try:
+            wire = ttypes.UnlockRequest(lockid=lock_id)
+            self._connection.call("unlock", wire, repeat=Repeat.SAFE, faults=faults)
+        except _AlreadySettledError:
+            return
+
+    def show_locks(
+        self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+    ) -> tuple[LockInfo, ...]:
+        """See LockPort."""
+        wire = ttypes.ShowLocksRequest()
+        if ref is not None:
+            wire.dbname, wire.tablename = ref.db, ref.name
+        if txn_id is not None and self._connection.generation is MetastoreGeneration.V4:
+            wire.txnid = txn_id
+        answer = self._connection.call("show_locks", wire, repeat=Repeat.SAFE)
+        locks = (_info(item) for item in answer.locks or ())
+        return tuple(lock for lock in locks if txn_id is None or lock.txn_id == txn_id)
+
+
+class _AlreadySettledError(MetastoreCallError):
+    def __init__(self, text: str) -> None:
+        super().__init__(method="unlock", reason=text)
+
+
+def _faults_of(txn_id: TxnId) -> Faults:
+    def aborted(text: str) -> TransactionAbortedError:
+        return TransactionAbortedError(txn_id=txn_id, reason=text)
+
+    return dict.fromkeys((TxnAbortedException, NoSuchTxnException, NoSuchLockException), aborted)
+
+
+def _component(component: LockComponent) -> Struct:
+    return ttypes.LockComponent(
+        type=LOCK_TYPE_NUMBERS[component.lock_type],
+        level=LOCK_LEVEL_NUMBERS[component.level],
+        dbname=component.table.db,
+        tablename=component.table.name,
+        partitionname=None if component.partition is None else str(component.partition),
+        operationType=OPERATION_NUMBERS[component.operation],
+        isTransactional=component.is_transactional,
+        isDynamicPartitionWrite=component.is_dynamic_partition_write,
+    )
+
+
+def _response(answer: Struct) -> LockResponse:
+    # A newer server may return a state that is unknown here. Treat such a lock as not granted.
+    state = LOCK_STATES.get(answer.state, LockState.NOT_ACQUIRED)
+    return LockResponse(lock_id=LockId(answer.lockid), state=state, message=answer.errorMessage)
+
+
+def _info(item: Struct) -> LockInfo:
+    return LockInfo(
+        lock_id=LockId(item.lockid),
+        txn_id=TxnId(item.txnid) if item.txnid else None,
+        db=item.dbname,
+        table=item.tablename,
+        partition=item.partname,
+        state=LOCK_STATES[item.state],
+        lock_type=LOCK_TYPES[item.type],
+        user=item.user,
+        host=item.hostname,
+        agent_info=item.agentInfo or "",
+        acquired_s=seconds_of(item.acquiredat),
+        blocked_by=LockId(item.blockedByExtId) if item.blockedByExtId else None,
+    )

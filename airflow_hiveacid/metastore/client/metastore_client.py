@@ -1,0 +1,114 @@
+"""A client of a real metastore: `MetastorePort` over one Thrift connection.
+
+Takes an endpoint, returns a client that connects at its first call. Not thread-safe: each thread
+needs its own client, from `clone`.
+
+Example:
+    with connect(MetastoreEndpoint(uris=("thrift://hms:9083",))) as client:
+        table = client.get_table(TableRef.parse("demo.flights"))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final, Self
+
+from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
+from airflow_hiveacid.metastore.client.connection import Connection
+from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
+from airflow_hiveacid.metastore.client.event_calls import EventCalls
+from airflow_hiveacid.metastore.client.lock_calls import LockCalls
+from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
+from airflow_hiveacid.metastore.client.transaction_calls import TransactionCalls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from hmsclient import HMSClient
+
+    from airflow_hiveacid.format.conflicts import MetastoreGeneration
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+# Even an urgent heartbeat needs time for a login, which takes several round trips and may use a
+# KDC.
+_SHORTEST_CONNECT_S: Final = 2.0
+
+
+def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
+    """Return a client that connects at its first call.
+
+    Raises:
+        ConfigurationError: an address is malformed or missing.
+    """
+    return MetastoreClient(endpoint)
+
+
+class MetastoreClient(
+    CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls
+):
+    """One connection to a metastore; see MetastorePort for the contract of each method."""
+
+    def __init__(self, endpoint: MetastoreEndpoint) -> None:
+        self._connection = Connection(endpoint)
+
+    @property
+    def endpoint(self) -> MetastoreEndpoint:
+        """The endpoint that this client connects to."""
+        return self._connection.endpoint
+
+    @property
+    def generation(self) -> MetastoreGeneration:
+        """See MetastorePort."""
+        return self._connection.generation
+
+    @property
+    def txn_timeout_s(self) -> float:
+        """See MetastorePort."""
+        return self._connection.txn_timeout_s
+
+    def config_value(self, name: str, default: str) -> str:
+        """See MetastorePort."""
+        return self._connection.config_value(name, default)
+
+    def hms(self) -> HMSClient:
+        """Return an hmsclient client on this connection, for calls that `MetastorePort` lacks.
+
+        Call this again after an error, because a new connection has a new client. Do not use the
+        client for transactions: its Hive 2.3 stubs have no write IDs.
+        """
+        return self._connection.hms()
+
+    def be_patient(self, left_s: Callable[[], float] | None) -> None:
+        """See MetastorePort."""
+        self._connection.be_patient(left_s)
+
+    def clone(self, *, call_timeout_s: float | None = None) -> Self:
+        """See MetastorePort."""
+        endpoint = self._connection.endpoint
+        if call_timeout_s is not None:
+            endpoint = dataclasses.replace(
+                endpoint,
+                call_timeout_s=min(call_timeout_s, endpoint.call_timeout_s),
+                connect_timeout_s=min(
+                    max(call_timeout_s, _SHORTEST_CONNECT_S), endpoint.connect_timeout_s
+                ),
+            )
+        return type(self)(endpoint)
+
+    def close(self) -> None:
+        """See MetastorePort."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """See MetastorePort."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """See MetastorePort."""
+        self.close()

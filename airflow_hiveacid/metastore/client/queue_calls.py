@@ -1,0 +1,231 @@
+"""Implementation of `QueuePort`, the compaction queue, over Thrift.
+
+3.1 supports `request_compaction` and `show_compactions`, but none of the other methods.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import InvalidNameError, MetastoreVersionError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
+from airflow_hiveacid.metastore.client.connection import Connection, Repeat
+from airflow_hiveacid.metastore.client.transaction_calls import user_name
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionResponse,
+    CompactionState,
+    CompactionType,
+    fitting_job_id,
+)
+from airflow_hiveacid.metastore.gen.compaction import ttypes
+from airflow_hiveacid.metastore.wire import COMPACTION_TYPE_NUMBERS, COMPACTION_TYPES, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_hiveacid.metastore.wire import Struct
+
+_INITIATOR: Final = "airflow-provider-hiveacid"
+
+_log = logging.getLogger(__name__)
+
+
+class QueueCalls:
+    """A mixin of `MetastoreClient`, which provides the connection."""
+
+    _connection: Connection
+
+    def request_compaction(
+        self,
+        ref: TableRef,
+        partition: PartitionName | None,
+        compaction_type: CompactionType,
+        *,
+        pool: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CompactionResponse:
+        """See QueuePort."""
+        wire = ttypes.CompactionRequest(
+            dbname=ref.db,
+            tablename=ref.name,
+            partitionname=_text(partition),
+            type=COMPACTION_TYPE_NUMBERS[compaction_type],
+            properties=None if properties is None else dict(properties),
+        )
+        if self._connection.generation is MetastoreGeneration.V4:
+            wire.poolName = pool
+            wire.initiatorId = f"{user_name(self._connection)}-{_INITIATOR}"
+        elif pool is not None:
+            raise MetastoreVersionError(
+                f"compaction pool {pool!r}: the queue of Hive 3.1 has no pools; leave the pool out"
+            )
+        answer = self._connection.call("compact2", wire, repeat=Repeat.SAFE)
+        return CompactionResponse(
+            entry_id=answer.id if answer.id > 0 else None,
+            accepted=answer.accepted,
+            state=CompactionState.parse(answer.state),
+            message=answer.errormessage,
+        )
+
+    def show_compactions(
+        self, ref: TableRef | None = None, partition: PartitionName | None = None
+    ) -> tuple[CompactionEntry, ...]:
+        """See QueuePort."""
+        wire = ttypes.ShowCompactRequest()
+        if ref is not None:  # 3.1 ignores these fields
+            wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
+        answer = self._connection.call("show_compact", wire, repeat=Repeat.SAFE)
+        # 3.1 returns the whole queue, which may hold several entries for each partition of each
+        # table.
+        may_be = _look_for(ref, partition)
+        entries = (_entry(item) for item in answer.compacts if may_be(item))
+        return tuple(
+            e
+            for e in entries
+            if e is not None and ref in (None, e.table) and partition in (None, e.partition)
+        )
+
+    def find_next_compaction(
+        self, worker_id: str, *, worker_version: str, pool: str | None = None
+    ) -> ClaimedCompaction | None:
+        """See QueuePort."""
+        wire = ttypes.FindNextCompactRequest(
+            workerId=worker_id, workerVersion=worker_version, poolName=pool
+        )
+        found = self._connection.call("find_next_compact2", wire, repeat=Repeat.NEVER).ci
+        return None if found is None else _claim(found)
+
+    def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
+        """See QueuePort."""
+        # If an entry has no user, 4.0.1's cleaner fails on the entry (CompactorUtil.runJobAsSelf),
+        # removes nothing, and still marks the entry as succeeded.
+        struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
+        self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
+
+    def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
+        """See QueuePort."""
+        fitting = fitting_job_id(job_id)
+        self._connection.call("set_hadoop_jobid", fitting, claim.entry_id, repeat=Repeat.SAFE)
+
+    def mark_compacted(self, claim: ClaimedCompaction) -> None:
+        """See QueuePort."""
+        self._connection.call("mark_compacted", _struct(claim), repeat=Repeat.SAFE)
+
+    def mark_cleaned(self, claim: ClaimedCompaction) -> None:
+        """See QueuePort."""
+        if not claim.highest_write_id:
+            # Without a highest write ID, the server would also forget writes that are not cleaned
+            # up yet.
+            raise ValueError(f"compaction {claim.entry_id} has no highest write ID to clean up to")
+        self._connection.call("mark_cleaned", _struct(claim), repeat=Repeat.NEVER)
+
+    def mark_failed(self, claim: ClaimedCompaction) -> None:
+        """See QueuePort."""
+        self._connection.call("mark_failed", _struct(claim), repeat=Repeat.NEVER)
+
+    def mark_refused(self, claim: ClaimedCompaction) -> None:
+        """See QueuePort."""
+        self._connection.call("mark_refused", _struct(claim), repeat=Repeat.NEVER)
+
+
+def _text(partition: PartitionName | None) -> str | None:
+    return None if partition is None or not partition.columns else str(partition)
+
+
+def _partition(text: str | None) -> PartitionName | None:
+    return PartitionName.parse(text) if text else None
+
+
+def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable[[Struct], bool]:
+    """Return a fast filter that excludes most entries of other tables and partitions."""
+    values = () if partition is None else partition.directory_values
+    # Compare case-insensitively, and skip values that need escaping in a partition name.
+    plain = [v.lower() for v in values if escape_partition_value(v) == v]
+
+    def may_be(item: Struct) -> bool:
+        if ref is not None and (item.dbname, item.tablename) != (ref.db, ref.name):
+            return False
+        text = (item.partitionname or "").lower()
+        return all(value in text for value in plain)
+
+    return may_be
+
+
+def _entry(item: Struct) -> CompactionEntry | None:
+    try:
+        table = TableRef(item.dbname, item.tablename)
+    except InvalidNameError:
+        _log.debug("ignored compaction %s: its table's name is not supported", item.id)
+        return None
+    # 3.1 returns the highest write ID in the field `hightestTxnId`; 4.x sets both fields.
+    highest = item.hightestWriteId or item.hightestTxnId
+    return CompactionEntry(
+        entry_id=item.id,
+        table=table,
+        partition=_partition(item.partitionname),
+        compaction_type=COMPACTION_TYPES[item.type],
+        state=CompactionState.parse(item.state),
+        worker_id=item.workerid,
+        worker_version=item.workerVersion,
+        initiator_id=item.initiatorId,
+        run_as=item.runAs,
+        pool=item.poolName,
+        job_id=item.hadoopJobId,
+        error_message=item.errorMessage,
+        highest_write_id=WriteId(highest) if highest else None,
+        txn_id=TxnId(item.txnId) if item.txnId else None,
+        next_txn_id=TxnId(item.nextTxnId) if item.nextTxnId else None,
+        enqueued_s=seconds_of(item.enqueueTime),
+        started_s=seconds_of(item.start),
+        ended_s=seconds_of(item.endTime),
+        committed_s=seconds_of(item.commitTime),
+    )
+
+
+def _claim(found: Struct) -> ClaimedCompaction:
+    return ClaimedCompaction(
+        entry_id=found.id,
+        table=TableRef(found.dbname, found.tablename),
+        partition=_partition(found.partitionname),
+        compaction_type=COMPACTION_TYPES[found.type],
+        run_as=found.runas,
+        properties=found.properties,
+        has_too_many_aborts=found.toomanyaborts,
+        has_old_abort=found.hasoldabort,
+        state=found.state,
+        worker_id=found.workerId,
+        start_ms=found.start,
+        highest_write_id=WriteId(found.highestWriteId) if found.highestWriteId else None,
+        error_message=found.errorMessage,
+        enqueued_ms=found.enqueueTime,
+        retry_retention=found.retryRetention,
+        pool=found.poolname,
+    )
+
+
+def _struct(claim: ClaimedCompaction) -> Struct:
+    return ttypes.CompactionInfoStruct(
+        id=claim.entry_id,
+        dbname=claim.table.db,
+        tablename=claim.table.name,
+        partitionname=_text(claim.partition),
+        type=COMPACTION_TYPE_NUMBERS[claim.compaction_type],
+        runas=claim.run_as,
+        properties=claim.properties,
+        toomanyaborts=claim.has_too_many_aborts,
+        state=claim.state,
+        workerId=claim.worker_id,
+        start=claim.start_ms,
+        highestWriteId=claim.highest_write_id,
+        errorMessage=claim.error_message,
+        hasoldabort=claim.has_old_abort,
+        enqueueTime=claim.enqueued_ms,
+        retryRetention=claim.retry_retention,
+        poolname=claim.pool,
+    )

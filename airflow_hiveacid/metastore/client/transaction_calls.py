@@ -1,0 +1,260 @@
+"""Implementation of `TransactionPort` over Thrift: transactions, write IDs, snapshots.
+
+Maps each exception class that these calls declare to an error class of this provider. The
+RetrySemantics annotations of Hive's TxnStore methods decide which calls may be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
+from airflow_hiveacid.metastore.gen.faults.ttypes import (
+    NoSuchLockException,
+    NoSuchTxnException,
+    TxnAbortedException,
+)
+from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
+from airflow_hiveacid.metastore.gen.transactions import ttypes
+from airflow_hiveacid.metastore.process_user import process_user
+from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
+from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.format.table import PartitionName
+
+_TYPES: Final = {
+    TxnType.DEFAULT: ttypes.TxnType.DEFAULT,
+    TxnType.READ_ONLY: ttypes.TxnType.READ_ONLY,
+    TxnType.COMPACTION: ttypes.TxnType.COMPACTION,
+}
+_STATES: Final = {
+    ttypes.TxnState.OPEN: TxnState.OPEN,
+    ttypes.TxnState.ABORTED: TxnState.ABORTED,
+    ttypes.TxnState.COMMITTED: TxnState.COMMITTED,
+}
+_CONFLICT: Final = "write conflict"
+# Matches "... committed by [txnid:9,11] u/u" (CommitTxnFunction, TxnHandler.commitTxn).
+_WINNER: Final = re.compile(r"committed by \[txnid:(\d+),")
+
+_log = logging.getLogger(__name__)
+
+
+class TransactionCalls:
+    """A mixin of `MetastoreClient`, which provides the connection."""
+
+    _connection: Connection
+
+    def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
+        """See TransactionPort."""
+        request = ttypes.OpenTxnRequest(
+            num_txns=1, user=user_name(self._connection), hostname=socket.gethostname()
+        )
+        if self._connection.generation is MetastoreGeneration.V4:
+            request.txn_type = _TYPES[txn_type]
+        # The call is repeated after a lost response. A transaction that the first call opened stays
+        # open until the server aborts it.
+        answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
+        return TxnId(answer.txn_ids[0])
+
+    def commit_txn(self, txn_id: TxnId) -> None:
+        """See TransactionPort."""
+        # With the default (true), the server would skip the conflict check. Our shared locks need
+        # this check.
+        request = ttypes.CommitTxnRequest(txnid=txn_id, exclWriteEnabled=False)
+        faults: Faults = {
+            TxnAbortedException: lambda text: _aborted_or_conflict(txn_id, text),
+            NoSuchTxnException: lambda text: _aborted(txn_id, text),
+        }
+        self._connection.call("commit_txn", request, repeat=Repeat.NEVER, faults=faults)
+
+    def abort_txn(self, txn_id: TxnId) -> bool:
+        """See TransactionPort."""
+        request = ttypes.AbortTxnRequest(txnid=txn_id)
+        try:
+            self._connection.call(
+                "abort_txn", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+            )
+        except TransactionAbortedError:
+            return False
+        return True
+
+    def heartbeat(self, txn_id: TxnId) -> None:
+        """See TransactionPort."""
+        request = ttypes.HeartbeatRequest(txnid=txn_id)
+        self._connection.call("heartbeat", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id))
+
+    def allocate_write_id(self, txn_id: TxnId, ref: TableRef) -> WriteId:
+        """See TransactionPort."""
+        request = ttypes.AllocateTableWriteIdsRequest(
+            dbName=ref.db, tableName=ref.name, txnIds=[txn_id]
+        )
+        try:
+            answer = self._connection.call(
+                "allocate_table_write_ids", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+            )
+        except (MetastoreCallError, MetastoreUnavailableError):
+            # For an aborted transaction 4.0.1 answers "internal error" and 3.1.3 disconnects.
+            self.heartbeat(txn_id)
+            raise
+        return WriteId(answer.txnToWriteIds[0].writeId)
+
+    def valid_txns(self) -> ValidTxnList:
+        """See TransactionPort."""
+        return self._txns([])
+
+    def open_but_compactions(self) -> frozenset[TxnId]:
+        """See TransactionPort."""
+        return frozenset(self._txns([_TYPES[TxnType.COMPACTION]]).open)
+
+    def _txns(self, left_out: list[int]) -> ValidTxnList:
+        """Return all transactions except transactions of the types `left_out`; 3.1 has no types."""
+        if self._connection.generation is MetastoreGeneration.V4:
+            # get_open_txns of 4.x omits read-only transactions, such as Hive's queries. A cleaner
+            # that relied on that call would remove files that these transactions read.
+            request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=left_out)
+            answer = self._connection.call("get_open_txns_req", request, repeat=Repeat.SAFE)
+        else:
+            answer = self._connection.call("get_open_txns", repeat=Repeat.SAFE)
+        opened, aborted = _split(answer.open_txns, answer.abortedBits)
+        return ValidTxnList(
+            high_watermark=TxnId(answer.txn_high_water_mark),
+            open=tuple(TxnId(i) for i in opened),
+            aborted=tuple(TxnId(i) for i in aborted),
+        )
+
+    def valid_write_ids(
+        self, refs: Iterable[TableRef], txns: ValidTxnList
+    ) -> dict[TableRef, ValidWriteIdList]:
+        """See TransactionPort."""
+        wanted = sorted(set(refs))
+        if not wanted:
+            return {}
+        request = ttypes.GetValidWriteIdsRequest(
+            fullTableNames=[str(ref) for ref in wanted], validTxnList=txns.text()
+        )
+        answer = self._connection.call("get_valid_write_ids", request, repeat=Repeat.SAFE)
+        found = {}
+        for item in answer.tblValidWriteIds:
+            ref = TableRef.parse(item.fullTableName)
+            opened, aborted = _split(item.invalidWriteIds, item.abortedBits)
+            found[ref] = ValidWriteIdList(
+                table=ref,
+                high_watermark=WriteId(item.writeIdHighWaterMark),
+                open=tuple(WriteId(i) for i in opened),
+                aborted=tuple(WriteId(i) for i in aborted),
+                min_open_write_id=item.minOpenWriteId,
+            )
+        if set(found) != set(wanted):
+            missing = ", ".join(str(ref) for ref in wanted if ref not in found)
+            raise MetastoreCallError(
+                method="get_valid_write_ids", reason=f"the response lacks {missing}"
+            )
+        return found
+
+    def add_write_ids_to_min_history(
+        self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
+    ) -> None:
+        """See TransactionPort."""
+        if self._connection.generation is MetastoreGeneration.V4:
+            by_name = {str(ref): int(write_id) for ref, write_id in lowest.items()}
+            self._connection.call(
+                "add_write_ids_to_min_history", txn_id, by_name, repeat=Repeat.SAFE
+            )
+
+    def add_dynamic_partitions(
+        self,
+        txn_id: TxnId,
+        write_id: WriteId,
+        ref: TableRef,
+        names: Sequence[PartitionName],
+        operation: DataOperation,
+    ) -> None:
+        """See TransactionPort."""
+        request = AddDynamicPartitions(
+            txnid=txn_id,
+            writeid=write_id,
+            dbname=ref.db,
+            tablename=ref.name,
+            partitionnames=[str(name) for name in names],
+            operationType=OPERATION_NUMBERS[operation],
+        )
+        self._connection.call(
+            "add_dynamic_partitions", request, repeat=Repeat.SAFE, faults=_faults_of(txn_id)
+        )
+
+    def open_txns_info(self) -> tuple[OpenTxn, ...]:
+        """See TransactionPort."""
+        answer = self._connection.call("get_open_txns_info", repeat=Repeat.SAFE)
+        found = (
+            OpenTxn(
+                txn_id=TxnId(item.id),
+                state=_STATES[item.state],
+                user=item.user,
+                host=item.hostname,
+                started_s=seconds_of(item.startedTime),
+                last_heartbeat_s=seconds_of(item.lastHeartbeatTime),
+            )
+            for item in answer.open_txns
+        )
+        return tuple(sorted(found, key=lambda txn: txn.txn_id))
+
+
+def user_name(connection: Connection) -> str:
+    """Return the user name to send: the endpoint's user, or if unset the process's user."""
+    return connection.endpoint.user or process_user()
+
+
+def _faults_of(txn_id: TxnId) -> Faults:
+    def aborted(text: str) -> HiveAcidError:
+        return _aborted(txn_id, text)
+
+    return dict.fromkeys((TxnAbortedException, NoSuchTxnException, NoSuchLockException), aborted)
+
+
+def _aborted(txn_id: TxnId, text: str) -> TransactionAbortedError:
+    return TransactionAbortedError(txn_id=txn_id, reason=text)
+
+
+def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
+    # Only this function interprets an error message. The server raises the same exception class for
+    # a conflict and for a timed-out transaction (TxnHandler.commitTxn, "due to a write conflict").
+    # In both cases nothing was committed. If Hive changes the message, only our error becomes less
+    # precise.
+    if _CONFLICT in text:
+        found = _WINNER.search(text)
+        winner = Winner(txn_id=int(found[1])) if found else None
+        return WriteConflictError(txn_id=txn_id, reason=text, winner=winner)
+    return _aborted(txn_id, text)
+
+
+def _split(ids: Sequence[int], aborted_bits: bytes) -> tuple[list[int], list[int]]:
+    """Split IDs into open and aborted; a java.util.BitSet marks the positions of aborted IDs."""
+    aborted = set(_set_bits(aborted_bits))
+    opened = [i for at, i in enumerate(ids) if at not in aborted]
+    return opened, [i for at, i in enumerate(ids) if at in aborted]
+
+
+def _set_bits(data: bytes) -> Iterator[int]:
+    for at, byte in enumerate(data):
+        for bit in range(8):
+            if byte >> bit & 1:
+                yield at * 8 + bit

@@ -1,0 +1,77 @@
+"""Opens a transport to a metastore server and logs in.
+
+Takes a `MetastoreEndpoint` and one of its addresses, returns an open Thrift transport after a
+successful login. Combines the transports and logins of `auth`. Makes no metastore call, and does
+not try other addresses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from thrift.transport.TTransport import TBufferedTransport
+
+from airflow_hiveacid.jobs.logins import KerberosLogin, PasswordLogin, TokenLogin
+from airflow_hiveacid.metastore.auth.address import ConnectError
+from airflow_hiveacid.metastore.auth.digest import DigestMd5
+from airflow_hiveacid.metastore.auth.http_calls import open_http
+from airflow_hiveacid.metastore.auth.kerberos import Kerberos
+from airflow_hiveacid.metastore.auth.password import Plain
+from airflow_hiveacid.metastore.auth.sasl import SaslTransport, log_in
+from airflow_hiveacid.metastore.auth.sockets import open_socket
+from airflow_hiveacid.metastore.auth.tokens import read_token
+
+if TYPE_CHECKING:
+    from thrift.transport.TTransport import TTransportBase
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.auth.address import Address
+    from airflow_hiveacid.metastore.auth.sasl import Mechanism
+
+# Large enough to receive long responses, such as partition lists, in few reads.
+_BUFFER_BYTES: Final = 64 * 1024
+
+
+def open_transport(endpoint: MetastoreEndpoint, address: Address) -> TTransportBase:
+    """Connect to one address and log in.
+
+    Connecting and each step of the login take at most `connect_timeout_s`. Each later call takes at
+    most `call_timeout_s`, from its first byte to the last byte of its response. Secrets are read
+    again for each connection.
+
+    Raises:
+        LoginRefusedError: the server refuses the login and would refuse it again.
+        ConnectError: no server answers at the address, or the TLS handshake or the login failed.
+        ConfigurationError: a file or variable that the endpoint refers to is missing or unreadable.
+    """
+    if endpoint.transport.is_http:
+        return open_http(endpoint, address)
+    mechanism = _mechanism(endpoint, address)
+    socket = open_socket(endpoint, address)
+    if mechanism is None:
+        transport: TTransportBase = TBufferedTransport(socket, _BUFFER_BYTES)
+    else:
+        try:
+            log_in(socket, mechanism)
+        except ConnectError as error:
+            socket.close()
+            raise type(error)(f"{address}: {error}") from error
+        except BaseException:
+            socket.close()
+            raise
+        transport = SaslTransport(socket, mechanism)
+    socket.setTimeout(endpoint.call_timeout_s * 1000)
+    return transport
+
+
+def _mechanism(endpoint: MetastoreEndpoint, address: Address) -> Mechanism | None:
+    match endpoint.login:
+        case KerberosLogin() as login:
+            return Kerberos(login, address.host, timeout_s=endpoint.connect_timeout_s)
+        case TokenLogin() as login:
+            least = login.least(is_encrypted=endpoint.transport.is_encrypted)
+            return DigestMd5(read_token(login), least)
+        case PasswordLogin() as login:
+            return Plain(login)
+        case _:  # the endpoint has already refused HTTP logins
+            return None

@@ -1,0 +1,186 @@
+"""`CREATE TABLE IF NOT EXISTS` that also compares an existing table with the definition.
+
+Takes a client and a definition; creates the table, or checks that the existing one matches. The
+call may be repeated, even after a lost response.
+
+Example:
+    new = define("demo.customers", {"id": "bigint", "name": "string"})
+    is_new = ensure_table(client, new)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreCallError,
+    TableDiffersError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.metastore.catalog import NewTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_LOCAL: Final = "file:"
+_FORMATS: Final = {
+    "orc": FileFormat.ORC,
+    "parquet": FileFormat.PARQUET,
+    "avro": FileFormat.AVRO,
+    "textfile": FileFormat.TEXT,
+}
+
+
+def define(  # noqa: PLR0913 - a table needs that many
+    table: str,
+    columns: Mapping[str, str],
+    *,
+    partition_columns: Mapping[str, str] | None = None,
+    bucket_columns: Sequence[str] = (),
+    num_buckets: int = 0,
+    location: str | None = None,
+    insert_only: bool = False,
+    stored_as: str = "orc",
+    comments: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> NewTable:
+    """Build the definition of a transactional table, with checked names and types.
+
+    Args:
+        table: `db.table`.
+        columns: Hive types by column, in the table's order.
+        partition_columns: Hive types by partition column, in order.
+        bucket_columns: the columns whose hash assigns a row to one of `num_buckets` buckets; none
+            by default.
+        num_buckets: the number of buckets; 0 without `bucket_columns`.
+        location: a URI; by default a directory below the database's location.
+        insert_only: True for an insert-only table; the default is full ACID.
+        stored_as: orc, or for an insert-only table also parquet, avro and textfile.
+        comments: comments by column.
+        parameters: table parameters in addition to the parameters that its kind requires.
+
+    Raises:
+        InputError: a name, type, column list, bucket column or format is not valid for the table.
+    """
+    data, parts = _columns(columns), _columns(partition_columns or {})
+    names = [column.name for column in (*data, *parts)]
+    if not data:
+        raise ConfigurationError(f"{table}: a table needs at least one column")
+    for name in names:
+        if not name or names.count(name) > 1:
+            problem = f"column {name!r} is named twice" if name else "a column has no name"
+            raise ConfigurationError(f"{table}: {problem}")
+    buckets = tuple(name.strip().lower() for name in bucket_columns)
+    if insert_only and buckets:
+        raise ConfigurationError(f"{table}: an insert-only table cannot have buckets")
+    if bool(buckets) != (num_buckets > 0):
+        raise ConfigurationError(f"{table}: give bucket_columns and num_buckets, or neither")
+    for name in buckets:
+        if name not in {column.name for column in data}:
+            raise ConfigurationError(f"{table}: bucket column {name!r} is not among the columns")
+    return NewTable(
+        ref=TableRef.parse(table),
+        columns=data,
+        partition_columns=parts,
+        kind=TransactionalKind.INSERT_ONLY if insert_only else TransactionalKind.FULL_ACID,
+        format=_format(table, stored_as, insert_only=insert_only),
+        bucket_columns=buckets,
+        num_buckets=num_buckets,
+        location=location,
+        comments=comments or {},
+        parameters=parameters or {},
+    )
+
+
+def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
+    found = _FORMATS.get(stored_as.lower())
+    if found is None or (found is not FileFormat.ORC and not insert_only):
+        raise ConfigurationError(
+            f"{table}: stored_as must be orc, or parquet, avro or textfile with insert_only, found"
+            f" {stored_as!r}"
+        )
+    return found
+
+
+def ensure_table(client: MetastorePort, new: NewTable) -> bool:
+    """Create a table unless it exists; return True if it is new.
+
+    Raises:
+        TableDiffersError: the table exists with a different definition.
+        MetastoreCallError: the database does not exist, or the server refuses the definition.
+    """
+    try:
+        found = client.get_table(new.ref)
+    except TableNotFoundError:
+        try:
+            client.create_table(new)
+        except MetastoreCallError as refusal:
+            found = _made_by_another(client, new.ref, refusal)
+        else:
+            return True
+    if wrong := differences(new, found):
+        raise TableDiffersError(table=new.ref, differences=wrong)
+    return False
+
+
+def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
+    """Describe each difference between an existing table and the requested table in a sentence.
+
+    The location is compared only if the request contains one.
+    """
+    facts = {
+        "columns": (_text(new.columns), _text(found.columns)),
+        "partition columns": (_text(new.partition_columns), _text(found.partition_columns)),
+        "bucket columns": (", ".join(new.bucket_columns), ", ".join(found.bucket_columns)),
+        "buckets": (str(new.num_buckets), str(found.num_buckets)),
+        "kind": (new.kind.value, found.kind.value),
+        "format": (new.format.value, str(found.storage)),
+        "sort columns": (", ".join(new.sort_columns), ", ".join(found.sort_columns)),
+    }
+    if new.location is not None:
+        facts["location"] = (_place(new.location), _place(found.location))
+    return tuple(
+        f"its {fact} are {there or 'none'} instead of {asked or 'none'}"
+        if fact.endswith("s")
+        else f"its {fact} is {there} instead of {asked}"
+        for fact, (asked, there) in facts.items()
+        if asked != there
+    )
+
+
+def _made_by_another(
+    client: MetastorePort, ref: TableRef, refusal: MetastoreCallError
+) -> TableInfo:
+    """Return the table if another client has created it; otherwise raise `refusal`."""
+    try:
+        return client.get_table(ref)
+    except TableNotFoundError:
+        raise refusal from None
+
+
+def _columns(given: Mapping[str, str]) -> tuple[Column, ...]:
+    return tuple(
+        Column(name=name.strip().lower(), type=str(parse_type(type_text)))
+        for name, type_text in given.items()
+    )
+
+
+def _text(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{c.name} {parse_type(c.type)}" for c in columns)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Return True if two locations are the same directory in different spellings."""
+    return _place(one) == _place(other)
+
+
+def _place(location: str) -> str:
+    """Return a location without trailing slashes and without the scheme `file:`."""
+    path = location.removeprefix(_LOCAL)
+    return f"/{path.lstrip('/')}".rstrip("/") if path.startswith("/") else path.rstrip("/")

@@ -1,0 +1,187 @@
+"""The rules for ADD PARTITION and DROP PARTITION, which `statements.py` calls.
+
+Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work, or None
+if nothing remains. Makes no change.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.format.definition_rules import partition_spelling
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    DefinitionError,
+    PartitionNotFoundError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.metastore.definitions.new_table import same_place
+from airflow_hiveacid.metastore.definitions.tables import transactional_table
+from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.jobs.metastore_statements import (
+        AddPartitions,
+        DropPartitions,
+        PartitionValues,
+    )
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_log = logging.getLogger(__name__)
+
+
+def add_partitions(
+    client: MetastorePort, asked: AddPartitions, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that creates the statement's missing partitions.
+
+    Raises:
+        DefinitionError: a partition exists, and the statement has no IF NOT EXISTS; a partition
+            exists at a different location than the statement sets; or the statement sets a location
+            for a new partition, and it is not the default location.
+        ConfigurationError: the values do not identify a partition of the table.
+    """
+    table = transactional_table(client, asked.target)
+    wanted = {_whole_name(table, new.values): new.location for new in asked.partitions}
+    if len(wanted) < len(asked.partitions):
+        raise ConfigurationError(f"table {table.ref}: a partition is named twice")
+    known = client.get_partitions(table, _known(client, table, wanted))
+    there = {partition.name: partition.location for partition in known}
+    may_be_there = asked.if_not_exists or (before is not None and before.is_of(table))
+    for name, location in wanted.items():
+        if name not in there:
+            continue
+        if not may_be_there:
+            raise DefinitionError(
+                table=table.ref,
+                detail=f"has partition {name} already; write ADD IF NOT EXISTS PARTITION to accept"
+                " that",
+            )
+        if location is not None and not same_place(location, there[name]):
+            raise DefinitionError(
+                table=table.ref, detail=f"has partition {name} at {there[name]}, not at {location}"
+            )
+    missing = tuple(name for name in wanted if name not in there)
+    for name in missing:
+        _check_place(table, name, wanted[name])
+    if not missing:
+        return None
+    return DefinitionWork(
+        do=partial(client.add_partitions, table, missing),
+        before=Before(table_id=table.table_id),
+        ref=table.ref,
+        lock_type=LockType.SHARED_READ,  # as in Hive, since a new partition has no readers
+        partitions=missing,
+    )
+
+
+def _check_place(table: TableInfo, name: PartitionName, location: str | None) -> None:
+    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA: the
+    # partition lies below the table, and the files become a delta in it
+    # (AlterTableAddPartitionAnalyzer).
+    if location is not None and not same_place(location, table.default_partition_location(name)):
+        raise DefinitionError(
+            table=table.ref,
+            detail=f"gets no partition {name} at {location}: Hive would load the files there;"
+            " leave LOCATION out, and LOAD DATA INPATH into the partition if there are any",
+        )
+
+
+def drop_partitions(
+    client: MetastorePort, asked: DropPartitions, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that drops partitions, except partitions created after an earlier try.
+
+    Raises:
+        PartitionNotFoundError: a partition specification matches no partition, and the statement
+            has no IF EXISTS.
+        ConfigurationError: values do not fit the table's partition columns.
+    """
+    table = transactional_table(client, asked.target)
+    everything = client.partition_names(table)
+    is_again = before is not None and before.is_of(table)
+    doomed: dict[PartitionName, None] = {}
+    for values in asked.partitions:
+        found = matching(table, values, everything)
+        if not found and not (asked.if_exists or is_again):
+            raise PartitionNotFoundError(table=table.ref, partition=dict(values))
+        doomed |= dict.fromkeys(found)
+    births = client.partition_births(table, tuple(doomed)) if doomed else {}
+    if before is not None and is_again:
+        # An earlier try may have dropped some partitions. Keep partitions created after that try.
+        births = {n: born for n, born in births.items() if born <= (before.newest_birth or 0)}
+    names = tuple(name for name in doomed if name in births)
+    if not names:
+        return None
+    return DefinitionWork(
+        do=partial(client.drop_partitions, table, names, purge=asked.purge),
+        before=Before(table_id=table.table_id, newest_birth=max(births.values())),
+        ref=table.ref,
+        locked_partitions=names,
+        partitions=names,
+    )
+
+
+def matching(
+    table: TableInfo, values: PartitionValues, names: tuple[PartitionName, ...]
+) -> tuple[PartitionName, ...]:
+    """Return the partitions with these values; some partition columns may have no value here.
+
+    Raises:
+        ConfigurationError: values do not fit the table's partition columns.
+    """
+    wanted = _spelt(table, values)
+    return tuple(
+        name
+        for name in names
+        if all(dict(zip(name.columns, name.values, strict=True))[c] == v for c, v in wanted.items())
+    )
+
+
+def whole_partition(table: TableInfo, values: PartitionValues) -> PartitionName:
+    """Return the name of the partition with these values.
+
+    Raises:
+        ConfigurationError: a partition column has no value, or a value that does not fit its type.
+    """
+    return _whole_name(table, values)
+
+
+def _whole_name(table: TableInfo, values: PartitionValues) -> PartitionName:
+    wanted = _spelt(table, values)
+    missing = [c.name for c in table.partition_columns if c.name not in wanted]
+    if missing:
+        raise ConfigurationError(
+            f"table {table.ref}: partition column {missing[0]!r} has no value; give one to each"
+        )
+    return table.partition_name([wanted[c.name] for c in table.partition_columns])
+
+
+def _spelt(table: TableInfo, values: PartitionValues) -> Mapping[str, str]:
+    if not table.is_partitioned:
+        raise UnsupportedTableError(table=table.ref, detail="has no partitions")
+    types = {c.name: c.type for c in table.partition_columns}
+    for name, _ in values:
+        if name not in types:
+            raise ConfigurationError(
+                f"table {table.ref}: {name!r} is not one of its partition columns, which are"
+                f" {', '.join(types)}"
+            )
+    try:
+        return {name: partition_spelling(text, types[name]) for name, text in values}
+    except ConfigurationError as error:
+        raise ConfigurationError(f"table {table.ref}: {error}") from error
+
+
+def _known(
+    client: MetastorePort, table: TableInfo, wanted: Mapping[PartitionName, object]
+) -> tuple[PartitionName, ...]:
+    # List all names first: `get_partitions` causes an SQL error in 4.0.1 if no partition exists.
+    everything = set(client.partition_names(table))
+    return tuple(name for name in wanted if name in everything)

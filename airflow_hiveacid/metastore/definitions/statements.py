@@ -1,0 +1,118 @@
+"""Statements that the metastore itself runs: changes of definitions, and queries of its state.
+
+Takes a client and a statement. Compares the current state with the requested state, takes locks,
+compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
+change by another client is detected. `Before` records the state right before an earlier try's
+change, which may have been made. After such a try, a state such as "the table exists" means
+success, not an error. See docs/decisions/definitions.md.
+
+Example:
+    outcome = run_statement(client, DropTable(target="db.t"), LockTerms(lock_timeout_s=60))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs import metastore_statements as statements
+from airflow_hiveacid.metastore.definitions.lock import locked
+from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
+from airflow_hiveacid.metastore.definitions.questions import answer
+from airflow_hiveacid.metastore.definitions.tables import (
+    add_columns,
+    change_column,
+    create_database,
+    create_table,
+    drop_table,
+    rename_table,
+    set_properties,
+    unset_properties,
+)
+from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.locks import components_to_define
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.metastore.definitions.lock import LockTerms
+    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+def run_statement(
+    client: MetastorePort,
+    statement: statements.MetastoreStatement,
+    terms: LockTerms,
+    *,
+    before: Before | None = None,
+    on_begin: Callable[[Before], None] = lambda _: None,
+) -> DefinitionOutcome:
+    """Create, change or drop a database, table or partition, or answer a query.
+
+    Args:
+        client: a metastore client that only this thread uses.
+        statement: the statement to run.
+        terms: the owner and time-out of the locks.
+        before: the argument of `on_begin` in an earlier try, which may have made the change.
+        on_begin: called right before the call that makes the change.
+
+    Raises:
+        InputError: the current state does not allow the change; nothing was changed.
+        LockNotAcquiredError: other transactions hold locks on the table for longer than the terms
+            allow.
+        MetastoreUnavailableError: the response was lost; the change may have been made.
+        MetastoreCallError: the server refuses the change or query.
+    """
+    if statement.asks_only:
+        return DefinitionOutcome(rows=answer(client, statement))
+    work = _work(client, statement, before)
+    if work is None:
+        return DefinitionOutcome()
+    if work.ref is None:
+        _do(work, on_begin)
+        return DefinitionOutcome(has_changed=True, partitions=work.partitions)
+    components = components_to_define(
+        work.ref, work.locked_partitions, work.lock_type, client.generation
+    )
+    with locked(client, components, terms) as txn_id:
+        # The previous holder of the lock may have changed the definition meanwhile.
+        work = _work(client, statement, before)
+        if work is None:
+            return DefinitionOutcome(txn_id=txn_id)
+        _do(work, on_begin)
+    return DefinitionOutcome(has_changed=True, txn_id=txn_id, partitions=work.partitions)
+
+
+def _do(work: DefinitionWork, on_begin: Callable[[Before], None]) -> None:
+    on_begin(work.before)
+    work.do()
+
+
+def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
+    client: MetastorePort, statement: statements.MetastoreStatement, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that a statement needs; None if the requested state already exists."""
+    match statement:
+        case statements.CreateDatabase():
+            return create_database(client, statement, before)
+        case statements.CreateTable():
+            return create_table(client, statement, before)
+        case statements.DropTable():
+            return drop_table(client, statement, before)
+        case statements.AddColumns():
+            return add_columns(client, statement, before)
+        case statements.ChangeColumn():
+            return change_column(client, statement)
+        case statements.RenameTable():
+            return rename_table(client, statement, before)
+        case statements.SetProperties():
+            return set_properties(client, statement)
+        case statements.UnsetProperties():
+            return unset_properties(client, statement, before)
+        case statements.AddPartitions():
+            return add_partitions(client, statement, before)
+        case statements.DropPartitions():
+            return drop_partitions(client, statement, before)
+        case _:
+            raise ConfigurationError(f"{statement.kind} is not a change of a definition")

@@ -1,0 +1,358 @@
+"""The rules for statements that define databases and tables, which `statements.py` calls.
+
+Takes a client, a statement and the `Before` of an earlier try; returns the remaining work, or None
+if nothing remains. Changes nothing itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    DefinitionError,
+    NotTransactionalError,
+    TableDiffersError,
+    TableNotFoundError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.metastore.catalog import TableChange
+from airflow_hiveacid.metastore.definitions.new_table import define, differences, ensure_table
+from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.metastore_statements import (
+        AddColumns,
+        ChangeColumn,
+        CreateDatabase,
+        CreateTable,
+        DropTable,
+        NewColumn,
+        RenameTable,
+        SetProperties,
+        UnsetProperties,
+    )
+    from airflow_hiveacid.metastore.catalog import NewTable
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_log = logging.getLogger(__name__)
+
+
+def create_database(
+    client: MetastorePort, asked: CreateDatabase, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that creates a database, unless it exists.
+
+    Raises:
+        ConfigurationError: the database exists, and the statement has no IF NOT EXISTS.
+    """
+    if asked.target in client.list_databases():
+        if asked.if_not_exists or before is not None:
+            return None
+        raise ConfigurationError(
+            f"database {asked.target} exists already; write CREATE DATABASE IF NOT EXISTS to accept"
+            " that"
+        )
+    return DefinitionWork(do=partial(client.create_database, asked.target), before=Before())
+
+
+def create_table(
+    client: MetastorePort, asked: CreateTable, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that creates a table, unless it exists with the same definition.
+
+    Raises:
+        TableDiffersError: the table exists with a different definition; this error is raised even
+            with IF NOT EXISTS.
+        DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
+    """
+    new = new_table(asked)
+    found = found_table(client, new.ref)
+    if found is None:
+        # With IF NOT EXISTS, it is no error if another client creates the same table first.
+        make = partial(ensure_table, client) if asked.if_not_exists else client.create_table
+        return DefinitionWork(do=partial(make, new), before=Before())
+    if wrong := differences(new, found):
+        raise TableDiffersError(table=new.ref, differences=wrong)
+    if asked.if_not_exists or before is not None:
+        return None
+    raise DefinitionError(
+        table=new.ref, detail="exists already; write CREATE TABLE IF NOT EXISTS to accept that"
+    )
+
+
+def new_table(asked: CreateTable) -> NewTable:
+    """Return the table definition that a CREATE TABLE statement requests.
+
+    Raises:
+        InputError: a name, type or property is not allowed.
+    """
+    every = (*asked.columns, *asked.partition_columns)
+    properties = dict(asked.properties)
+    for name in properties:
+        if why := why_fixed(name):
+            raise ConfigurationError(f"{asked.target}: property {name!r} cannot be set: {why}")
+    if asked.comment is not None:
+        properties["comment"] = asked.comment
+    return define(
+        asked.target,
+        _types(asked.columns),
+        partition_columns=_types(asked.partition_columns),
+        bucket_columns=asked.bucket_columns,
+        num_buckets=asked.num_buckets,
+        location=asked.location,
+        insert_only=asked.insert_only,
+        stored_as=asked.stored_as,
+        comments=_comments(every),
+        parameters=properties,
+    )
+
+
+def drop_table(
+    client: MetastorePort, asked: DropTable, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that drops a table, unless it was created after an earlier try.
+
+    Raises:
+        TableNotFoundError: the table does not exist, and the statement has no IF EXISTS.
+    """
+    ref = TableRef.parse(asked.target)
+    found = found_table(client, ref)
+    if found is None:
+        if asked.if_exists or before is not None:
+            return None
+        raise TableNotFoundError(table=ref)
+    if before is not None and not before.is_of(found):
+        _log.warning("an earlier try dropped table=%s; the table that exists now stays", ref)
+        return None
+    _check_transactional(found)
+    drop = partial(client.drop_table, ref, purge=asked.purge)
+    return DefinitionWork(do=drop, before=Before(table_id=found.table_id), ref=ref)
+
+
+def add_columns(
+    client: MetastorePort, asked: AddColumns, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that adds new columns.
+
+    Raises:
+        DefinitionError: a column already exists, and no earlier try has added it.
+    """
+    table = transactional_table(client, asked.target)
+    _check_cascade(table, asked)
+    added = _columns(asked.columns)
+    if before is not None and before.is_of(table) and _alike(table.columns[-len(added) :], added):
+        return None
+    _check_new_names(table, added)
+    change = TableChange(
+        added=added,
+        comments=_comments(asked.columns),
+        cascade=asked.cascade,
+    )
+    return _change(client, table, change)
+
+
+def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork | None:
+    """Return the work that widens a column's type, or sets its comment.
+
+    Raises:
+        UnknownColumnError: the table has no data column of that name.
+        DefinitionError: with the new type, a reader could read different values from existing
+            files.
+    """
+    table = transactional_table(client, asked.target)
+    _check_cascade(table, asked)
+    (wanted,) = _columns((asked.column,))
+    found = next((c for c in table.columns if c.name == wanted.name), None)
+    if found is None:
+        if any(c.name == wanted.name for c in table.partition_columns):
+            raise _refused(table, f"{wanted.name!r} is a partition column and cannot be changed")
+        names = tuple(c.name for c in table.columns)
+        raise UnknownColumnError(table=table.ref, column=wanted.name, known=names)
+    if _alike((found,), (wanted,)):
+        if asked.column.comment is None:
+            return None
+    else:
+        _check_type(table, found, wanted)
+    change = TableChange(
+        changed=(wanted,),
+        comments=_comments((asked.column,)),
+        cascade=asked.cascade,
+    )
+    return _change(client, table, change)
+
+
+def rename_table(
+    client: MetastorePort, asked: RenameTable, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that renames a table.
+
+    Raises:
+        TableNotFoundError: the table does not exist, and no earlier try has renamed it.
+        DefinitionError: a different table already has the new name.
+    """
+    ref, new_ref = TableRef.parse(asked.target), TableRef.parse(asked.new_name)
+    found, there = found_table(client, ref), found_table(client, new_ref)
+    if before is not None and before.is_of(there) and not before.is_of(found):
+        return None
+    if found is None:
+        raise TableNotFoundError(table=ref)
+    _check_transactional(found)
+    if there is not None:
+        raise DefinitionError(
+            table=ref, detail=f"cannot be renamed to {new_ref}: a table of that name exists"
+        )
+    return _change(client, found, TableChange(name=new_ref))
+
+
+def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWork | None:
+    """Return the work that sets table properties.
+
+    Raises:
+        DefinitionError: a statement must not set one of these properties.
+    """
+    table = transactional_table(client, asked.target)
+    wanted = dict(asked.properties)
+    _check_parameters(table, wanted)
+    if all(table.parameters.get(name) == value for name, value in wanted.items()):
+        return None
+    return _set(client, table, wanted)
+
+
+def unset_properties(
+    client: MetastorePort, asked: UnsetProperties, before: Before | None
+) -> DefinitionWork | None:
+    """Return the work that removes table properties.
+
+    Raises:
+        DefinitionError: a statement must not remove one of these properties, or a property is
+            missing and the statement has no IF EXISTS.
+    """
+    table = transactional_table(client, asked.target)
+    _check_parameters(table, asked.names)
+    there = [name for name in asked.names if name in table.parameters]
+    may_lack = asked.if_exists or (before is not None and before.is_of(table))
+    if len(there) < len(asked.names) and not may_lack:
+        missing = next(name for name in asked.names if name not in there)
+        raise _refused(table, f"has no property {missing!r}; write UNSET TBLPROPERTIES IF EXISTS")
+    return _set(client, table, dict.fromkeys(there)) if there else None
+
+
+def transactional_table(client: MetastorePort, name: str) -> TableInfo:
+    """Return the definition of a table that must be transactional.
+
+    Raises:
+        TableNotFoundError, NotTransactionalError: the table does not exist or is not transactional.
+    """
+    table = client.get_table(TableRef.parse(name))
+    _check_transactional(table)
+    return table
+
+
+def found_table(client: MetastorePort, ref: TableRef) -> TableInfo | None:
+    """Return the table, or None if it does not exist."""
+    try:
+        return client.get_table(ref)
+    except TableNotFoundError:
+        return None
+
+
+def _change(client: MetastorePort, table: TableInfo, change: TableChange) -> DefinitionWork:
+    return DefinitionWork(
+        do=partial(client.change_table, table.ref, change),
+        before=Before(table_id=table.table_id),
+        ref=table.ref,
+    )
+
+
+def _set(
+    client: MetastorePort, table: TableInfo, values: Mapping[str, str | None]
+) -> DefinitionWork:
+    # Unlike Hive, take an exclusive lock, because the whole definition is read, changed and sent
+    # back. With a weaker lock, a concurrent writer could mark statistics as outdated in between,
+    # and this change would remove the mark.
+    return DefinitionWork(
+        do=partial(client.set_table_parameters, table.ref, values),
+        before=Before(table_id=table.table_id),
+        ref=table.ref,
+    )
+
+
+def _check_transactional(table: TableInfo) -> None:
+    if table.kind is TransactionalKind.NONE:
+        raise NotTransactionalError(table=table.ref)
+
+
+def _check_parameters(table: TableInfo, names: Iterable[str]) -> None:
+    for name in names:
+        if why := why_fixed(name):
+            raise _refused(table, f"{name!r} cannot be changed: {why}")
+
+
+def _check_cascade(table: TableInfo, asked: AddColumns | ChangeColumn) -> None:
+    if asked.cascade and not table.is_partitioned:
+        raise _refused(table, "has no partitions, so leave CASCADE out, as Hive requires")
+
+
+def _check_new_names(table: TableInfo, added: Sequence[Column]) -> None:
+    known = set(table.column_names)
+    for column in added:
+        if column.name in known:
+            raise _refused(table, f"has a column {column.name!r} already, or it is added twice")
+        known.add(column.name)
+
+
+def _check_type(table: TableInfo, found: Column, wanted: Column) -> None:
+    if table.storage.format is not FileFormat.ORC:
+        raise _refused(
+            table,
+            f"is stored as {table.storage}, whose files readers convert differently, so column"
+            f" {found.name!r} stays {found.type}; add a column of the new type",
+        )
+    if found.name in table.bucket_columns:
+        raise _refused(
+            table,
+            f"has its rows in buckets by column {found.name!r}, whose hash depends on its type;"
+            " create a new table and insert into that",
+        )
+    if why := why_no_change(found.type, wanted.type):
+        raise _refused(
+            table,
+            f"column {found.name!r} cannot become {wanted.type}: {why}. Add a column of the new"
+            " type and UPDATE it",
+        )
+
+
+def _refused(table: TableInfo, detail: str) -> DefinitionError:
+    return DefinitionError(table=table.ref, detail=detail)
+
+
+def _columns(given: Sequence[NewColumn]) -> tuple[Column, ...]:
+    return tuple(Column(name=c.name.lower(), type=str(parse_type(c.type))) for c in given)
+
+
+def _alike(some: Sequence[Column], others: Sequence[Column]) -> bool:
+    return [(c.name, parse_type(c.type)) for c in some] == [
+        (c.name, parse_type(c.type)) for c in others
+    ]
+
+
+def _types(columns: Sequence[NewColumn]) -> dict[str, str]:
+    return {column.name: column.type for column in columns}
+
+
+def _comments(columns: Sequence[NewColumn]) -> dict[str, str]:
+    return {c.name.lower(): c.comment for c in columns if c.comment is not None}

@@ -1,1 +1,0 @@
-"""The doors of a metastore: carriers of bytes, and logins over them."""

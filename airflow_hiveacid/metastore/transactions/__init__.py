@@ -1,0 +1,1 @@
+"""Transactions: opening, locks, heartbeats, commit, and fencing of other tries."""

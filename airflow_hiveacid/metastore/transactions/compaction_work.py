@@ -1,0 +1,521 @@
+"""The transaction and the queue entry of a compaction.
+
+A compaction allocates no write ID, since its result replaces its input files. The order is similar
+to that of Hive's worker: transaction, snapshot, `update_compactor_state`, the work, the shared lock
+(`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The lock is taken after the
+work, so that overwrites, truncates and drops do not wait for a compaction
+(docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before it commits, and a `_v`
+suffix hides its result until the commit. Our results may have names without this suffix. If an
+entry is marked but not committed, the server's cleaner does not wait for readers
+(docs/decisions/compaction-queue.md).
+
+Before all this, the compactor takes a lock that only compactors of the same partition request. The
+lock proves that the compactor is alive: the next run ends our queue entries without this lock
+(`end_dead_entries`). A compaction replaces other clients' queued requests, and repeats these
+requests if the compaction fails. On 3.1 only Hive can process the queue, so a compaction has only
+its transaction and locks.
+
+Example:
+    with compacting(client, table=table, partition=name, compaction_type=kind, ...) as work:
+        if work.refusal is None:
+            rewrite(work.write_ids)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import airflow_hiveacid
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    LockNotAcquiredError,
+    MetastoreError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.policies import (
+    ConflictOutcome,
+    ConflictPolicy,
+    Doing,
+    Meeting,
+    outcome,
+)
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionType,
+    our_pool,
+    our_worker_id,
+)
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockRequest,
+    TableAccess,
+    presence_of_compactions,
+)
+from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+
+# COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not hold a stack trace.
+_LONGEST_MESSAGE: Final = 2000
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class CompactionWork:
+    """A running compaction; `write_ids` are the write IDs that it may compact. Mutable.
+
+    `snapshot` was taken while holding the compactors' lock and the queue entry, so it includes the
+    previous compactor's result. The transaction's own snapshot may be older. `claim` is None on
+    3.1. If `refusal` is set, for example because another compactor is running, the transaction has
+    ended and the `with` block has nothing to do. `served` are the other clients' requests that this
+    compaction replaces. They are requested again if the compaction fails.
+    """
+
+    def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
+        self._client = client
+        self.txn = txn
+        self.snapshot = txn.snapshot
+        self._ref = ref
+        self._worker: _QueueWorker | None = None
+        self.claim: ClaimedCompaction | None = None
+        self.refusal: str | None = None
+        self.served: list[CompactionEntry] = []
+
+    @property
+    def serves(self) -> str:
+        """A description of the other clients' requests that this compaction replaces, if any."""
+        return ", ".join(entry.asked_by for entry in self.served)
+
+    @property
+    def write_ids(self) -> CompactorWriteIdList:
+        """The write IDs that may be compacted."""
+        return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
+
+    def begin(
+        self, worker: _QueueWorker, kind: CompactionType, on_alone: Callable[[Transaction], None]
+    ) -> None:
+        """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
+        self._worker = worker
+        if not worker.await_turn(self.txn.txn_id, kind):
+            self.refuse("another compactor is at work here")
+            return
+        on_alone(self.txn)
+        worker.make_way(kind, self.served)
+        claim = worker.claim(kind)
+        if isinstance(claim, _Taken):
+            self.refuse(claim.why)
+            return
+        self.claim = claim
+        # Take the snapshot after the claim, as Hive's worker does: the previous worker has now
+        # ended.
+        self.snapshot = self.txn.newest(self._ref).for_compactor()
+        if claim is not None:
+            highest = self.write_ids.high_watermark
+            self.claim = dataclasses.replace(claim, highest_write_id=highest)
+            self._client.update_compactor_state(self.claim, self.txn.txn_id)
+
+    def has_rival(self) -> bool:
+        """Refuse to compact and return True if a worker of a 3.1 server may be compacting, too.
+
+        Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
+        publishing, and check the directory afterwards. If a worker's entry is no longer queued, the
+        worker has already published its result.
+        """
+        taken = None if self._worker is None else self._worker.taken_on_3()
+        if taken is not None:
+            self.refuse(taken.why)
+        return taken is not None
+
+    def refuse(self, why: str, *, is_pointless: bool = False) -> None:
+        """Abort the transaction and record in the queue why nothing was compacted.
+
+        Args:
+            why: the reason.
+            is_pointless: there is nothing to compact, so other clients' requests are not repeated.
+        """
+        self.refusal = why
+        if is_pointless:
+            self.served.clear()
+        self.txn.abandon()
+        self.give_up(why)
+
+    def give_up(self, why: str) -> None:
+        """End the queue entry and repeat other clients' requests, if the server accepts this.
+
+        Call this after the end of the transaction. The entry ends first, because the server accepts
+        no request for a partition with a waiting or claimed entry.
+        """
+        if self.claim is not None:
+            end_entry(self._client, self.claim, why)
+        elif self._worker is not None and self.served:
+            self._worker.end_requests(why)
+        while self.served:
+            _ask_again(self._client, self.served.pop())
+
+
+@contextmanager
+def compacting(  # noqa: PLR0913 -- as transaction.begin
+    client: MetastorePort,
+    *,
+    table: TableInfo,
+    partition: PartitionName | None,
+    compaction_type: CompactionType,
+    job_key: str,
+    earlier_key: str | None = None,
+    attempt: AttemptId | None = None,
+    lock_timeout_s: float,
+    heartbeat_s: float | None = None,
+    policy: ConflictPolicy = ConflictPolicy.HIVE,
+    clock: Clock | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
+    on_lost: Callable[[], None] = lambda: None,
+    on_alone: Callable[[Transaction], None] = lambda _: None,
+) -> Iterator[CompactionWork]:
+    """Run the `with` block as one compaction; mark the queue entry as refused if it raises.
+
+    After such an error, the replaced requests of other clients are also repeated.
+
+    The other arguments and errors are those of `transaction.begin`. `partition` is None for an
+    unpartitioned table. The partition's name is also the `job_part`. If another compaction is
+    running, `policy` decides whether this compaction gives way, waits, or fails. `on_alone` is
+    called while this compaction holds the compactors' lock, before it claims an entry. An error
+    from `on_alone` ends the compaction.
+
+    Raises:
+        WriteConflictError: another compaction is running, and the policy allows only the first
+            compaction.
+        LockNotAcquiredError: the other compaction did not finish within `lock_timeout_s`.
+    """
+    access = TableAccess(
+        table=table,
+        operations=frozenset({DataOperation.SELECT}),
+        partitions=None if partition is None else (partition,),
+    )
+    work: CompactionWork | None = None
+    is_committed = False
+
+    def told(step: str) -> None:
+        nonlocal is_committed
+        is_committed = is_committed or step == "committed"
+        on_step(step)
+
+    transaction = begin(
+        client,
+        job_key=job_key,
+        earlier_key=earlier_key,
+        attempt=attempt,
+        job_part=str(partition or ""),
+        reads=[access],
+        lock_timeout_s=lock_timeout_s,
+        heartbeat_s=heartbeat_s,
+        txn_type=TxnType.COMPACTION,
+        clock=clock,
+        on_step=told,
+        on_lost=on_lost,
+        presence=presence_of_compactions(table.ref),
+    )
+    try:
+        with transaction as txn:
+            work = CompactionWork(client, txn, table.ref)
+            worker = _QueueWorker(
+                client=client,
+                ref=table.ref,
+                partition=partition,
+                job_key=job_key,
+                policy=policy,
+                timeout_s=lock_timeout_s,
+                clock=SystemClock() if clock is None else clock,
+            )
+            work.begin(worker, compaction_type, on_alone)
+            yield work
+    except CommitStateUnknownError:
+        raise  # the next run asks the server for the outcome and ends the entry
+    except BaseException as error:
+        if work is not None and not is_committed:
+            work.give_up(f"{type(error).__name__}: {error}")
+        raise
+    if work.refusal is None and work.claim is not None:
+        _mark_compacted(client, work.claim)
+        on_step("marked")
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The reason why no entry can be claimed."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _QueueWorker:
+    """A worker that requests a compaction of one partition and claims the queue entry."""
+
+    client: MetastorePort
+    ref: TableRef
+    partition: PartitionName | None
+    job_key: str
+    policy: ConflictPolicy
+    timeout_s: float
+    clock: Clock
+    # A separate pool ensures that the worker claims the entry that it requested.
+    pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
+
+    def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
+        """Take the compactors' lock, or wait for it; return False if this compaction gives way.
+
+        Raises:
+            WriteConflictError, LockNotAcquiredError: see `compacting`.
+        """
+        began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
+        while not self._is_alone(txn_id, kind):
+            rival = self._at_work_here()
+            told = COMPACTOR.fullmatch(rival)
+            earlier = Doing(told[1]) if told else Doing.MAJOR
+            meeting = Meeting(earlier=earlier, later=Doing(kind.value))
+            match outcome(self.policy, self.client.generation, meeting):
+                case ConflictOutcome.FAILS:
+                    raise WriteConflictError(
+                        txn_id=txn_id,
+                        reason=f"a {meeting.earlier.value} compaction is at work at {self._place},"
+                        f" and the policy {self.policy.value} allows only the first of the two",
+                    )
+                case ConflictOutcome.COMPACTS:
+                    waited_s = self.clock.monotonic() - began_s
+                    if waited_s >= self.timeout_s:
+                        raise LockNotAcquiredError(
+                            tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
+                        )
+                    self.clock.sleep(min(pause_s, self.timeout_s - waited_s))
+                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                case _:
+                    return False
+        return True
+
+    @property
+    def _place(self) -> str:
+        return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
+
+    def _at_work_here(self) -> str:
+        """Return the agent info of the running compactor's lock; empty if there is none."""
+        locks = self.client.show_locks(_lock_of_compactors(self.ref))
+        partition = None if self.partition is None else str(self.partition)
+        here = (
+            lock.agent_info
+            for lock in locks
+            if lock.state is LockState.ACQUIRED
+            and (lock.partition or "").lower() == (partition or "").lower()
+        )
+        return next(here, "")
+
+    def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
+        """Try to take the lock that only compactors of this partition request.
+
+        No table has the lock's name, so no reader or writer ever waits for the lock. The lock is
+        released when the transaction ends.
+        """
+        component = LockComponent(
+            table=_lock_of_compactors(self.ref),
+            lock_type=LockType.EXCLUSIVE,
+            operation=DataOperation.SELECT,
+            partition=self.partition,
+            is_transactional=False,
+        )
+        answer = self.client.lock(
+            LockRequest(
+                txn_id=txn_id,
+                components=(component,),
+                agent_info=f"hiveacid {kind.value} compaction",
+            )
+        )
+        if answer.state is LockState.ACQUIRED:
+            return True
+        self.client.unlock(answer.lock_id)
+        return False
+
+    def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
+        """End entries in the queue of a 4.x server that block our own request.
+
+        These are entries of our workers that have died, and other clients' requests that no worker
+        has claimed. The compaction that follows also serves those requests. Their entries cannot be
+        claimed directly, because the server returns the oldest entry of a shared pool, for any
+        table. If a Hive worker claims such an entry at the same time, the worker cannot mark the
+        entry as compacted, and commits nothing. Call this while holding the compactors' lock.
+
+        Args:
+            kind: the type of our compaction.
+            served: a list to which each request is added right before its entry is ended. If the
+                compaction fails, the caller must repeat these requests.
+        """
+        if self.client.generation is MetastoreGeneration.V3:
+            return
+        for entry in self._at_work():
+            if entry.has_our_worker or entry.waits_for_us:
+                _end_dead(self.client, entry)
+            elif entry.waits_for_anybody and kind in (entry.compaction_type, CompactionType.MAJOR):
+                served.append(entry)
+                end_entry(
+                    self.client,
+                    ClaimedCompaction.of_entry(entry),
+                    f"taken over by {our_worker_id(self.job_key)}, which compacts it now",
+                )
+
+    def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
+        """Return the claimed entry, or why there is none; None on 3.1 if the queue has no entry.
+
+        Call this while holding the compactors' lock.
+        """
+        if self.client.generation is MetastoreGeneration.V3:
+            return self.taken_on_3()
+        answer = self.client.request_compaction(self.ref, self.partition, kind, pool=self.pool)
+        # Try to claim even if the request was refused: after a lost response, the server refuses
+        # because our entry is already queued.
+        claim = self.client.find_next_compaction(
+            our_worker_id(self.job_key), worker_version=airflow_hiveacid.__version__, pool=self.pool
+        )
+        if claim is not None:
+            return claim
+        if answer.accepted:
+            return _Taken("another worker has claimed the queue's entry")
+        reason = answer.message or answer.state.value
+        return _Taken(f"the metastore's queue has an entry for it already: {reason}")
+
+    def taken_on_3(self) -> _Taken | None:
+        """Return why this partition must not be compacted on 3.1; None if the queue has no entry.
+
+        3.1 does not show which entries its workers will claim, so every entry prevents a
+        compaction.
+        """
+        if self.client.generation is not MetastoreGeneration.V3:
+            return None
+        states = [entry.state.value for entry in self._at_work()]
+        return _Taken(f"the metastore's queue has it as {states[0]}") if states else None
+
+    def _at_work(self) -> list[CompactionEntry]:
+        return [
+            entry
+            for entry in self.client.show_compactions(self.ref, self.partition)
+            if entry.partition == self.partition and entry.is_at_work
+        ]
+
+    def end_requests(self, why: str) -> None:
+        """End entries of this worker's pool that remain in the queue after a failed `claim`."""
+        try:
+            left = [entry for entry in self._at_work() if entry.pool == self.pool]
+        except MetastoreError as error:
+            _log.warning("cannot look for leftover entries of pool %s: %s", self.pool, error)
+            return
+        for entry in left:
+            end_entry(self.client, ClaimedCompaction.of_entry(entry), why)
+
+
+def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
+    """End a table's queue entries whose workers belong to this provider and have died.
+
+    While such an entry exists, the server refuses all requests for its partition. Only the server's
+    Initiator resets the entry, after a day, and it may be disabled. Our workers take the
+    compactors' lock before their request, and hold it until their transaction ends. So if an entry
+    was listed, and a later look finds no such lock, the entry's worker has died or committed. The
+    entries are read again after the check, since a worker may have committed meanwhile.
+
+    Returns:
+        Other clients' requests that no worker has claimed; empty on 3.1.
+    """
+    if client.generation is MetastoreGeneration.V3:
+        return ()
+    entries = [e for e in client.show_compactions(ref) if e.is_at_work]
+    ours = {e.entry_id for e in entries if e.has_our_worker or e.waits_for_us}
+    if ours:
+        held = {
+            (lock.partition or "").lower()
+            for lock in client.show_locks(_lock_of_compactors(ref))
+            if lock.state is LockState.ACQUIRED
+        }
+        entries = [e for e in client.show_compactions(ref) if e.is_at_work]
+        for entry in entries:
+            if entry.entry_id in ours and str(entry.partition or "").lower() not in held:
+                _end_dead(client, entry)
+    return tuple(e for e in entries if e.waits_for_anybody)
+
+
+def _lock_of_compactors(ref: TableRef) -> TableRef:
+    return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
+
+
+def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
+    """End an entry of one of our workers that has died.
+
+    `next_txn_id` is set only when the entry's transaction commits. If it is set, the result is
+    valid, and the entry is marked as compacted.
+    """
+    _log.warning("ending compaction %s of dead worker %s", entry.entry_id, entry.worker_id)
+    claim = ClaimedCompaction.of_entry(entry)
+    if entry.next_txn_id is not None:
+        _mark_compacted(client, claim)
+    else:
+        end_entry(client, claim, "its worker died")
+
+
+def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
+    """Repeat another client's request; log a warning if the server refuses."""
+    try:
+        answer = client.request_compaction(
+            entry.table, entry.partition, entry.compaction_type, pool=entry.pool
+        )
+    except MetastoreError as error:
+        _log.warning("cannot request again %s: %s", entry.asked_by, error)
+        return
+    if not answer.accepted:
+        reason = answer.message or answer.state.value
+        _log.warning("%s was not requested again: %s", entry.asked_by, reason)
+
+
+def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
+    """Mark a committed compaction as compacted, for the cleaners; log a refusal without raising it.
+
+    The server refuses if a later run has already marked the entry and a cleaner has processed it.
+    """
+    try:
+        client.mark_compacted(claim)
+    except MetastoreError as refusal:
+        _log.warning("cannot mark compaction %s as compacted: %s", claim.entry_id, refusal)
+
+
+def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
+    """Record in the queue that an entry was not compacted; log a warning if that fails.
+
+    The entry is marked as refused, not as failed: after two failures in a row, Hive's Initiator
+    ignores the partition for a week. The state "failed" also does not show whether a cleaner has
+    begun to process the entry.
+    """
+    message = why[:_LONGEST_MESSAGE]
+    try:
+        client.mark_refused(dataclasses.replace(claim, error_message=message))
+    except MetastoreError as refusal:
+        _log.warning("cannot end compaction %s (%s): %s", claim.entry_id, message, refusal)

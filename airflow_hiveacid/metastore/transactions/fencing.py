@@ -1,0 +1,296 @@
+"""Fencing: if several copies of a job run, only the newest continues.
+
+A scheduler restarts a task after missing heartbeats, although the first copy may still be running.
+Both copies have the same job key. A copy writes the job key into the agent info of its locks,
+because only `show_locks` returns a client's description (`open_txns` drops agentInfo). A job may
+run parts in parallel, each in its own transaction. A copy ends only copies of the same part, but a
+kill ends all parts.
+
+A single check after a copy's own lock request is enough. The copy that requests its lock second
+sees the lock of the first copy, unless that copy has ended. In that case, the first copy's commit
+is in the second copy's snapshot, which is taken later.
+
+The copy with the higher try number is newer, even if it began first: a driver that waits in a
+cluster's queue may begin after the try that replaces it. Of two copies of the same try, the copy
+whose first transaction has the higher ID is newer. A copy that reopens its transaction keeps its
+rank.
+
+A driver of an earlier release uses a job key without the installation's name, and counts as a copy
+(`FencingToken.earlier_key`). This release writes a mark before the digest. The mark distinguishes
+its locks from the locks of earlier releases, even if the installation has no name. See
+docs/decisions/ledger.md.
+
+Example:
+    >>> attempt = AttemptId.parse("2-00c0ffee0123")
+    >>> token = FencingToken(job_key="dag/run/task/-1", attempt=attempt, first_txn_id=TxnId(7))
+    >>> token.agent_info
+    'dag/run/task/-1|#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7~2-00c0ffee0123'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
+from airflow_hiveacid.format.errors import FencedByEarlierReleaseError, FencedError, MetastoreError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.locks import presence_of_compactions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_hiveacid.format.errors import TransactionAbortedError
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+ANONYMOUS: Final = "airflow-provider-hiveacid"
+"""The agent info on locks of our transactions that belong to no job."""
+
+# The agent info on the lock that only compactors of the same partition request.
+COMPACTOR: Final = re.compile(r"hiveacid (minor|major) compaction")
+
+# The length of HIVE_LOCKS.HL_AGENT_INFO in Hive's schema.
+_LONGEST: Final = 128
+_DIGEST_CHARACTERS: Final = 32
+_PART_CHARACTERS: Final = 12
+# The mark is written after the readable part of the job key. Earlier releases wrote no mark, and
+# Airflow's keys never contain this character.
+_MARK: Final = "|"
+_SEAL: Final = re.compile(
+    rf"(?P<mark>{re.escape(_MARK)}?)"
+    r"#(?P<digest>[0-9a-f]{32})\.(?P<part>[0-9a-f]{12})@(?P<first>\d+)~"
+    rf"(?P<attempt>{ATTEMPT_PATTERN})\Z"
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencingToken:
+    """The identity of a job copy, which is written into the agent info of its locks.
+
+    `part` distinguishes the job's parallel transactions. `earlier_key` is the job key that an
+    earlier release uses for the same job.
+    """
+
+    job_key: str
+    attempt: AttemptId
+    part: str = ""
+    first_txn_id: TxnId
+    earlier_key: str | None = None
+
+    @property
+    def rank(self) -> tuple[int, TxnId]:
+        """The rank of this copy: try number and first transaction.
+
+        This copy aborts copies of lower rank.
+        """
+        return self.attempt.try_number, self.first_txn_id
+
+    @property
+    def digest(self) -> str:
+        """A digest of the whole job key; it has a fixed length."""
+        return job_digest(self.job_key)
+
+    @property
+    def part_digest(self) -> str:
+        """A digest of the part."""
+        return job_digest(self.part)[:_PART_CHARACTERS]
+
+    @property
+    def agent_info(self) -> str:
+        """The agent info of locks: as much of the job key as fits, digest, rank and attempt."""
+        tail = f"{_MARK}#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
+        # Use only ASCII, since some databases store the column in a one-byte character set.
+        readable = self.job_key.encode("ascii", "replace").decode("ascii")
+        return readable[: _LONGEST - len(tail)] + tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """A transaction of another copy of the same job, with the rank of that copy."""
+
+    txn_id: TxnId
+    digest: str
+    is_of_earlier_release: bool
+    part_digest: str
+    attempt: AttemptId
+    first_txn_id: TxnId
+
+    @property
+    def rank(self) -> tuple[int, TxnId]:
+        """The rank of the other copy; see `FencingToken.rank`."""
+        return self.attempt.try_number, self.first_txn_id
+
+
+def job_digest(job_key: str) -> str:
+    """Return 32 hexadecimal digits that represent a job key."""
+    return hashlib.sha256(job_key.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
+    """Return the transactions with a held or waiting lock under this job key, sorted by ID."""
+    digest = job_digest(job_key)
+    found: dict[TxnId, Rival] = {}
+    for lock in locks:
+        match = _SEAL.search(lock.agent_info)
+        if match and match["digest"] == digest and lock.txn_id is not None:
+            found[lock.txn_id] = Rival(
+                txn_id=lock.txn_id,
+                digest=digest,
+                is_of_earlier_release=not match["mark"],
+                part_digest=match["part"],
+                attempt=AttemptId.parse(match["attempt"]),
+                first_txn_id=TxnId(int(match["first"])),
+            )
+    return tuple(found[txn_id] for txn_id in sorted(found))
+
+
+def is_of_this_provider(agent_info: str) -> bool:
+    """Return True if a lock's agent info is from a transaction of this provider."""
+    is_compactor = COMPACTOR.fullmatch(agent_info) is not None
+    return agent_info == ANONYMOUS or is_compactor or _SEAL.search(agent_info) is not None
+
+
+def job_key_in(agent_info: str) -> str:
+    """Return the readable part of the job key; return the agent info of other engines unchanged."""
+    match = _SEAL.search(agent_info)
+    return agent_info if match is None else agent_info[: match.start()]
+
+
+def older(fencing_token: FencingToken, txn_id: TxnId, copies: Iterable[Rival]) -> tuple[Rival, ...]:
+    """Return the transactions to abort: copies of lower rank and this copy's earlier transactions.
+
+    An earlier transaction of this copy may still be open if the response to its abort was lost.
+    """
+
+    def is_older(copy: Rival) -> bool:
+        is_own = copy.attempt == fencing_token.attempt and copy.txn_id < txn_id
+        return copy.rank < fencing_token.rank or is_own
+
+    return tuple(c for c in copies if is_older(c))
+
+
+def newer(fencing_token: FencingToken, copies: Iterable[Rival]) -> tuple[Rival, ...]:
+    """Return the copies of higher rank; if there are any, this copy must end."""
+    return tuple(c for c in copies if c.rank > fencing_token.rank)
+
+
+def find_copies(
+    client: MetastorePort, fencing_token: FencingToken, refs: Iterable[TableRef]
+) -> tuple[Rival, ...]:
+    """Return this job part's transactions that have locks on the tables, sorted by ID.
+
+    A transaction under `earlier_key` is included only if an earlier release runs it, because an
+    installation without a name may use the same key for a different job.
+    """
+    locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
+    copies = list(copies_of(fencing_token.job_key, locks))
+    if fencing_token.earlier_key is not None:
+        earlier = copies_of(fencing_token.earlier_key, locks)
+        copies += (copy for copy in earlier if copy.is_of_earlier_release)
+    of_part = (copy for copy in copies if copy.part_digest == fencing_token.part_digest)
+    return tuple(sorted(of_part, key=lambda copy: copy.txn_id))
+
+
+def fence(
+    client: MetastorePort, fencing_token: FencingToken, txn_id: TxnId, refs: Iterable[TableRef]
+) -> bool:
+    """Abort every older copy of the job; call it after our own lock request.
+
+    Returns:
+        True if there were older copies, which may have blocked our lock request.
+
+    Raises:
+        FencedError: a newer copy has requested its locks, so this copy must end.
+    """
+    copies = find_copies(client, fencing_token, refs)
+    ahead = newer(fencing_token, copies)
+    if ahead:
+        raise _fenced(fencing_token, txn_id, ahead)
+    behind = older(fencing_token, txn_id, copies)
+    for rival in behind:
+        is_aborted = client.abort_txn(rival.txn_id)
+        _log.warning(
+            "an older copy of the job is %s job_key=%s txn_id=%s older_txn_id=%s",
+            "aborted" if is_aborted else "over",
+            fencing_token.job_key,
+            txn_id,
+            rival.txn_id,
+        )
+    return bool(behind)
+
+
+def raise_if_fenced(
+    client: MetastorePort,
+    fencing_token: FencingToken,
+    error: TransactionAbortedError,
+    refs: Iterable[TableRef],
+) -> None:
+    """Raise an error if a newer copy of the job exists, because that copy aborted the transaction.
+
+    Raises:
+        FencedError: there is a newer copy. Otherwise, or if the search fails, nothing is raised and
+            the job may be retried.
+    """
+    try:
+        ahead = newer(fencing_token, find_copies(client, fencing_token, refs))
+    except MetastoreError as unknown:
+        _log.debug("cannot look for a newer copy: %s", unknown)
+        return
+    if ahead:
+        raise _fenced(fencing_token, error.txn_id, ahead) from error
+
+
+def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
+    """Return an error that contains the newest copy's transaction ID.
+
+    If the newer copy is a try of the same task, this copy must not be retried. If the newer copy is
+    a driver of an earlier release, a retry is allowed: if that driver fails, only a retry of this
+    copy can do the job.
+    """
+    own = [copy for copy in ahead if copy.digest == fencing_token.digest]
+    kind = FencedError if own else FencedByEarlierReleaseError
+    newest = (own or ahead)[-1]
+    return kind(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=newest.txn_id)
+
+
+def abort_job(
+    client: MetastorePort, job_key: str, attempt: AttemptId, refs: Iterable[TableRef]
+) -> tuple[TxnId, ...]:
+    """Abort the transactions of a killed attempt and of earlier tries; return the aborted ones.
+
+    This is for a kill by another process. Later tries are not aborted, because the kill may arrive
+    long after the task was restarted. A job without a lock request cannot be identified; its
+    transaction times out after its heartbeats stop. A job that reopens its transaction meanwhile is
+    found in the next iteration, because it requests new locks before it ends the old transaction
+    (`handover`). A failed abort does not prevent the other aborts.
+
+    Raises:
+        MetastoreError: the first failure to abort, or to list the locks.
+    """
+    tables, ended = set(refs), dict[TxnId, bool]()
+    refs = sorted({*tables, *map(presence_of_compactions, tables)})
+    failures: list[MetastoreError] = []
+    while True:
+        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+        doomed = [c.txn_id for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
+        new = [txn_id for txn_id in doomed if txn_id not in ended]
+        for txn_id in new:
+            try:
+                ended[txn_id] = client.abort_txn(txn_id)
+            except MetastoreError as error:
+                ended[txn_id] = False
+                failures.append(error)
+        if new:
+            continue
+        aborted = tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
+        if failures:
+            _log.warning("aborts failed job_key=%s aborted_txn_ids=%s", job_key, aborted)
+            raise failures[0]
+        return aborted

@@ -1,0 +1,93 @@
+"""Replaces a job's transaction with the next so that a kill can find the job at any time.
+
+A kill finds a job through its locks (`fencing.abort_job`), and may have access only to the
+metastore. So an old transaction stays open, with locks and heartbeats, until the next transaction
+has requested its locks. The job then checks whether another client has aborted the old transaction,
+for example to kill the job. After this check, the job ends the old transaction. See
+docs/decisions/restarts.md.
+
+Between two transactions the job may work for a long time, and read tables that it has locked.
+During this time a transaction with only shared locks replaces the old one (`hold_locks`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import DataOperation, LockType
+from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.fencing import FencingToken
+
+
+class Handover:
+    """The open transactions of a job that its next transaction replaces.
+
+    Mutable. Not thread-safe.
+    """
+
+    def __init__(self, client: MetastorePort) -> None:
+        self._client = client
+        self._left: dict[TxnId, ExitStack] = {}
+
+    def leave(self, txn_id: TxnId, undo: ExitStack) -> None:
+        """Keep a replaced transaction open; closing `undo` ends it and its heartbeats."""
+        self._left[txn_id] = undo
+
+    def hold_locks(self, fencing_token: FencingToken, refs: Iterable[TableRef]) -> None:
+        """Replace the kept transactions, if any, with a new one that requests shared locks.
+
+        The locks need not be granted: a kill also finds waiting requests.
+
+        Raises:
+            TransactionAbortedError: another client has ended a kept transaction.
+            MetastoreError: the state of the kept transactions is unknown, or the lock request
+                failed.
+        """
+        components = tuple(
+            LockComponent(table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.SELECT)
+            for ref in sorted(set(refs))
+        )
+        if not self._left or not components:
+            return
+        with ExitStack() as undo:
+            txn_id, _ = open_beating(self._client, SystemClock(), undo)
+            self._client.lock(
+                LockRequest(
+                    txn_id=txn_id, components=components, agent_info=fencing_token.agent_info
+                )
+            )
+            self.step_over()
+            self.leave(txn_id, undo.pop_all())
+
+    def step_over(self) -> bool:
+        """End the kept transactions; call this after the next transaction has requested its locks.
+
+        Returns:
+            True if there were kept transactions, which may have blocked the next transaction's
+            request.
+
+        Raises:
+            TransactionAbortedError: another client has ended a kept transaction.
+            MetastoreError: the state of the kept transactions is unknown.
+        """
+        was_any = bool(self._left)
+        for txn_id in self._left:
+            self._client.heartbeat(txn_id)
+        self.close()
+        return was_any
+
+    def close(self) -> None:
+        """End the kept transactions without checking their state."""
+        while self._left:
+            _, undo = self._left.popitem()
+            undo.close()

@@ -1,0 +1,138 @@
+"""Heartbeats of one transaction, sent from a separate thread over a separate connection.
+
+Takes a client that no other code uses. Sends heartbeats at a regular interval until it is stopped.
+If the server reports that the transaction no longer exists, it records the error, calls a callback
+and stops. `Transaction.ensure_alive` then raises the error in the job's thread. The thread runs in
+the process that does the job's work. If this process crashes or freezes, the heartbeats stop, and
+the server aborts the transaction.
+
+Example:
+    heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
+    heartbeat.start()
+    ...
+    heartbeat.stop()
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import HiveAcidError, TransactionAbortedError
+from airflow_hiveacid.metastore.transactions.commit import abort_quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+# The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
+# intervals.
+_HASTE: Final = 0.1
+_STOP_WAIT_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """The heartbeats of one transaction. Mutable: its thread records the last response."""
+
+    def __init__(
+        self,
+        client: MetastorePort,
+        txn_id: TxnId,
+        *,
+        interval_s: float,
+        clock: Clock,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._txn_id = txn_id
+        self._interval_s = interval_s
+        self._clock = clock
+        self._on_lost = on_lost
+        self._stopped = threading.Event()
+        self._lost: TransactionAbortedError | None = None
+        self._confirmed_s = clock.monotonic()
+        self._thread = threading.Thread(
+            target=self._run, name=f"hiveacid-heartbeat-{txn_id}", daemon=True
+        )
+
+    @property
+    def lost(self) -> TransactionAbortedError | None:
+        """The error that reported the loss of the transaction; None before that."""
+        return self._lost
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the server last confirmed that the transaction is open."""
+        return self._clock.monotonic() - self._confirmed_s
+
+    def start(self) -> None:
+        """Start the heartbeats; the first is sent after one interval."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the heartbeats; a heartbeat that is already being sent may still finish."""
+        self._stopped.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_STOP_WAIT_S)
+
+    def _run(self) -> None:
+        due_s = self._confirmed_s + self._interval_s
+        while not self._clock.wait(self._stopped, max(0.0, due_s - self._clock.monotonic())):
+            began_s = self._clock.monotonic()
+            is_heard = self._beat()
+            if self._lost is not None:
+                self._tell()
+                break
+            # Measure from the start of the heartbeat, so that a slow response does not lengthen the
+            # interval.
+            due_s = began_s + self._interval_s * (1.0 if is_heard else _HASTE)
+        self._client.close()
+
+    def _tell(self) -> None:
+        if self._stopped.is_set():
+            return
+        try:
+            self._on_lost()
+        except Exception:  # noqa: BLE001 -- edge of a thread: no caller could report it
+            _log.exception("cannot stop the work of txn_id=%s", self._txn_id)
+
+    def _beat(self) -> bool:
+        began_s = self._clock.monotonic()
+        try:
+            self._client.heartbeat(self._txn_id)
+        except TransactionAbortedError as error:
+            self._lost = error
+            _log.warning("transaction is gone txn_id=%s: %s", self._txn_id, error)
+            return False
+        except HiveAcidError as error:
+            _log.warning("heartbeat failed txn_id=%s: %s", self._txn_id, error)
+            return False
+        except Exception:  # noqa: BLE001 -- edge of a thread: the beats would end silently
+            _log.exception("heartbeat failed txn_id=%s", self._txn_id)
+            return False
+        self._confirmed_s = began_s
+        return True
+
+
+def open_beating(client: MetastorePort, clock: Clock, undo: ExitStack) -> tuple[TxnId, Heartbeat]:
+    """Open a transaction and start its heartbeats; closing `undo` ends both.
+
+    Raises:
+        MetastoreError: the transaction cannot be opened, or the second connection fails.
+    """
+    txn_id = client.open_txn()
+    undo.callback(abort_quietly, client, txn_id)
+    interval_s = client.txn_timeout_s / 2
+    heartbeat = Heartbeat(
+        client.clone(call_timeout_s=interval_s / 2), txn_id, interval_s=interval_s, clock=clock
+    )
+    undo.callback(heartbeat.stop)
+    heartbeat.start()
+    return txn_id, heartbeat

@@ -1,0 +1,142 @@
+"""Waits for a lock with a time limit, and withdraws the request after a time-out.
+
+Takes a lock request; returns the granted lock, or raises an error that lists the lock holders.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import LockState
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    LockNotAcquiredError,
+    TransactionAbortedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+# Hive's client also starts with 50 ms and doubles its pause, but up to 15 s or more. The pauses of
+# a short job should not be longer than its work.
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 2.0
+_MOST_HOLDERS: Final = 5
+
+_log = logging.getLogger(__name__)
+
+
+def acquire(  # noqa: PLR0913 - two bounds and three callbacks
+    client: MetastorePort,
+    request: LockRequest,
+    *,
+    timeout_s: float,
+    clock: Clock,
+    on_enqueued: Callable[[], bool],
+    on_asking: Callable[[], None] = lambda: None,
+    on_waiting: Callable[[], None] = lambda: None,
+) -> LockResponse:
+    """Request locks and wait until all are granted.
+
+    `on_enqueued` is called once, after the request and before any wait. `on_enqueued` returns True
+    if it has ended transactions that may have blocked the request. `on_asking` is called before
+    each request to the server. `on_waiting` is called before each pause. If `on_waiting` raises an
+    error, the wait ends, and the caller must end the transaction.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is
+            withdrawn.
+        TransactionAbortedError: the transaction was aborted meanwhile.
+    """
+    began_s = clock.monotonic()
+    on_asking()
+    answer = client.lock(request)
+    has_made_room = on_enqueued()
+    if has_made_room and answer.state is LockState.WAITING:
+        on_asking()
+        answer = client.check_lock(answer.lock_id, request.txn_id)
+    pause_s = _FIRST_PAUSE_S
+    while answer.state is LockState.WAITING:
+        left_s = began_s + timeout_s - clock.monotonic()
+        if left_s <= 0:
+            break
+        on_waiting()
+        clock.sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        on_asking()
+        answer = client.check_lock(answer.lock_id, request.txn_id)
+    waited_s = clock.monotonic() - began_s
+    if answer.state is LockState.ABORT:
+        raise TransactionAbortedError(
+            txn_id=request.txn_id, reason=f"aborted while waiting for lock {answer.lock_id}"
+        )
+    if answer.state is not LockState.ACQUIRED:
+        raise _give_up(client, request, answer, waited_s)
+    _log.info("locked txn_id=%s lock_id=%s waited_s=%.2f", request.txn_id, answer.lock_id, waited_s)
+    return answer
+
+
+def acquire_without_queueing(
+    client: MetastorePort, request: LockRequest, *, timeout_s: float, clock: Clock
+) -> None:
+    """Repeat a lock request until it is granted immediately; it never stays in the queue.
+
+    A request that is not granted immediately is withdrawn before the pause, so other requests never
+    wait for it. The first request is made even if `timeout_s` is 0.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is
+            withdrawn.
+        TransactionAbortedError: the transaction was aborted meanwhile.
+    """
+    began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
+    while True:
+        answer = client.lock(request)
+        waited_s = clock.monotonic() - began_s
+        if answer.state is LockState.ACQUIRED:
+            _log.info("locked txn_id=%s waited_s=%.2f", request.txn_id, waited_s)
+            return
+        if waited_s >= timeout_s:
+            raise _give_up(client, request, answer, waited_s)
+        client.unlock(answer.lock_id)
+        clock.sleep(min(pause_s, timeout_s - waited_s))
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _give_up(
+    client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
+) -> LockNotAcquiredError:
+    holders = answer.message or _holders(client, request)
+    try:
+        client.unlock(answer.lock_id)
+    except HiveAcidError as error:
+        # The caller then aborts the transaction, which also withdraws the request.
+        _log.warning("cannot withdraw lock_id=%s: %s", answer.lock_id, error)
+    return LockNotAcquiredError(
+        tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders
+    )
+
+
+def _tables(request: LockRequest) -> tuple[str, ...]:
+    return tuple(sorted({str(component.table) for component in request.components}))
+
+
+def _holders(client: MetastorePort, request: LockRequest) -> str:
+    refs = sorted({component.table for component in request.components})
+    try:
+        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+    except HiveAcidError as error:
+        return f"unknown ({error})"
+    others = [lock for lock in locks if lock.txn_id != request.txn_id]
+    first = sorted(others, key=_granted_first)[:_MOST_HOLDERS]
+    more = f" and {len(others) - len(first)} more" if len(others) > len(first) else ""
+    return "; ".join(map(str, first)) + more
+
+
+def _granted_first(lock: LockInfo) -> tuple[bool, int]:
+    return lock.state is not LockState.ACQUIRED, lock.lock_id

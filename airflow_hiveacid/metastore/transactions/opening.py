@@ -1,0 +1,517 @@
+"""The start of a transaction: open, heartbeat, write IDs, locks, fence, snapshot.
+
+Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot;
+after an error, the transaction is aborted. Does not commit.
+
+The metastore treats every change that was committed after a writer's transaction was opened as a
+conflict, even if the writer's snapshot includes the change. Such a writer would fail at commit,
+after all its work. So if another transaction commits between the opening and the snapshot, the
+writer's transaction is reopened, which takes milliseconds (as in Hive's Driver.validateTxnList).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.policies import doing_of, looks_for_rivals, recorded_under
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockRequest,
+    TableAccess,
+    components_for,
+    named_behind_table_lock,
+    presence_component,
+)
+from airflow_hiveacid.metastore.transactions.commit import abort_quietly
+from airflow_hiveacid.metastore.transactions.fencing import (
+    ANONYMOUS,
+    FencingToken,
+    fence,
+    raise_if_fenced,
+)
+from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.transactions.lock_wait import acquire
+from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from airflow_hiveacid.format.attempts import AttemptId
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.txn_values import TxnType
+
+# Hive 4's hive.txn.retrysnapshot.max.count.
+_MOST_REOPENINGS: Final = 5
+# If a heartbeat hangs, there must be time for more heartbeats before the transaction times out.
+_BEAT_SHARE: Final = 0.25
+_SHORTEST_BEAT_S: Final = 0.25
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The arguments of a transaction; see `transaction.begin` for the fields."""
+
+    job_key: str | None
+    attempt: AttemptId
+    job_part: str
+    reads: tuple[TableAccess, ...]
+    writes: tuple[TableAccess, ...]
+    lock_timeout_s: float
+    heartbeat_s: float | None
+    txn_type: TxnType
+    first_txn_id: TxnId | None
+    began: Mapping[TableRef, ValidWriteIdList]
+    clock: Clock
+    on_step: Callable[[str], None]
+    on_lost: Callable[[], None]
+    presence: TableRef | None = None
+    earlier_key: str | None = None
+
+    @property
+    def written(self) -> tuple[TableRef, ...]:
+        """Tables that get a write ID, in the order of allocation."""
+        return tuple(sorted({access.ref for access in self.writes}))
+
+    @property
+    def seen(self) -> tuple[TableRef, ...]:
+        """Tables in the snapshot: all transactional tables that the job reads or writes."""
+        everything = (*self.reads, *self.writes)
+        transactional = (a for a in everything if a.table.kind is not TransactionalKind.NONE)
+        return tuple(sorted({access.ref for access in transactional}))
+
+    @property
+    def changed(self) -> tuple[TableRef, ...]:
+        """Tables where a conflict is possible: tables with changes other than inserts."""
+        return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
+
+    @property
+    def watched(self) -> tuple[TableRef, ...]:
+        """Tables for which the job must know the writes that were committed when it began."""
+        watching = (
+            a.ref for a in self.writes if looks_for_rivals(a.policy, doing_of(a.operations))
+        )
+        return tuple(sorted(set(watching)))
+
+    @property
+    def fenced(self) -> tuple[TableRef, ...]:
+        """Tables whose locks are searched for other copies of the job."""
+        if self.presence is not None:
+            return (self.presence,)
+        return self.written or tuple(sorted({access.ref for access in self.reads}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Readings of the local clock before and after the server's steps during the opening."""
+
+    opened_s: float
+    lock_asked_s: float
+    locked_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A transaction that has its locks and its snapshot.
+
+    `fencing_token` is None for a job without a key. Closing `undo` stops the heartbeats and aborts
+    the transaction. Call `be_patient(None)` on the client before you close `undo`, because the
+    client's retries depend on the heartbeats. `began` holds the write IDs of the `watched` tables
+    that were committed when the job first opened a transaction. `has_waited` is True if the locks
+    were not granted immediately. `timeout_s` is the server's transaction time-out, which cannot be
+    read while the server is unreachable.
+    """
+
+    txn_id: TxnId
+    first_txn_id: TxnId
+    fencing_token: FencingToken | None
+    write_ids: Mapping[TableRef, WriteId]
+    lock_id: LockId
+    snapshot: Snapshot
+    began: Mapping[TableRef, ValidWriteIdList]
+    has_waited: bool
+    heartbeat: Heartbeat
+    timeout_s: float
+    readings: Readings
+    undo: ExitStack
+
+
+def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
+    """Open a transaction, get its locks, and take its snapshot.
+
+    Args:
+        client: the metastore.
+        plan: the arguments of the transaction.
+        leaving: the job's earlier transactions, which the new transaction replaces and ends.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted in time.
+        FencedError: a newer copy of the job is running.
+        TransactionAbortedError: the server or another client aborted this transaction or an earlier
+            transaction of the job.
+        ConfigurationError: the heartbeat interval exceeds the server's time-out.
+    """
+    try:
+        return _open_and_lock(client, plan, leaving)
+    except BaseException:
+        leaving.close()
+        raise
+
+
+def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
+    timeout_s = client.txn_timeout_s
+    interval_s = _interval_s(plan, timeout_s)
+    deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
+    # Even a transaction that never waits for locks may be reopened, because this delays no other
+    # transaction.
+    never_waits = plan.lock_timeout_s == 0
+    first_txn_id = plan.first_txn_id
+    reopenings = 0
+    while True:
+        is_late = plan.clock.monotonic() >= deadline_s and not never_waits
+        is_last = reopenings == _MOST_REOPENINGS or is_late
+        before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
+        opened_s = plan.clock.monotonic()
+        txn_id = client.open_txn(plan.txn_type)
+        first_txn_id = txn_id if first_txn_id is None else first_txn_id
+        opening = _Opening(
+            client=client,
+            plan=plan,
+            txn_id=txn_id,
+            first_txn_id=first_txn_id,
+            timeout_s=timeout_s,
+            interval_s=interval_s,
+            opened_s=opened_s,
+            before=before,
+            began=_known(before, plan),
+            leaving=leaving,
+        )
+        try:
+            opened = opening.run(deadline_s=deadline_s)
+        except WaitedInVainError as vain:
+            _log.info("overtaken while it waited, reopening txn_id=%s", txn_id)
+            plan = replace(plan, began=vain.began)
+            continue
+        except _AnswerLostError as lost:
+            # The state of a lock request is unknown. The request is withdrawn when its transaction
+            # ends.
+            if is_last:
+                raise lost.error from lost.error.__cause__
+            _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
+            plan = replace(plan, began=lost.began)
+            reopenings += 1
+            continue
+        if is_last or not is_overtaken(opening.changed, opened.snapshot.tables):
+            return opened
+        _log.info("overtaken before the snapshot, reopening txn_id=%s", txn_id)
+        client.be_patient(None)
+        leaving.leave(txn_id, opened.undo)
+        plan = replace(plan, began=opened.began)
+        # Do not count reopenings after a wait. The wait has its own time limit, and every
+        # transaction ahead in the queue causes a reopening.
+        reopenings += not opened.has_waited
+
+
+class _AnswerLostError(Exception):
+    """A response was lost, but the transaction is still open: no other client has ended it."""
+
+    def __init__(
+        self, error: MetastoreUnavailableError, began: Mapping[TableRef, ValidWriteIdList]
+    ) -> None:
+        self.error, self.began = error, began
+        super().__init__()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Opening:
+    """A transaction during its opening; `before` holds the write IDs right before it was opened.
+
+    Mutable: `began` (see `Opened`) is complete once the write IDs are allocated.
+    """
+
+    client: MetastorePort
+    plan: Plan
+    txn_id: TxnId
+    first_txn_id: TxnId
+    timeout_s: float
+    interval_s: float
+    opened_s: float
+    before: Mapping[TableRef, ValidWriteIdList]
+    began: Mapping[TableRef, ValidWriteIdList]
+    leaving: Handover
+
+    @property
+    def changed(self) -> Mapping[TableRef, ValidWriteIdList]:
+        """The write IDs of tables where a conflict is possible, right before the opening."""
+        return {ref: self.before[ref] for ref in self.plan.changed}
+
+    def run(self, *, deadline_s: float) -> Opened:
+        """Get the transaction's locks and its snapshot; on failure, end the transaction.
+
+        Raises:
+            WaitedInVainError, _AnswerLostError: the transaction must be reopened.
+            HiveAcidError: see `open_and_lock`.
+        """
+        try:
+            with ExitStack() as undo:
+                undo.callback(abort_quietly, self.client, self.txn_id)
+                try:
+                    return self._run(deadline_s, undo)
+                except BaseException:
+                    self.client.be_patient(None)  # no retries of the abort and of later calls
+                    raise
+        except TransactionAbortedError as error:
+            if self._fencing_token is not None:
+                raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
+            raise
+
+    def _check_open(self, lost: MetastoreUnavailableError) -> None:
+        """Check that the transaction is open.
+
+        Another client may have aborted it to kill the job (docs/decisions/restarts.md).
+
+        Raises:
+            TransactionAbortedError: another client has ended the transaction.
+            MetastoreUnavailableError: the metastore does not answer.
+        """
+        try:
+            self.client.heartbeat(self.txn_id)
+        except MetastoreError as unknown:
+            raise lost from unknown
+
+    def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
+        try:
+            return self._bring(deadline_s, undo)
+        except MetastoreUnavailableError as error:
+            self._check_open(error)
+            self.leaving.leave(self.txn_id, undo.pop_all())
+            raise _AnswerLostError(error, self.began) from error
+        except WaitedInVainError:
+            self.leaving.leave(self.txn_id, undo.pop_all())
+            raise
+
+    def _bring(self, deadline_s: float, undo: ExitStack) -> Opened:
+        _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
+        heartbeat = Heartbeat(
+            self.client.clone(call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)),
+            self.txn_id,
+            interval_s=self.interval_s,
+            clock=self.plan.clock,
+            on_lost=self.plan.on_lost,
+        )
+        undo.callback(heartbeat.stop)
+        heartbeat.start()
+        self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
+        self.plan.on_step("opened")
+        write_ids = self._allocate()
+        self.began = self._began(write_ids)
+        waiting = Waiting(
+            client=self.client,
+            writes=self.plan.writes,
+            txn_id=self.txn_id,
+            before=self.changed if self._queues_up else {},
+            began=self.began,
+        )
+        left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
+        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
+        self._register(write_ids)
+        self.plan.on_step("fenced")
+        snapshot = self._see(write_ids)
+        readings = Readings(
+            opened_s=self.opened_s,
+            lock_asked_s=asked_s,
+            locked_s=locked_s,
+            seen_s=self.plan.clock.monotonic(),
+        )
+        return Opened(
+            txn_id=self.txn_id,
+            first_txn_id=self.first_txn_id,
+            fencing_token=self._fencing_token,
+            write_ids=write_ids,
+            lock_id=lock_id,
+            snapshot=snapshot,
+            began=self.began,
+            has_waited=waiting.has_waited,
+            heartbeat=heartbeat,
+            timeout_s=self.timeout_s,
+            readings=readings,
+            undo=undo.pop_all(),
+        )
+
+    @property
+    def _fencing_token(self) -> FencingToken | None:
+        if self.plan.job_key is None:
+            return None
+        return FencingToken(
+            job_key=self.plan.job_key,
+            attempt=self.plan.attempt,
+            part=self.plan.job_part,
+            first_txn_id=self.first_txn_id,
+            earlier_key=self.plan.earlier_key,
+        )
+
+    @property
+    def _components(self) -> tuple[LockComponent, ...]:
+        if self.plan.presence is not None:
+            return (presence_component(self.plan.presence),)
+        return components_for(self.plan.reads, self.plan.writes, self.client.generation)
+
+    def _allocate(self) -> dict[TableRef, WriteId]:
+        write_ids = {}
+        for ref in self.plan.written:
+            write_id = write_ids[ref] = self.client.allocate_write_id(self.txn_id, ref)
+            _log.info("allocated table=%s txn_id=%s write_id=%s", ref, self.txn_id, write_id)
+        self.plan.on_step("allocated")
+        return write_ids
+
+    def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
+        """Return the write IDs of the watched tables that were committed when the job began.
+
+        If a table's list may have been incomplete, use a slightly later list, which is complete
+        because the transaction now has a write ID (docs/decisions/reading.md).
+        """
+        began = self.began
+        short = [ref for ref in self.plan.watched if ref not in began]
+        later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
+        return {**began, **later}
+
+    @property
+    def _queues_up(self) -> bool:
+        """True if a commit during the lock wait requires a reopening; False for an overwrite."""
+        operations = frozenset().union(*(access.operations for access in self.plan.writes))
+        return DataOperation.OVERWRITE not in operations
+
+    def _lock(self, *, timeout_s: float, waiting: Waiting) -> tuple[LockId, float, float]:
+        """Get the locks; return the lock ID and the times before and after the granted request."""
+        clock, asked_s = self.plan.clock, [0.0]
+
+        def note_time() -> None:
+            asked_s[0] = clock.monotonic()
+
+        fencing_token = self._fencing_token
+        agent_info = ANONYMOUS if fencing_token is None else fencing_token.agent_info
+        # Fence before waiting: an older copy may hold the required locks. One check is enough. A
+        # newer copy that starts later aborts this copy. An older copy that checks later finds this
+        # copy and ends.
+        answer = acquire(
+            self.client,
+            LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
+            timeout_s=timeout_s,
+            clock=clock,
+            on_enqueued=self._fence,
+            on_asking=note_time,
+            on_waiting=waiting.look,
+        )
+        locked_s = clock.monotonic()
+        self.plan.on_step("locked")
+        return answer.lock_id, asked_s[0], locked_s
+
+    def _fence(self) -> bool:
+        """End the job's earlier transactions and older copies; return True if any were found."""
+        has_left, has_ended = self.leaving.step_over(), False
+        if self._fencing_token is not None:
+            has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
+        return has_left or has_ended
+
+    def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
+        for access in named_behind_table_lock(self.plan.writes, self._components):
+            recorded = {recorded_under(access.policy, o) for o in access.operations}
+            for operation in sorted(recorded, key=lambda o: o.value):
+                self.client.add_dynamic_partitions(
+                    self.txn_id,
+                    write_ids[access.ref],
+                    access.ref,
+                    access.partitions or (),
+                    operation,
+                )
+
+    def _see(self, own: Mapping[TableRef, WriteId]) -> Snapshot:
+        """Take the newest snapshot.
+
+        Unlike the snapshot of a Hive query, this one includes commits of transactions with higher
+        IDs. A newer copy of the job may have committed while this copy was suspended, and the
+        writes of the newer copy must be visible.
+        """
+        snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
+        if self.txn_id not in snapshot.txns.open:
+            raise TransactionAbortedError(
+                txn_id=self.txn_id, reason="the metastore no longer lists it as open"
+            )
+        # If a server records this history, its cleaner uses only the history to find readers.
+        lowest = {
+            ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
+            for ref, write_ids in snapshot.tables.items()
+        }
+        self.client.add_write_ids_to_min_history(self.txn_id, lowest)
+        self.plan.on_step("snapshot")
+        return snapshot
+
+
+def take_snapshot(
+    client: MetastorePort,
+    txn_id: TxnId,
+    refs: Iterable[TableRef],
+    own: Mapping[TableRef, WriteId],
+) -> Snapshot:
+    """Return a snapshot of the committed state, in which the `own` write IDs are open.
+
+    As in Hive, the request treats the transaction `txn_id` as committed. If Hive 4.0.1 has no
+    record of a valid write ID, it ends a table's list at the lowest invalid ID. In this request our
+    own write ID is valid, so the list includes at least this ID. See docs/decisions/reading.md.
+    """
+    txns = client.valid_txns()
+    if txn_id in txns.open:
+        lists = client.valid_write_ids(refs, txns.without(txn_id))
+        tables = {ref: ids.with_open(own[ref]) if ref in own else ids for ref, ids in lists.items()}
+    else:
+        tables = client.valid_write_ids(refs, txns)
+    return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
+
+
+def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
+    """Return True if a list is certainly complete; an incomplete list ends at an invalid ID."""
+    last = write_ids.high_watermark
+    return not last or write_ids.is_visible(last)
+
+
+def _known(
+    before: Mapping[TableRef, ValidWriteIdList], plan: Plan
+) -> Mapping[TableRef, ValidWriteIdList]:
+    """Return the watched tables' write IDs at the job's start; omit incomplete lists."""
+    whole = {ref: before[ref] for ref in plan.watched if _is_surely_whole(before[ref])}
+    return {**whole, **plan.began}
+
+
+def _interval_s(plan: Plan, timeout_s: float) -> float:
+    if plan.heartbeat_s is None:
+        return timeout_s / 2
+    if not 0 < plan.heartbeat_s < timeout_s:
+        raise ConfigurationError(
+            f"heartbeat_s={plan.heartbeat_s:g} is not usable: the metastore aborts a transaction"
+            f" after {timeout_s:g} s of silence; leave it out for heartbeats at half of that"
+        )
+    return plan.heartbeat_s
+
+
+def _write_ids_of(
+    client: MetastorePort, refs: tuple[TableRef, ...]
+) -> Mapping[TableRef, ValidWriteIdList]:
+    return client.valid_write_ids(refs, client.valid_txns()) if refs else {}

@@ -1,0 +1,125 @@
+"""Open transactions that may read the files of one table.
+
+Takes a metastore and a table; returns the transactions for which a cleaner must wait. No server
+returns over Thrift which tables a reader has registered in MIN_HISTORY_LEVEL or
+MIN_HISTORY_WRITE_ID, so readers are identified by their locks. In case of doubt, a transaction is
+treated as a reader:
+
+* A transaction with a lock on the table, one of its partitions, or its database is a reader. A
+  running compaction of this provider is also a reader of its table, although it locks the table
+  only while it publishes.
+* A transaction without any lock is treated as a reader, because it may already have its snapshot
+  and take locks later. Streaming batches, replication, and readers that never lock also have no
+  locks.
+* A transaction that has requested locks only on other tables is not a reader if its client is
+  known. Queries of Hive and jobs of this provider request all locks at once. Queries of Trino lock
+  a table before they take their snapshot of it. Other clients, such as spark-acid, take one
+  snapshot and then lock table by table, so they may still read this table.
+* Hive 4 can read without locks (`hive.acid.lockless.reads.enabled`). If the metastore's
+  configuration enables this, only locks of this provider show which tables are read.
+
+See docs/decisions/cleaning.md.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.records.cleaning import Reader
+from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.metastore.transactions.fencing import is_of_this_provider, job_key_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_LOCKLESS: Final = "hive.acid.lockless.reads.enabled"
+# The agent info of a query's lock: Hive's query ID (user, time, UUID), or Trino's query ID.
+_QUERY: Final = re.compile(
+    r".*_\d{14}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{8}_\d{6}_\d{5}_[0-9a-z]+", re.DOTALL
+)
+# The states of lock requests whose transactions may still be running.
+_ASKED: Final = frozenset({LockState.ACQUIRED, LockState.WAITING})
+
+
+def possible_readers(
+    client: MetastorePort,
+    ref: TableRef,
+    txns: ValidTxnList,
+    *,
+    now_s: Callable[[], float] = time.time,
+) -> tuple[Reader, ...]:
+    """Return the open transactions that may read a table, sorted by ID.
+
+    The locks are read after `txns`. A transaction that ends in between no longer has a lock, so it
+    is treated as a reader. This only delays the cleaning.
+
+    Args:
+        client: the metastore.
+        ref: the table.
+        txns: the open transactions.
+        now_s: returns the local time, to compute how long each transaction has been open.
+    """
+    if not txns.open:
+        return ()
+    locks: dict[int, list[LockInfo]] = {}
+    for lock in client.show_locks():
+        if lock.txn_id is not None and lock.state in _ASKED:
+            locks.setdefault(lock.txn_id, []).append(lock)
+    are_complete = _locks_are_complete(client)
+    whys = {t: _why(ref, locks.get(t, ()), are_complete=are_complete) for t in txns.open}
+    found = {txn_id: why for txn_id, why in whys.items() if why}
+    if not found:
+        return ()
+    owners = {one.txn_id: one for one in client.open_txns_info()}
+    readers = []
+    for txn_id, why in sorted(found.items()):
+        owner, held = owners.get(txn_id), locks.get(txn_id, ())
+        started_s = None if owner is None else owner.started_s
+        readers.append(
+            Reader(
+                txn_id=txn_id,
+                why=why,
+                user="" if owner is None else owner.user,
+                host="" if owner is None else owner.host,
+                job_key=next((job_key_in(lock.agent_info) for lock in held), ""),
+                open_for_s=None if started_s is None else max(0.0, round(now_s() - started_s)),
+            )
+        )
+    return tuple(readers)
+
+
+def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str | None:
+    """Return why a transaction with these locks may read a table, or None if it does not."""
+    if not locks:
+        return "it has no lock, so it may read any table"
+    for lock in locks:
+        if _covers(lock, ref) or _covers(lock, presence_of_compactions(ref)):
+            place = ".".join(name for name in (lock.db, lock.table) if name)
+            return f"it has requested {lock.lock_type.value} on {place}"
+    others = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
+    if not are_complete and others:
+        return f"{_LOCKLESS}=true, so it may read tables without a lock"
+    if any(_QUERY.fullmatch(lock.agent_info) is None for lock in others):
+        return "its client is not known to lock all tables at once, so it may read any table"
+    return None
+
+
+def _covers(lock: LockInfo, ref: TableRef) -> bool:
+    if lock.db.lower() != ref.db.lower():
+        return False
+    return not lock.table or lock.table.lower() == ref.name.lower()
+
+
+def _locks_are_complete(client: MetastorePort) -> bool:
+    """Return True if other engines' transactions lock every table that they read."""
+    if client.generation is MetastoreGeneration.V3:
+        return True
+    return client.config_value(_LOCKLESS, "false").strip().lower() != "true"

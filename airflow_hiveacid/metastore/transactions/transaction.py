@@ -1,0 +1,511 @@
+"""A job's transaction from opening to commit or abort.
+
+Takes a client, the tables that the job reads and writes, and the job's key. Returns a `Transaction`
+that holds its locks, sends heartbeats, and has one fixed snapshot. The order is: open, heartbeat,
+allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs are allocated before
+the lock request, because the server copies them into the lock. The snapshot is taken after the
+locks are granted, because it must include the writes of their previous holders.
+
+Other modules handle files. Those modules stage files in hidden directories, and call
+`register_partitions` before they publish any file.
+
+Example:
+    with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
+        stage_files(txn.write_ids[ref], txn.snapshot)
+        txn.register_partitions(ref, names, {DataOperation.INSERT})
+        publish_files()
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    InsertOnlyTableError,
+    MetastoreError,
+    NotTransactionalError,
+    OvertakenError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.policies import recorded_under
+from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
+from airflow_hiveacid.metastore.transactions.commit import commit
+from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, raise_if_fenced
+from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.lock_wait import acquire_without_queueing
+from airflow_hiveacid.metastore.transactions.opening import (
+    Opened,
+    Plan,
+    open_and_lock,
+    take_snapshot,
+)
+from airflow_hiveacid.metastore.txn_values import TxnType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.metastore.clock import Clock
+    from airflow_hiveacid.metastore.locks import TableAccess
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
+"""The arguments of `on_step`, in this order; a reopened transaction repeats the first five."""
+
+# The time limit for determining a commit's outcome, as a share of the server's time-out. The
+# transaction must not time out meanwhile.
+_PATIENCE: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """An open transaction with its locks and its snapshot. Not thread-safe.
+
+    Mutable: it records the written partitions and whether it has ended.
+    """
+
+    def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
+        self._client = client
+        self._plan = plan
+        self._opened = opened
+        self._written: dict[TableRef, set[PartitionName]] = {
+            access.ref: set(access.partitions or ()) for access in plan.writes
+        }
+        self._is_ended = False
+        self._unchanged: set[TableRef] = set()
+        self._server_time: ServerTime | None = None
+        self._commit_readings: tuple[float, float] | None = None
+        self._take_backs: list[Callable[[], None]] = []
+
+    @property
+    def txn_id(self) -> TxnId:
+        """The transaction's ID."""
+        return self._opened.txn_id
+
+    @property
+    def first_txn_id(self) -> TxnId:
+        """The copy's rank in its try; a retry in the same process passes this rank to `begin`."""
+        return self._opened.first_txn_id
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The job's fixed snapshot, in which its own write IDs are open."""
+        return self._opened.snapshot
+
+    @property
+    def began(self) -> Mapping[TableRef, ValidWriteIdList]:
+        """Write IDs that were committed when the job began.
+
+        Only for tables where other commits may end the job.
+        """
+        return self._opened.began
+
+    @property
+    def write_ids(self) -> Mapping[TableRef, WriteId]:
+        """The write ID of each table that the transaction writes."""
+        return MappingProxyType(dict(self._opened.write_ids))
+
+    @property
+    def is_ended(self) -> bool:
+        """True once `abandon` or `leave_to` was called."""
+        return self._is_ended
+
+    @property
+    def lost(self) -> TransactionAbortedError | None:
+        """The server's error if a heartbeat found that the transaction was aborted, else None."""
+        return self._opened.heartbeat.lost
+
+    def on_abort(self, take_back: Callable[[], None]) -> None:
+        """Register a callback that is called after an abort; callbacks run in reverse order.
+
+        No callback runs if the outcome of a commit is unknown. Errors of callbacks are logged.
+        """
+        self._take_backs.append(take_back)
+
+    def step(self, name: str) -> None:
+        """Report a step of the job to `on_step`."""
+        self._plan.on_step(name)
+
+    def ensure_alive(self) -> None:
+        """Check that the transaction is still open; ask the server only after failed heartbeats.
+
+        Raises:
+            TransactionAbortedError: the server has aborted the transaction.
+            FencedError: a newer copy of the job has aborted the transaction.
+        """
+        heartbeat = self._opened.heartbeat
+        if heartbeat.lost is not None:
+            self.raise_why(heartbeat.lost)
+        if heartbeat.silent_s >= self._opened.timeout_s:
+            # After so long without a successful heartbeat, the server may have aborted the
+            # transaction.
+            self.confirm_alive()
+
+    def confirm_alive(self) -> None:
+        """Ask the server whether the transaction is still open. Raises as `ensure_alive`."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except TransactionAbortedError as error:
+            self.raise_why(error)
+
+    def lock_reads(self) -> None:
+        """Lock the tables to read in a transaction that began with `presence`.
+
+        The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
+        requests of other transactions do not wait for it.
+
+        Raises:
+            LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
+            TransactionAbortedError, FencedError: as `ensure_alive`.
+        """
+        plan, fencing_token = self._plan, self._opened.fencing_token
+        request = LockRequest(
+            txn_id=self.txn_id,
+            components=components_for(plan.reads, (), self._client.generation),
+            agent_info=ANONYMOUS if fencing_token is None else fencing_token.agent_info,
+        )
+        try:
+            acquire_without_queueing(
+                self._client, request, timeout_s=plan.lock_timeout_s, clock=plan.clock
+            )
+        except TransactionAbortedError as error:
+            self.raise_why(error)
+
+    def newest(self, ref: TableRef) -> Snapshot:
+        """Return a new snapshot of a table; the job's fixed snapshot does not change."""
+        return take_snapshot(self._client, self.txn_id, [ref], self.write_ids)
+
+    def register_partitions(
+        self,
+        ref: TableRef,
+        names: Collection[PartitionName],
+        operations: Collection[DataOperation],
+    ) -> None:
+        """Register the written partitions with the metastore, before any file is published.
+
+        Without this record, a 3.1 server would delete the transaction after an abort and treat its
+        write ID as committed (observed). The rows of files that are already published would then
+        become visible. Conflict detection and compaction also need the record.
+
+        Raises:
+            TransactionAbortedError: the server has aborted the transaction.
+            ValueError: a partition is not covered by the locks.
+        """
+        self._check_locked(ref, names)
+        ordered = sorted(set(names), key=str)
+        policy = next(access.policy for access in self._plan.writes if access.ref == ref)
+        recorded = {recorded_under(policy, operation) for operation in operations}
+        for operation in sorted(recorded, key=lambda o: o.value):
+            try:
+                self._client.add_dynamic_partitions(
+                    self.txn_id, self.write_ids[ref], ref, ordered, operation
+                )
+            except TransactionAbortedError as error:
+                self.raise_why(error)
+        self._written[ref].update(ordered)
+
+    def change_nothing(self, ref: TableRef) -> None:
+        """Declare a table unchanged, so that this transaction causes no conflicts in the table."""
+        self._unchanged.add(ref)
+
+    def server_time(self) -> ServerTime | None:
+        """Return the server's time, or None if unknown; it is read once, while locks are held."""
+        if self._server_time is None and not self._is_ended:
+            readings = self._opened.readings
+            try:
+                locks = self._client.show_locks(txn_id=self.txn_id)
+            except MetastoreError as error:
+                _log.warning("the metastore does not report its time: %s", error)
+                return None
+            self._server_time = time_of_lock(
+                locks, self.txn_id, before_s=readings.lock_asked_s, after_s=readings.locked_s
+            )
+        return self._server_time
+
+    def seen_after_s(self) -> float | None:
+        """Return a time by the server's clock that is before the snapshot; None if unknown."""
+        time = self.server_time()
+        return None if time is None else time.earliest(self._opened.readings.locked_s)
+
+    @property
+    def times(self) -> TransactionTimes | None:
+        """The times of the steps; None before the commit, or if the server reported no time.
+
+        If the transaction writes, `settle` reads the server's time.
+        """
+        if self._server_time is None or self._commit_readings is None:
+            return None
+        time, readings = self._server_time, self._opened.readings
+        asked_s, answered_s = self._commit_readings
+        return TransactionTimes(
+            opened_s=time.earliest(readings.opened_s),
+            seen=TimeBounds(
+                after_s=time.earliest(readings.locked_s), by_s=time.latest(readings.seen_s)
+            ),
+            committed=TimeBounds(after_s=time.earliest(asked_s), by_s=time.latest(answered_s)),
+        )
+
+    def abandon(self) -> None:
+        """Abort the transaction without an error, because there is nothing to commit."""
+        self._is_ended = True
+        self._client.be_patient(None)
+        self._opened.undo.close()
+        self._take_back()
+
+    def leave_to(self, handover: Handover) -> None:
+        """Undo the work, but stay open until the next transaction has requested its locks."""
+        self._is_ended = True
+        self._client.be_patient(None)
+        handover.leave(self.txn_id, self._opened.undo)
+        self._take_back()
+
+    def settle(self) -> None:
+        """Complete the records of the transaction's writes before the commit."""
+        self.ensure_alive()
+        for access in self._plan.writes:
+            late = access.table.is_partitioned and not self._written[access.ref]
+            if late or access.ref in self._unchanged:
+                # 4.x recorded a write of the whole table with the lock. Nothing was written, so
+                # this call removes the record. The record would cause conflicts, and a cleaner
+                # would look for a partition without a name (HIVE-21052).
+                self._client.add_dynamic_partitions(
+                    self.txn_id, self.write_ids[access.ref], access.ref, (), DataOperation.UPDATE
+                )
+            else:
+                self._forget_statistics(access.table)
+        if self._plan.writes:
+            self.server_time()
+        self._plan.on_step("body_done")
+
+    def commit(self) -> None:
+        """Commit; only `begin` calls this."""
+        asked_s = self._plan.clock.monotonic()
+        try:
+            commit(
+                self._client,
+                self.txn_id,
+                self.write_ids,
+                patience_s=self._opened.timeout_s * _PATIENCE,
+                clock=self._plan.clock,
+                timeout_s=self._opened.timeout_s,
+            )
+        except TransactionAbortedError as error:
+            self._take_back()
+            self.raise_why(error)
+        except WriteConflictError:
+            self._take_back()
+            raise
+        finally:
+            self._is_ended = True
+            self._client.be_patient(None)
+            self._opened.heartbeat.stop()
+        self._commit_readings = asked_s, self._plan.clock.monotonic()
+        _log.info("committed txn_id=%s", self.txn_id)
+        self._plan.on_step("committed")
+
+    def end_after(self, error: BaseException, handover: Handover | None) -> None:
+        """End the transaction after an error in the `with` block; only `begin` calls this.
+
+        Raises:
+            TransactionAbortedError, FencedError: the reason why the `with` block failed.
+            MetastoreError: another transaction committed first, and it is unknown whether this
+                transaction is still open.
+        """
+        if isinstance(error, OvertakenError) and not self._is_ended:
+            self._end_overtaken(error, handover)
+        if not self._is_ended:
+            self.abandon()
+        if isinstance(error, TransactionAbortedError):
+            self.raise_why(error)
+        if self.lost is not None and isinstance(error, Exception):
+            # The loss of the transaction is the cause of any other error.
+            self.raise_why(self.lost)
+
+    def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
+        """Undo the work, and leave the transaction open if another transaction follows.
+
+        If another client aborts the transaction, its locks are released, and another transaction
+        may soon overtake it. The job must not open a new transaction after an abort, nor while the
+        state is unknown (docs/decisions/restarts.md).
+
+        Raises:
+            TransactionAbortedError, FencedError, MetastoreError: the transaction was aborted, or
+                its state is unknown.
+        """
+        end = self._why_over()
+        if end is not None or handover is None:
+            self.abandon()
+        else:
+            self.leave_to(handover)
+        if isinstance(end, TransactionAbortedError):
+            self.raise_why(end)
+        if end is not None:
+            raise end from error
+
+    def _why_over(self) -> TransactionAbortedError | MetastoreError | None:
+        """Return an error if the transaction is aborted or its state is unknown, otherwise None."""
+        try:
+            self._client.heartbeat(self.txn_id)
+        except (TransactionAbortedError, MetastoreError) as error:
+            return error
+        return None
+
+    def _take_back(self) -> None:
+        while self._take_backs:
+            try:
+                self._take_backs.pop()()
+            except HiveAcidError as error:
+                _log.warning("left behind by aborted txn_id=%s: %s", self.txn_id, error)
+
+    def _forget_statistics(self, table: TableInfo) -> None:
+        count = self._client.forget_statistics(
+            table,
+            sorted(self._written[table.ref], key=str),
+            write_id=self.write_ids[table.ref],
+            write_ids=self.snapshot.write_ids(table.ref),
+        )
+        if count:
+            _log.info("statistics marked as outdated table=%s count=%s", table.ref, count)
+
+    def _check_locked(self, ref: TableRef, names: Collection[PartitionName]) -> None:
+        named = [a.partitions for a in self._plan.writes if a.ref == ref]
+        if not named:
+            raise ValueError(f"table {ref} is not among the tables this transaction writes")
+        if any(not partitions for partitions in named):
+            return  # the lock is on the whole table
+        locked = {name for partitions in named for name in partitions or ()}
+        strangers = sorted(str(name) for name in names if name not in locked)
+        if strangers:
+            raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
+
+    def raise_why(self, error: TransactionAbortedError) -> NoReturn:
+        """Raise the error, or FencedError if a newer copy of the job caused it.
+
+        Raises:
+            FencedError: a newer copy of the job is running, so this copy must not be retried.
+            TransactionAbortedError: there is no newer copy.
+        """
+        if self._opened.fencing_token is not None:
+            raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
+        raise error
+
+
+@contextmanager
+def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
+    client: MetastorePort,
+    *,
+    job_key: str | None,
+    earlier_key: str | None = None,
+    attempt: AttemptId | None = None,
+    job_part: str = "",
+    reads: Sequence[TableAccess] = (),
+    writes: Sequence[TableAccess] = (),
+    lock_timeout_s: float,
+    heartbeat_s: float | None = None,
+    txn_type: TxnType = TxnType.DEFAULT,
+    first_txn_id: TxnId | None = None,
+    began: Mapping[TableRef, ValidWriteIdList] | None = None,
+    handover: Handover | None = None,
+    clock: Clock | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
+    on_lost: Callable[[], None] = lambda: None,
+    presence: TableRef | None = None,
+) -> Iterator[Transaction]:
+    """Run a `with` block in one transaction; commit at its end, or abort if it raises.
+
+    A transaction without writes takes shared read locks and is also committed. While it is open,
+    the cleaner keeps the files that it may read.
+
+    Args:
+        client: Used only by this thread until the `with` block ends; the heartbeats use a clone.
+        job_key: Identifies the task across tries; if several copies have the same key, only the
+            newest continues. None disables the search for copies.
+        earlier_key: The job's key in an earlier release; a driver of that release is also a copy.
+        attempt: The run of the task; None creates a new ID.
+        job_part: Distinguishes a job's parallel transactions.
+        reads: Tables to read that are not in `writes`.
+        writes: Tables to write.
+        lock_timeout_s: The total time limit for all waits for locks.
+        heartbeat_s: Seconds between heartbeats; None means half of the server's time-out.
+        txn_type: The type that a 4.x server records for the transaction.
+        first_txn_id: For a retry: `first_txn_id` of an earlier transaction of the same process.
+        began: For a retry: `Transaction.began` of that earlier transaction.
+        handover: The job's earlier transactions, which the new transaction replaces. If another
+            commit overtakes the new transaction, the work of the new transaction is undone. The
+            handover then keeps the new transaction open until the next transaction replaces it or
+            the owner closes the handover. None means that the job has no other transaction.
+        clock: The source of time; None means this machine's clock.
+        on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
+            reported right before the commit. An error that it raises aborts the transaction.
+        on_lost: Called in another thread when a heartbeat finds that the server has aborted the
+            transaction, so that the `with` block can stop.
+        presence: For a transaction that only reads: a name to lock at first instead of the tables,
+            so that copies of the job find each other. `Transaction.lock_reads` locks the tables.
+
+    Raises:
+        LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
+        FencedError: a newer copy of the job is running.
+        TransactionAbortedError: another client aborted the transaction, or its heartbeats failed.
+        WriteConflictError: another transaction changed the same partition and committed first.
+        CommitStateUnknownError: the response to the commit was lost and its outcome is unknown.
+        NotTransactionalError, InsertOnlyTableError: the table does not allow the operations.
+    """
+    for access in writes:
+        _check_writable(access)
+    if not reads and not writes:
+        raise ValueError("a transaction reads or writes at least one table")
+    if presence is not None and writes:
+        raise ValueError("a transaction that writes locks its tables when it begins")
+    plan = Plan(
+        job_key=job_key,
+        earlier_key=earlier_key,
+        attempt=attempt or AttemptId.new(),
+        job_part=job_part,
+        reads=tuple(reads),
+        writes=tuple(writes),
+        lock_timeout_s=lock_timeout_s,
+        heartbeat_s=heartbeat_s,
+        txn_type=txn_type,
+        first_txn_id=first_txn_id,
+        began=began or {},
+        clock=SystemClock() if clock is None else clock,
+        on_step=on_step,
+        on_lost=on_lost,
+        presence=presence,
+    )
+    leaving = Handover(client) if handover is None else handover
+    txn = Transaction(client, plan, open_and_lock(client, plan, leaving))
+    try:
+        yield txn
+        if not txn.is_ended:
+            txn.settle()
+    except BaseException as error:
+        txn.end_after(error, handover)
+        raise
+    # Commit outside the `try` block: an abort must never follow a commit whose response was lost.
+    if not txn.is_ended:
+        txn.commit()
+
+
+def _check_writable(access: TableAccess) -> None:
+    kind = access.table.kind
+    if kind is TransactionalKind.NONE:
+        raise NotTransactionalError(table=access.ref)
+    changes = access.operations & {DataOperation.UPDATE, DataOperation.DELETE}
+    if kind is TransactionalKind.INSERT_ONLY and changes:
+        names = " and ".join(sorted(operation.name for operation in changes))
+        raise InsertOnlyTableError(table=access.ref, operation=names)

@@ -1,0 +1,52 @@
+"""Checks that a table or partition still has the definition that a job read when it began.
+
+The checks are needed because Trino's DDL, unlike Hive's, does not wait for the locks of readers and
+writers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import TableChangedError
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_SHAPE: Final = (
+    "table_id",
+    "location",
+    "columns",
+    "partition_columns",
+    "kind",
+    "storage",
+    "bucket_columns",
+    "num_buckets",
+    "bucketing_version",
+    "sort_columns",
+)
+"""The parts of a table's definition that determine how files are read and written."""
+
+
+def check_table(client: MetastorePort, table: TableInfo) -> None:
+    """Check that a table still has the definition that the job read.
+
+    Raises:
+        TableChangedError: the definition has changed, or a different table now has this name.
+    """
+    now = client.get_table(table.ref)
+    changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
+    if changed:
+        raise TableChangedError(table=table.ref, what=", ".join(changed))
+
+
+def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
+    """Check that a table and one of its partitions are unchanged.
+
+    Raises:
+        TableChangedError: the table or partition has changed, or was dropped and created again.
+    """
+    check_table(client, table)
+    if partition.name.columns and client.get_partitions(table, [partition.name]) != (partition,):
+        raise TableChangedError(table=table.ref, what=f"partition {partition.name}")

@@ -1,0 +1,151 @@
+"""The operator that adds a table's new changes to a change feed.
+
+Example:
+    HiveAcidChangesOperator(
+        task_id="changes",
+        table="demo.flights",
+        location="hdfs://nn/feeds/flights",
+        keys=["id"],
+        net=True,
+    )
+"""
+
+from __future__ import annotations
+
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.arguments import LEFT_OUT
+from airflow_hiveacid.plan.parameters import check_early, job_with
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_hiveacid.format.versions import VersionSpec
+    from airflow_hiveacid.plan.arguments import LeftOut
+
+
+class HiveAcidChangesOperator(HiveAcidSparkOperator):
+    """Write the changes of a table since the last run to Parquet files in a new directory.
+
+    The directory `location` contains the feed. Notes in this directory record the last version of
+    each range; the next range begins after that version. No change is written twice: a retry of a
+    finished range returns the range's result, and a retry of a killed run writes the whole range
+    again. The first range contains the changes after `since`. Without `since`, the first range
+    contains the whole table, with all rows as inserts. A range without changes has no files, but
+    the feed still advances.
+
+    Only one task should advance a feed. If two tasks advance a feed, each task gets only some of
+    the ranges. If both run at the same time, one fails, and its retry continues after the other
+    task's range.
+
+    In the result, `details["ranges"]` contains the new range, unless the range has no changes. The
+    range has `location`, `since`, `until` and the number of `rows` by type of change.
+    `details["until"]` is the version that the feed has reached. If the whole table is written and
+    has no rows, the range has one file without rows.
+
+    Args:
+        table: `db.table`, full ACID or insert-only.
+        location: URI of the feed's directory.
+        keys: columns that identify rows, used to combine a delete and an insert into an update. By
+            default the columns of the table's primary key, if it has one; an empty list means no
+            keys. If a key value is NULL, a MERGE of the feed by that key finds no row to delete or
+            update.
+        net: leave out rows that are inserted and deleted within a range; with keys, write at most
+            one change per key.
+        columns: the columns to write; by default all.
+        where: a condition on rows; only changes of rows that fulfil it are written.
+        parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`. All ranges of
+            a feed must have the same parameters.
+        pre_images: whether deleted rows, and the old states of updated rows, have all their values.
+            Without `pre_images`, these rows have only their keys, partition and identity, and the
+            task is much faster.
+        since: the version after which the first range begins: a number, a time (a datetime with a
+            time zone, or an ISO 8601 string), or `tag NAME`.
+        until: the last version, given like `since`; by default, the newest version that no open
+            write can change. If `until` is a time, the range ends before the lowest write ID that
+            was open at that time.
+        when_gone: what to do if a compaction or an overwrite has removed the history, or a
+            partition was dropped: `fail`, or write the `whole` table, with all rows as inserts. The
+            range then has the flag `is_whole`. A new range must end at a later version than the
+            last range. So after a partition was dropped, tasks fail until another write commits.
+    """
+
+    template_fields: Sequence[str] = (
+        *HiveAcidSparkOperator.template_fields,
+        "table",
+        "location",
+        "keys",
+        "net",
+        "columns",
+        "where",
+        "parameters",
+        "pre_images",
+        "since",
+        "until",
+        "when_gone",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "where": "sql",
+        "parameters": "json",
+    }
+
+    def __init__(  # noqa: PLR0913 - each is a separate choice
+        self,
+        *,
+        table: str,
+        location: str,
+        keys: Sequence[str] | str | None = None,
+        net: bool | str = False,
+        columns: Sequence[str] | str = (),
+        where: str | LeftOut = LEFT_OUT,
+        parameters: Mapping[str, Any] = {},
+        pre_images: bool | str = True,
+        since: int | str | datetime | VersionSpec | None = None,
+        until: int | str | datetime | VersionSpec | None = None,
+        when_gone: str = WhenGone.FAIL.value,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.location = location
+        self.keys = keys
+        self.net = net
+        self.columns = columns
+        self.where = where
+        self.parameters = parameters
+        self.pre_images = pre_images
+        self.since = since
+        self.until = until
+        self.when_gone = when_gone
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.text, location=location)
+        early.check(arguments.optional_names, keys=keys)
+        early.check(arguments.names, columns=columns)
+        early.check(arguments.truth, net=net, pre_images=pre_images)
+        early.check(arguments.optional_condition, where=where)
+        check_early(early, parameters, [where])
+        early.check(arguments.optional_version, since=since, until=until)
+        early.check(bind(arguments.choice, WhenGone), when_gone=when_gone)
+
+    def build_job(self) -> ChangesSpec:
+        """Return the spec of the range that the rendered arguments describe."""
+        spec = ChangesSpec(
+            target=arguments.table_name(self.table),
+            location=arguments.text(self.location, "location"),
+            keys=arguments.optional_names(self.keys, "keys"),
+            is_net=arguments.truth(self.net, "net"),
+            columns=arguments.names(self.columns, "columns"),
+            where=arguments.optional_condition(self.where, "where"),
+            pre_images=arguments.truth(self.pre_images, "pre_images"),
+            since=arguments.optional_version(self.since, "since"),
+            until=arguments.optional_version(self.until, "until"),
+            when_gone=arguments.choice(WhenGone, self.when_gone, "when_gone"),
+        )
+        return job_with(spec, self.parameters)

@@ -1,0 +1,1 @@
+"""Submission, polling, recovery and termination of Spark applications on YARN and Kubernetes."""

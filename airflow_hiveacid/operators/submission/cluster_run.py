@@ -1,0 +1,412 @@
+"""One submission to YARN or Kubernetes: how to find it, wait for it with time limits, and kill it.
+
+Input is a cluster client (a resource manager or an API server) and a tag that is unique to this
+submission. Output is the application's final state, or an error if a time limit has passed. An
+application is found by its tag if its ID is unknown: the application may still be queued while
+`spark-submit` starts, or the worker that read the ID may have died. On Kubernetes, an application
+is a pod.
+
+Example:
+    >>> tag_of("1-0123456789ab")
+    'hiveacid-1-0123456789ab'
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from airflow_hiveacid.format.errors import (
+    ClusterKind,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
+from airflow_hiveacid.operators.submission.yarn import ORDER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
+
+START_S: Final = 3600.0
+"""The default of the longest wait for an application's first container, in seconds."""
+
+_SILENCE_S: Final = 600.0
+_REFUSAL_S: Final = 120.0
+_POLL_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 1.0
+_NAP_S: Final = 0.5
+_REMIND_S: Final = 60.0
+_TAGS: Final = "spark.yarn.tags"
+_ATTEMPTS: Final = "spark.yarn.maxAppAttempts"
+
+_Answer = TypeVar("_Answer")
+
+log = logging.getLogger(__name__)
+
+
+class Application(Protocol):
+    """The state of a YARN application or a Kubernetes pod."""
+
+    @property
+    def id(self) -> str:
+        """The application's ID in the cluster."""
+
+    @property
+    def state(self) -> str:
+        """The state, in the cluster's own words."""
+
+    @property
+    def place(self) -> str:
+        """The name and location for log messages."""
+
+    @property
+    def final_status(self) -> str:
+        """The final status, in the cluster's own words."""
+
+    @property
+    def diagnostics(self) -> str:
+        """The cluster's reason why the application waits or has ended; may be empty."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the application has no container yet."""
+
+    @property
+    def is_ending(self) -> bool:
+        """True if the application is being killed but still runs."""
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the application's driver has finished."""
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True if the application ended successfully."""
+
+
+_App = TypeVar("_App", bound=Application)
+
+
+class Cluster(Protocol[_App]):
+    """A client of a cluster; see `yarn.ResourceManager` and `kubernetes.ApiServer`."""
+
+    @property
+    def name(self) -> str:
+        """The cluster's name for log messages."""
+
+    @property
+    def kind(self) -> ClusterKind:
+        """The kind of cluster, for errors."""
+
+    def report(self, application_id: str) -> _App | None:
+        """Return the state of an application, or None if the cluster does not have it."""
+
+    def find(self, tag: str, timeout: tuple[float, float] = ...) -> tuple[_App, ...]:
+        """Return the applications with this tag that have not ended."""
+
+    def end(self, application_id: str, timeout: tuple[float, float] = ...) -> None:
+        """Request that the cluster kill an application."""
+
+    def last_words(self, application_id: str) -> str:
+        """Return the last lines of the driver's log; empty if the cluster does not provide it."""
+
+    def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
+        """Return the error for an application that got no container."""
+
+
+def tag_of(attempt: str) -> str:
+    """Return the tag of an attempt's application; YARN's tags must be in lower case."""
+    return f"hiveacid-{attempt}"
+
+
+def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> dict[str, object]:
+    """Return the Spark settings of a submission, including those that we need on YARN.
+
+    YARN must not restart a driver in the cluster: the new driver would write with the same attempt
+    ID as the first driver. Only Airflow retries, and its tries have different attempt IDs.
+    """
+    settings: dict[str, object] = dict(given)
+    settings[_TAGS] = ",".join(filter(None, [str(given.get(_TAGS) or ""), tag]))
+    if is_cluster:
+        if str(given.get(_ATTEMPTS, 1)) != "1":
+            log.warning("%s=%s is ignored: a driver is started once", _ATTEMPTS, given[_ATTEMPTS])
+        settings[_ATTEMPTS] = "1"
+    return settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The longest waits for a first container, and for answers of a cluster's manager.
+
+    `start_s` is for the first container. `silence_s` is for a manager that does not answer.
+    `refusal_s` is for a manager that refuses our login, because the login may be renewed late.
+    `poll_s` is the longest pause between two polls.
+    """
+
+    start_s: float = START_S
+    silence_s: float = _SILENCE_S
+    refusal_s: float = _REFUSAL_S
+    poll_s: float = _POLL_S
+
+
+class ClusterRun(Generic[_App]):
+    """One of our submissions to YARN or Kubernetes.
+
+    Args:
+        manager: the client of the cluster.
+        tag: the application's tag.
+        bounds: the longest waits.
+        is_killed: returns whether the task is killed; this function is polled during every pause. A
+            signal handler cannot wake the pausing thread, because the handler would need a lock
+            that the thread may hold.
+    """
+
+    def __init__(  # noqa: PLR0913 - tests replace the clock and the sleep
+        self,
+        manager: Cluster[_App],
+        tag: str,
+        bounds: Bounds,
+        *,
+        is_killed: Callable[[], bool],
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.manager, self._tag, self._bounds = manager, tag, bounds
+        self._is_killed, self._now, self._sleep = is_killed, now, sleep
+        self._known: str | None = None
+        self._earlier: str | None = None
+        self.overdue: ApplicationNotStartedError | None = None
+        """The error if the watching thread has killed the submission, else None."""
+
+    def submitted(self, tag: str) -> str | None:
+        """Return the ID of an unfinished application of an earlier attempt, found by its tag.
+
+        If this task is killed after this call, that application is also killed.
+
+        Raises:
+            ClusterUnavailableError: the cluster gave no answer within the time limit.
+            ClusterRefusedError: the cluster refused all queries until the time limit.
+        """
+        self._earlier = tag  # so a kill before the cluster answers also kills that application
+        found = self._patiently(lambda: self.manager.find(tag))
+        self._known, self._earlier = found[-1].id if found else None, None
+        return self._known
+
+    def answer_for(self, application_id: str | None, tag: str) -> None:
+        """From now on, if this task is killed, also kill the application of an earlier try.
+
+        Args:
+            application_id: the application's ID, if an earlier try has stored it; otherwise the
+                application is found by its tag.
+            tag: the tag of the earlier attempt.
+        """
+        self._known, self._earlier = application_id, tag
+
+    def end_earlier(self, application_id: str | None, tag: str) -> None:
+        """Kill an application of an earlier try (see `answer_for`), and wait until it has ended.
+
+        Raises:
+            ClusterUnavailableError: within the time limit, the cluster gave no answer, or the
+                application did not end.
+            ClusterRefusedError: the cluster refused the query or the kill until the time limit.
+            InterruptedError: this task is killed, and the application is killed with it.
+        """
+        self.answer_for(application_id, tag)
+        found = application_id or self.submitted(tag)
+        if found is None:
+            return
+        if (app := self.status(found)) is not None and not app.has_ended:
+            # Do not kill an application that has ended: the user may have no permission to kill it.
+            self._patiently(lambda: self.manager.end(found))
+        began, pauses = self._now(), _pauses(self._bounds.poll_s)
+        while (app := self.status(found)) is not None and not app.has_ended:
+            waited_s = self._now() - began
+            if waited_s > self._bounds.silence_s:
+                raise ClusterUnavailableError(
+                    kind=self.manager.kind,
+                    asked=f"that {found} has ended, {waited_s:.0f} s after the order to end it",
+                    reason=f"its state is {app.state}",
+                )
+            self._pause(next(pauses))
+        self._known = self._earlier = None
+
+    def status(self, application_id: str) -> _App | None:
+        """Return the state of an application, or None if the cluster has forgotten it.
+
+        Raises:
+            ClusterUnavailableError: the cluster gave no answer within the time limit.
+            ClusterRefusedError: the cluster refused all queries until the time limit.
+        """
+        self._known = application_id
+        return self._patiently(lambda: self.manager.report(application_id))
+
+    def follow(self, application_id: str) -> _App | None:
+        """Wait until an application has ended, or return None if the cluster has forgotten it.
+
+        Raises:
+            ApplicationNotStartedError: the application got no container in time, and was killed.
+            ClusterUnavailableError: the cluster gave no answer within the time limit. The
+                application may still run.
+            ClusterRefusedError: the cluster refused all queries until the time limit. The
+                application may still run.
+            InterruptedError: the task is killed.
+        """
+        self._known = application_id
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
+        while True:
+            found = self._patiently(lambda: self.manager.report(application_id))
+            if found is None or found.has_ended:
+                return found
+            teller.tell(found)
+            waited_s = self._now() - began
+            if found.is_waiting and waited_s > self._bounds.start_s:
+                # Otherwise the application could start at any later time, and commit.
+                self._patiently(lambda: self.manager.end(application_id))
+                raise self.manager.not_started(found, waited_s)
+            self._pause(next(pauses))
+
+    @contextmanager
+    def watched(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call `stop` and kill the application if it gets no container in time.
+
+        A thread watches the application while the `with` block runs, because the Spark provider
+        waits for the output of `spark-submit` without a time limit. If the thread has called
+        `stop`, `overdue` is the error.
+        """
+        done = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(done, stop), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def begin_end(self) -> threading.Thread:
+        """Start and return a thread that kills the application, found by its ID or its tag.
+
+        Call this method if the task is killed, and only after `spark-submit` has ended.
+        """
+        order = threading.Thread(target=self._end, name="hiveacid-end", daemon=True)
+        order.start()
+        return order
+
+    def forget_succeeded(self) -> None:
+        """Delete the application from the cluster if it succeeded; keep it if it failed.
+
+        Raises:
+            ClusterUnavailableError: the cluster gave no answer.
+            ClusterRefusedError: the cluster refused the query or the deletion.
+        """
+        if self._known is None:
+            return
+        found = self.manager.report(self._known)
+        if found is not None and found.has_succeeded:
+            self.manager.end(self._known)
+
+    def _end(self) -> None:
+        known = {self._known} if self._known else set()
+        for tag in filter(None, (self._tag, self._earlier)):
+            try:
+                known |= {one.id for one in self.manager.find(tag, ORDER_S)}
+            except Exception as error:  # noqa: BLE001 - edge of a thread; known applications can still be ended
+                log.warning("cannot look for applications with the tag %s: %s", tag, error)
+        self._order_end(sorted(known))
+
+    def _order_end(self, application_ids: list[str]) -> None:
+        for application_id in application_ids:
+            try:
+                self.manager.end(application_id, ORDER_S)
+            except Exception as error:  # noqa: BLE001 - the other applications and the task still have to end
+                log.warning("cannot end %s: %s", application_id, error)
+            else:
+                log.info("%s was ordered to end %s", self.manager.name, application_id)
+
+    def _watch(self, done: threading.Event, stop: Callable[[], None]) -> None:
+        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
+        last: _App | None = None
+        while not done.wait(next(pauses)):
+            try:
+                found = self.manager.find(self._tag)
+            except (ClusterUnavailableError, ClusterRefusedError) as error:
+                # The application may have started: never kill an application whose state is
+                # unknown.
+                log.warning("%s", error)
+                continue
+            last = found[-1] if found else last
+            if found and not found[-1].is_waiting:
+                return
+            if found:
+                teller.tell(found[-1])
+            waited_s = self._now() - began
+            if waited_s > self._bounds.start_s and not done.is_set():
+                self.overdue = self.manager.not_started(last, waited_s)
+                log.error("%s", self.overdue)
+                stop()
+                self._end()
+                return
+
+    def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Repeat a query until the cluster answers it or a time limit passes.
+
+        For refusals, only the time between two consecutive refusals counts towards the limit. If a
+        query between two refusals got no answer, the time does not count, because the login may
+        have been valid in between.
+        """
+        began, pauses = self._now(), _pauses(self._bounds.poll_s)
+        refused_s, last_refusal = 0.0, None
+        while True:
+            try:
+                return ask()
+            except (ClusterUnavailableError, ClusterRefusedError) as error:
+                heard = self._now()
+                if isinstance(error, ClusterRefusedError):
+                    refused_s += heard - (heard if last_refusal is None else last_refusal)
+                    last_refusal = heard
+                    waited_s, longest_s = refused_s, self._bounds.refusal_s
+                else:
+                    last_refusal = None
+                    waited_s, longest_s = heard - began, self._bounds.silence_s
+                if waited_s > longest_s:
+                    asked = f"{error.asked}, for {waited_s:.0f} s"
+                    raise type(error)(kind=error.kind, asked=asked, reason=error.reason) from error
+                log.warning("%s", error)
+            self._pause(next(pauses))
+
+    def _teller(self) -> _Teller:
+        return _Teller(self.manager.name, self._now)
+
+    def _pause(self, seconds: float) -> None:
+        until = self._now() + seconds
+        while (left := until - self._now()) > 0 and not self._is_killed():
+            self._sleep(min(left, _NAP_S))
+        if self._is_killed():
+            raise InterruptedError("the task is killed")
+
+
+class _Teller:
+    """Logs each new state of an application, and repeats a waiting state every minute."""
+
+    def __init__(self, cluster: str, now: Callable[[], float]) -> None:
+        self._cluster, self._now, self._told, self._when = cluster, now, "", 0.0
+
+    def tell(self, found: Application) -> None:
+        if found.state == self._told and (
+            not found.is_waiting or self._now() - self._when < _REMIND_S
+        ):
+            return
+        self._told, self._when = found.state, self._now()
+        why = f": {found.diagnostics.strip()}" if found.is_waiting and found.diagnostics else ""
+        log.info("%s: %s is %s%s", self._cluster, found.place, found.state, why)
+
+
+def _pauses(longest_s: float) -> Iterator[float]:
+    """Yield the seconds between polls: short pauses first, then longer ones up to `longest_s`."""
+    pause = _FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(pause * 2, longest_s)

@@ -1,0 +1,109 @@
+"""Clean-up for a killed task: abort its transactions, then kill its processes.
+
+The transactions come first, because a driver cannot commit once its transaction is aborted. Killing
+a driver in a cluster may take longer than the task has left. A signal handler calls these
+functions, and the task is killed five seconds after the signal. So every wait is short, a failure
+is logged and never raised, and no function asks Airflow for a connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import psutil  # type: ignore[import-untyped]  # comes with Airflow, without types
+
+from airflow_hiveacid.format.attempts import AttemptId
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+
+_CONNECT_S: Final = 1.0
+_CALL_S: Final = 2.0
+# Airflow sends SIGKILL five seconds after SIGTERM. The processes must also be killed in that time.
+_ABORT_S: Final = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt(Protocol):
+    """One run of a job, with the fields that are needed to abort its transactions."""
+
+    @property
+    def metastore(self) -> MetastoreEndpoint:
+        """The metastore in which the transactions were opened."""
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job that opened the transactions."""
+
+    @property
+    def attempt(self) -> str:
+        """The ID of the attempt that opened the transactions."""
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """The tables on which the transactions may hold locks."""
+
+
+@contextmanager
+def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
+    """After the `with` block, kill all child processes of the given process.
+
+    The Spark provider kills only `spark-submit`. The child process of `spark-submit` is the Python
+    driver. Until its next call to the JVM, the driver would send heartbeats and could even publish.
+    """
+    children: list[psutil.Process] = []
+    if process is not None and process.poll() is None:
+        try:
+            children = psutil.Process(process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            _log.debug("spark-submit has just ended")
+    try:
+        yield
+    finally:
+        for child in children:
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                _log.debug("process %s has already ended", child.pid)
+
+
+def abort_attempt(spec: Attempt) -> None:
+    """Abort the transactions of this submission and of earlier tries, found by their locks."""
+    abort = threading.Thread(target=_abort, args=(spec,), name="hiveacid-abort", daemon=True)
+    abort.start()
+    abort.join(_ABORT_S)
+    if abort.is_alive():
+        _log.warning("the metastore has not answered yet; ending the processes meanwhile")
+
+
+def _abort(spec: Attempt) -> None:
+    from airflow_hiveacid.format.table import TableRef  # noqa: PLC0415 - only this function needs it
+    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
+    from airflow_hiveacid.metastore.transactions.fencing import abort_job  # noqa: PLC0415 - as above
+
+    endpoint = replace(
+        spec.metastore,
+        connect_timeout_s=min(_CONNECT_S, spec.metastore.connect_timeout_s),
+        call_timeout_s=min(_CALL_S, spec.metastore.call_timeout_s),
+    )
+    try:
+        attempt, tables = AttemptId.parse(spec.attempt), map(TableRef.parse, spec.targets)
+        with connect(endpoint) as client:
+            for txn_id in abort_job(client, spec.job_key, attempt, tables):
+                _log.info("aborted txn_id=%s of killed job_key=%s", txn_id, spec.job_key)
+    except Exception as error:  # noqa: BLE001 - edge of a thread; the processes still have to end
+        _log.warning(
+            "cannot abort the transaction of job_key=%s: %s. The metastore aborts it after its own"
+            " time-out",
+            spec.job_key,
+            error,
+        )

@@ -1,0 +1,365 @@
+"""Client of the Kubernetes API server: reads the state of Spark's pods, and deletes them.
+
+The client uses four calls of the stable API `v1`. Every request has a time limit. A missing answer
+is a `ClusterUnavailableError`; HTTP 401 and 403 are a `ClusterRefusedError`. An unknown pod is not
+an error. Pods are found by a label that is unique to an attempt. A pod without such a label is
+never deleted.
+
+Example:
+    >>> pod = Pod.read({"metadata": {"name": "a-driver", "namespace": "etl"},
+    ...                 "status": {"phase": "Pending"}})
+    >>> pod.id, pod.is_waiting
+    ('etl:a-driver', True)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import requests
+from requests.utils import get_environ_proxies
+
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterKind,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
+
+LABEL: Final = "hiveacid-attempt"
+"""The pod label whose value is the tag of one attempt."""
+
+DRIVER: Final = "driver"
+EXECUTOR: Final = "executor"
+
+_ROLE: Final = "spark-role"
+_CONTAINER: Final = "spark-kubernetes-driver"
+_QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
+_LAST_LINES: Final = 40
+_LATE: Final = timedelta(seconds=60)
+_REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod's state; `diagnostics` is the reason why the pod waits or has ended.
+
+    `gone_by` is the time when a deleted pod's grace period ends.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: str = ""
+    exit_code: int | None = None
+    gone_by: datetime | None = None
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Self:
+        """Parse a pod from the API server's JSON.
+
+        Raises:
+            KeyError, TypeError, AttributeError: the JSON is not a pod, or lacks a name or
+                namespace.
+            ValueError: a time in the JSON is invalid.
+        """
+        meta, status = answer["metadata"], answer.get("status") or {}
+        gone_by = meta.get("deletionTimestamp")
+        return cls(
+            namespace=str(meta["namespace"]),
+            name=str(meta["name"]),
+            uid=str(meta.get("uid") or ""),
+            labels=dict(meta.get("labels") or {}),
+            state=str(status.get("phase") or "Pending"),
+            diagnostics="; ".join(_reasons(status)),
+            exit_code=_exit_code(status),
+            gone_by=None if gone_by is None else datetime.fromisoformat(gone_by),
+        )
+
+    @property
+    def id(self) -> str:
+        """Namespace and name, in the Spark provider's format of a driver ID."""
+        return f"{self.namespace}:{self.name}"
+
+    @property
+    def place(self) -> str:
+        """The name and namespace for log messages."""
+        return f"pod {self.name} in namespace {self.namespace}"
+
+    @property
+    def final_status(self) -> str:
+        """The driver container's exit code, as a string; empty if the container still runs."""
+        return "" if self.exit_code is None else f"exit code {self.exit_code}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if none of the pod's containers runs yet."""
+        return self.state == "Pending"
+
+    @property
+    def is_ending(self) -> bool:
+        """True if the pod is deleted and still in its grace period."""
+        return self.gone_by is not None and not self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """True if Spark's container has ended; a sidecar container may still run."""
+        return self.state in ("Succeeded", "Failed") or self.exit_code is not None
+
+    def is_lost(self, now: datetime) -> bool:
+        """Return true if the pod's state is unknown because its node does not answer.
+
+        After five minutes, Kubernetes deletes the pods of such a node, but reports them as running
+        until the node answers or is removed.
+        """
+        is_late = self.gone_by is not None and now > self.gone_by + _LATE
+        return not self.has_ended and (self.state == "Unknown" or is_late)
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True if the pod's Spark container ended successfully."""
+        return self.has_ended and self.state != "Failed" and self.exit_code in (None, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServer:
+    """An API server, and the role of the pods that we query: `driver` or `executor`.
+
+    In client mode, the driver is a process on this machine, so we query its executors.
+    """
+
+    name: ClassVar[str] = "Kubernetes"
+    kind: ClassVar[ClusterKind] = ClusterKind.KUBERNETES
+
+    address: str
+    namespace: str
+    login: KubernetesLogin
+    role: str = DRIVER
+
+    def report(self, pod_id: str) -> Pod | None:
+        """Return the state of a pod, or None if no pod has this ID.
+
+        Raises:
+            ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
+            ClusterRefusedError: the server refused the query.
+        """
+        asked = f"the state of pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), asked)
+        if answer is None:
+            return None
+        pod = _read(answer, asked)
+        if pod.is_lost(datetime.now(UTC)):
+            raise ClusterUnavailableError(
+                kind=self.kind, asked=asked, reason="its node does not answer"
+            )
+        return pod
+
+    def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Pod, ...]:
+        """Return the pods with this tag that have not ended, running pods last.
+
+        Raises:
+            ClusterUnavailableError: the server gave no answer.
+            ClusterRefusedError: the server refused the query.
+        """
+        asked = f"the pods with the label {LABEL}={tag}"
+        wanted = {LABEL: tag, _ROLE: self.role}
+        terms = ",".join(f"{name}={value}" for name, value in wanted.items())
+        path = f"namespaces/{self.namespace}/pods"
+        answer = self._ask("GET", path, asked, timeout=timeout, params={"labelSelector": terms})
+        try:
+            found = [Pod.read(one) for one in (answer or {})["items"]]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ClusterUnavailableError(
+                kind=self.kind, asked=asked, reason="its answer is not a list of pods"
+            ) from error
+        # Check the labels again: a server that ignores the selector would return all pods.
+        ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
+        return tuple(sorted(ours, key=lambda one: not one.is_waiting))
+
+    def end(self, pod_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
+        """Request the deletion of a pod; do nothing if the pod is missing or not ours.
+
+        Raises:
+            ClusterUnavailableError: the server did not accept the request.
+            ClusterRefusedError: the server refused the request.
+        """
+        asked = f"that it deletes pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
+        if answer is None:
+            return
+        pod = _read(answer, asked)
+        if LABEL not in pod.labels:
+            log.warning("%s has no label %s: it is not ours, so it is kept", pod.place, LABEL)
+            return
+        # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
+        terms = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": pod.uid},
+            "propagationPolicy": "Background",
+        }
+        self._ask("DELETE", _path(pod_id), asked, timeout=timeout, json=terms)
+
+    def last_words(self, pod_id: str) -> str:
+        """Return the last lines of a driver's log; empty if the log cannot be read."""
+        terms = {"container": _CONTAINER, "tailLines": str(_LAST_LINES)}
+        try:
+            with _session() as session:
+                answer = self._send(session, "GET", f"{_path(pod_id)}/log", params=terms)
+        except OSError as error:
+            log.warning("cannot read the log of pod %s: %s", pod_id, _plain(error))
+            return ""
+        return str(answer.text) if answer.ok else ""
+
+    def not_started(self, found: Pod | None, waited_s: float) -> ApplicationNotStartedError:
+        """Return the error for a pod that did not start in time."""
+        return ApplicationNotStartedError(
+            application="" if found is None else f"pod {found.name}",
+            queue=self.namespace,
+            waited_s=waited_s,
+            diagnostics="it has no pod" if found is None else found.diagnostics,
+            place="namespace",
+            waited_for=f"Kubernetes to start the {self.role}'s container",
+        )
+
+    def _ask(
+        self,
+        verb: str,
+        path: str,
+        asked: str,
+        *,
+        timeout: tuple[float, float] = _QUESTION_S,
+        **more: Any,  # noqa: ANN401 - passed on to requests
+    ) -> Mapping[str, Any] | None:
+        """Return an object as JSON, or None if the API server reports the object as missing."""
+        try:
+            with _session() as session:
+                answer = self._send(session, verb, path, timeout=timeout, **more)
+        except OSError as error:  # all errors of requests are OSErrors, as are unreadable files
+            raise ClusterUnavailableError(
+                kind=self.kind, asked=asked, reason=_plain(error)
+            ) from None
+        said = _json(answer)
+        is_gone = answer.status_code in (requests.codes.not_found, requests.codes.conflict)
+        if is_gone and said.get("kind") == "Status":
+            return None
+        if not answer.ok or not said:
+            words = said.get("message") or answer.text[:200]
+            is_refused = answer.status_code in _REFUSALS
+            if answer.status_code == requests.codes.unauthorized:
+                self.login.refused()
+            failure = ClusterRefusedError if is_refused else ClusterUnavailableError
+            raise failure(
+                kind=self.kind, asked=asked, reason=f"HTTP {answer.status_code} {words!r}"
+            )
+        return said
+
+    def _send(
+        self,
+        session: requests.Session,
+        verb: str,
+        path: str,
+        *,
+        timeout: tuple[float, float] = _QUESTION_S,
+        **more: Any,  # noqa: ANN401 - passed on
+    ) -> requests.Response:
+        url = f"{self.address}/api/v1/{path}"
+        token = self.login.bearer()
+        return session.request(
+            verb,
+            url,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            auth=self.login.user if token is None else None,
+            cert=self.login.certificate,
+            verify=_authority(self.login),
+            proxies=get_environ_proxies(url),
+            timeout=timeout,
+            allow_redirects=False,  # only the master may see the token
+            **more,
+        )
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # the logins of ~/.netrc are for other servers
+    return session
+
+
+def _authority(login: KubernetesLogin) -> str | bool:
+    if login.authority is not True:
+        return login.authority
+    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    return bundle or True
+
+
+def _plain(error: OSError) -> str:
+    # The repr of some errors of `requests` shows the request, which contains the token.
+    return f"{type(error).__name__}: {error}"
+
+
+def _path(pod_id: str) -> str:
+    namespace, _, name = pod_id.partition(":")
+    return f"namespaces/{namespace}/pods/{name}"
+
+
+def _json(answer: requests.Response) -> Mapping[str, Any]:
+    try:
+        said = answer.json()
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _read(answer: Mapping[str, Any], asked: str) -> Pod:
+    try:
+        return Pod.read(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ClusterUnavailableError(
+            kind=ClusterKind.KUBERNETES, asked=asked, reason="its answer is not a pod"
+        ) from error
+
+
+def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the reasons why a pod waits or has ended, such as eviction or lack of memory."""
+    own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
+    if own:
+        yield ": ".join(own)
+    for one in status.get("conditions") or ():
+        if one.get("status") == "False" and one.get("type") == "PodScheduled":
+            yield f"{one.get('reason')}: {one.get('message')}"
+    for container in _containers(status):
+        state = container.get("state") or {}
+        for kind in ("waiting", "terminated"):
+            found = state.get(kind)
+            if found and found.get("reason") != "Completed":
+                code = f", exit code {found['exitCode']}" if "exitCode" in found else ""
+                words = ": ".join(
+                    str(found[name]) for name in ("reason", "message") if found.get(name)
+                )
+                yield f"container {container.get('name')}: {words}{code}"
+
+
+def _exit_code(status: Mapping[str, Any]) -> int | None:
+    """Return the exit code of Spark's container; the pod may have more containers."""
+    for container in status.get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated")
+        if container.get("name") == _CONTAINER and ended is not None:
+            return int(ended.get("exitCode", 0))
+    return None

@@ -1,0 +1,248 @@
+"""Address, certificate and login for the Kubernetes API server.
+
+The login is the same as that of spark-submit. The sources, in the same order as in Spark's client,
+are:
+
+- settings `spark.kubernetes.authenticate.*`;
+- the kubeconfig (`KUBECONFIG`, `~/.kube/config`; context `spark.kubernetes.context`);
+- the service account of the worker's pod.
+
+The address is always the Spark master's. A token file is read for each request, because Kubernetes
+replaces the token every hour. A token from a command is used until it expires. No `repr` contains a
+token.
+
+Example:
+    >>> server_of("k8s://https://api.example.com"), server_of("k8s://api.example.com:6443")
+    ('https://api.example.com', 'https://api.example.com:6443')
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MASTER: Final = "k8s://"
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_COMMAND_S: Final = 30.0
+_TRUST: Final = "spark.kubernetes.trust.certificates"
+_EARLY: Final = timedelta(seconds=60)
+
+
+@dataclass(slots=True)
+class KubernetesLogin:
+    """Our login to an API server, and the certificates that prove the server's identity.
+
+    `authority` is a file of certificates, True for the system's certificates, or False for no
+    check.
+    """
+
+    authority: str | bool = True
+    certificate: tuple[str, str] | None = None
+    token_file: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    user: tuple[str, str] | None = field(default=None, repr=False)
+    command: Mapping[str, Any] | None = field(default=None, repr=False)
+    _until: datetime | None = None
+
+    def bearer(self) -> str | None:
+        """Return the current token, or None if this login has no token.
+
+        Raises:
+            OSError: the token cannot be read or is invalid, or the command that returns it failed.
+        """
+        if self.token_file is not None:
+            return _checked(self.token_file.read_bytes().decode("latin-1"))
+        is_over = self._until is not None and datetime.now(UTC) > self._until - _EARLY
+        if self.command is not None and (is_over or (self.token is None and not self.certificate)):
+            self._ask_command(self.command)
+        return None if self.token is None else _checked(str(self.token))
+
+    def refused(self) -> None:
+        """Make the next request run this login's command again, as kubectl does.
+
+        A command may not report when its token expires, so a refusal may mean that the token has
+        expired.
+        """
+        if self.command is not None:
+            self._until = datetime.now(UTC)
+
+    def _ask_command(self, command: Mapping[str, Any]) -> None:
+        """Run a credential plugin (client.authentication.k8s.io, ExecCredential)."""
+        asked = {
+            "kind": "ExecCredential",
+            "apiVersion": command.get("apiVersion"),
+            "spec": {"interactive": False},
+        }
+        try:
+            own = {one["name"]: one["value"] for one in command.get("env") or ()}
+            # The output may contain a secret, so no error shows the output.
+            said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names it
+                [command["command"], *(command.get("args") or ())],
+                env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+                capture_output=True,
+                timeout=_COMMAND_S,
+                check=True,
+            ).stdout
+            status = dict(json.loads(said)["status"])
+            until = status.get("expirationTimestamp")
+            self._until = None if until is None else datetime.fromisoformat(until)
+        except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+            raise OSError(
+                f"{command['command']}, which kubeconfig names for the login, gave no login"
+                f" ({type(error).__name__})"
+            ) from None
+        self.token = status.get("token")
+        if data := status.get("clientCertificateData"):
+            key = str(status.get("clientKeyData", ""))
+            self.certificate = (_in_memory(str(data).encode()), _in_memory(key.encode()))
+
+
+def _checked(token: str) -> str:
+    """Check and return a token; if the token is invalid, an error of `requests` would show it."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise OSError("the token for the login has several lines or invalid characters")
+    return token
+
+
+def server_of(master: str) -> str:
+    """Return the address of a Spark master's API server; without a scheme, HTTPS is used."""
+    address = master.removeprefix(_MASTER).rstrip("/")
+    return address if "://" in address else f"https://{address}"
+
+
+def login_of(
+    settings: Mapping[str, object], environment: Mapping[str, str], *, is_cluster: bool
+) -> KubernetesLogin:
+    """Return the login of spark-submit for these Spark settings.
+
+    Raises:
+        ConfigurationError: the settings contain a token, which every user of the machine could
+            read; or the kubeconfig cannot be read.
+    """
+    prefix = "spark.kubernetes.authenticate." + ("submission." if is_cluster else "")
+    for name in settings:
+        if name.startswith("spark.kubernetes.authenticate.") and name.endswith(".oauthToken"):
+            raise ConfigurationError(
+                f"{name} would be in the command line of spark-submit, which every user of the"
+                f" machine can read; give {name}File, a file with the token"
+            )
+    login = _of_kubeconfig(settings, environment) or _of_account() or KubernetesLogin()
+    if (token := settings.get(f"{prefix}oauthTokenFile")) is not None:
+        login.token_file, login.command = Path(str(token)), None
+    if (authority := settings.get(f"{prefix}caCertFile")) is not None:
+        login.authority = str(authority)
+    if str(settings.get(_TRUST, "")).strip().lower() == "true":
+        login.authority = False
+    pair = (settings.get(f"{prefix}clientCertFile"), settings.get(f"{prefix}clientKeyFile"))
+    if pair[0] is not None and pair[1] is not None:
+        login.certificate = (str(pair[0]), str(pair[1]))
+    return login
+
+
+def _of_account() -> KubernetesLogin | None:
+    """Return the login of the pod's service account, or None without a service account."""
+    token, authority = _ACCOUNT / "token", _ACCOUNT / "ca.crt"
+    if not token.exists():
+        return None
+    return KubernetesLogin(
+        token_file=token, authority=str(authority) if authority.exists() else True
+    )
+
+
+def _of_kubeconfig(
+    settings: Mapping[str, object], environment: Mapping[str, str]
+) -> KubernetesLogin | None:
+    """Return the login of the selected context in the kubeconfig, or None without a kubeconfig."""
+    given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
+    home = Path(environment.get("HOME", "~")).expanduser()
+    files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
+    current = settings.get("spark.kubernetes.context")
+    try:
+        found, first = _entries(files)
+        if (current := current or first) is None:
+            return None
+        _, context = found["context", str(current)]
+        login = KubernetesLogin()
+        if (cluster := found.get(("cluster", context.get("cluster", "")))) is not None:
+            login.authority = _authority(*cluster)
+        if (user := found.get(("user", context.get("user", "")))) is not None:
+            _read_user(login, *user)
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"cannot read context {current!r} of the kubeconfig {', '.join(map(str, files))}"
+            f" ({type(error).__name__}); KUBECONFIG and spark.kubernetes.context select them"
+        ) from None
+    return login
+
+
+def _entries(
+    files: Sequence[Path],
+) -> tuple[dict[tuple[str, str], tuple[Path, Mapping[str, Any]]], str | None]:
+    """Return a dict of all contexts, clusters and users, and the name of the current context.
+
+    The dict maps a kind and a name to the file and the entry.
+
+    As in kubectl, if several files define a name or a current context, the first file applies.
+    """
+    found: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
+    current = None
+    for file in files:
+        content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        current = current or content.get("current-context")
+        for kind in ("context", "cluster", "user"):
+            for one in content.get(f"{kind}s") or ():
+                found.setdefault((kind, one["name"]), (file, one.get(kind) or {}))
+    return found, current
+
+
+def _authority(file: Path, cluster: Mapping[str, Any]) -> str | bool:
+    if cluster.get("insecure-skip-tls-verify"):
+        return False
+    return _file(file, cluster, "certificate-authority") or True
+
+
+def _read_user(login: KubernetesLogin, file: Path, user: Mapping[str, Any]) -> None:
+    login.token, login.command = user.get("token"), user.get("exec")
+    if login.command is not None and os.sep in (program := str(login.command["command"])):
+        login.command = {**login.command, "command": str(file.absolute().parent / program)}
+    if name := user.get("tokenFile"):
+        login.token_file = file.parent / str(name)
+    pair = _file(file, user, "client-certificate"), _file(file, user, "client-key")
+    if pair[0] is not None and pair[1] is not None:
+        login.certificate = (pair[0], pair[1])
+    if "username" in user:
+        login.user = (str(user["username"]), str(user.get("password", "")))
+
+
+def _file(kubeconfig: Path, entry: Mapping[str, Any], name: str) -> str | None:
+    """Return the path of a file that an entry contains, either as a path or as data.
+
+    Paths are relative to the kubeconfig's directory.
+    """
+    if data := entry.get(f"{name}-data"):
+        return _in_memory(base64.b64decode(str(data)))
+    return str(kubeconfig.parent / str(entry[name])) if entry.get(name) else None
+
+
+def _in_memory(content: bytes) -> str:
+    """Write a file in memory and return its path, because TLS needs a file.
+
+    The file exists as long as this process.
+    """
+    descriptor = os.memfd_create("kubernetes-login")
+    os.write(descriptor, content)
+    return f"/proc/self/fd/{descriptor}"

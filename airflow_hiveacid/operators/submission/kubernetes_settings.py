@@ -1,0 +1,68 @@
+"""The Spark settings of a submission to Kubernetes, including those that we need.
+
+Example:
+    >>> driver_of("etl", "hiveacid-1-0123456789ab")
+    'etl:hiveacid-1-0123456789ab-driver'
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, LABEL
+from airflow_hiveacid.operators.submission.result_file import ResultFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SETTINGS: Final = "spark.kubernetes."
+NAMESPACE: Final = f"{_SETTINGS}namespace"
+_POD_NAME: Final = f"{_SETTINGS}driver.pod.name"
+_UPLOADS: Final = f"{_SETTINGS}file.upload.path"
+_WAITS: Final = f"{_SETTINGS}submission.waitAppCompletion"
+
+log = logging.getLogger(__name__)
+
+
+def driver_of(namespace: str, tag: str) -> str:
+    """Return the ID that an attempt's driver pod will have."""
+    return f"{namespace}:{_driver_name(tag)}"
+
+
+def own_settings(
+    given: Mapping[str, object],
+    tag: str,
+    *,
+    namespace: str,
+    result_uri: str,
+    is_cluster: bool,
+) -> dict[str, object]:
+    """Return the Spark settings of a submission, including those that we need on Kubernetes.
+
+    Pods have the label of their attempt. The name of a driver's pod contains the attempt, so it is
+    known without reading the output of `spark-submit`. By default, files for the driver are
+    uploaded to a directory next to the result's directory. The uploaded files are removed with the
+    result, because Spark never removes them.
+    """
+    settings = {**given, NAMESPACE: namespace}
+    for role in (DRIVER, EXECUTOR) if is_cluster else (EXECUTOR,):
+        settings[f"{_SETTINGS}{role}.label.{LABEL}"] = tag
+    if not is_cluster:
+        return settings
+    if _POD_NAME in given:
+        # With a fixed name, Kubernetes refuses the pod as long as the last try's pod exists.
+        log.warning("%s=%s is ignored: pods have names of their own", _POD_NAME, given[_POD_NAME])
+    settings[_POD_NAME] = _driver_name(tag)
+    settings[_WAITS] = "false"
+    settings.setdefault(_UPLOADS, _for_hadoop(ResultFile(uri=result_uri).uploads))
+    return settings
+
+
+def _driver_name(tag: str) -> str:
+    return f"{tag}-driver"
+
+
+def _for_hadoop(uri: str) -> str:
+    # Hadoop supports S3 only with this scheme.
+    return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri

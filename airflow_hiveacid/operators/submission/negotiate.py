@@ -1,0 +1,164 @@
+"""Kerberos over HTTP (RFC 4559) for `requests`, used for YARN's resource manager.
+
+Input is a principal with a keytab, or a ticket cache. A ticket is sent only to a server that
+requests it. The server's answer to the ticket is accepted only if the server proves its identity.
+Like all our logins, this module uses the system's Kerberos library and needs no package
+(docs/decisions/logins.md).
+
+Example:
+    >>> service_of("http://RM.example.com:8088/ws", "EXAMPLE.COM")
+    'HTTP/rm.example.com@EXAMPLE.COM'
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import requests
+from requests.auth import AuthBase, HTTPBasicAuth
+from requests.cookies import extract_cookies_to_jar
+from requests.utils import get_auth_from_url
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.metastore.auth.kerberos import Context
+
+REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
+"""HTTP codes of a refused client; answers with these codes need no proof of the server's identity.
+
+Hadoop answers 403 to a ticket that it does not accept, without a proof (AuthenticationFilter).
+"""
+
+_SCHEME: Final = re.compile(
+    r"(?:^|,)\s*negotiate(?:\s+([A-Za-z0-9+/=]+))?\s*(?:,|\Z)", re.IGNORECASE
+)
+_TICKET_S: Final = 10.0
+_REMEDY: Final = (
+    "Tickets are fetched with principal and keytab of the operator or of the Spark connection;"
+    " without these, KRB5CCNAME or KRB5_CLIENT_KTNAME supplies them"
+)
+
+
+class Negotiate(AuthBase):
+    """A Kerberos login for `requests`.
+
+    Args:
+        client: the principal in `keytab`, or None for the owner of the tickets.
+        keytab: a file with the key for new tickets. Without a keytab, tickets are read from
+            `cache`, or from the default cache if `cache` is None.
+        cache: the ticket cache.
+        realm: the servers' realm, or None for the default realm of krb5.conf.
+        make_context: creates a security context with a service; tests replace it.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: str | None = None,
+        keytab: str | None = None,
+        cache: str | None = None,
+        realm: str | None = None,
+        make_context: Callable[[str], Context] | None = None,
+    ) -> None:
+        self._client, self._keytab, self._cache = client, keytab, cache
+        self._realm = realm
+        self._make_context = make_context or self._of_library
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Register the hook that answers a challenge; a login in the URL is sent at once."""
+        user, password = get_auth_from_url(request.url or "")
+        if user or password:
+            HTTPBasicAuth(user, password)(request)
+        request.register_hook("response", self._answer)
+        return request
+
+    def _answer(self, response: requests.Response, **how: Any) -> requests.Response:  # noqa: ANN401
+        """Return the response to a request with a ticket, or `response` if no ticket is requested.
+
+        Raises:
+            OSError: there is no ticket, or the server accepted the ticket but did not prove its
+                identity.
+        """
+        if response.status_code != requests.codes.unauthorized or _said(response) is None:
+            return response
+        service = service_of(response.url, self._realm)
+        context, token = self._ticket(service, how.get("timeout"))
+        request = response.request.copy()
+        if (cookies := request._cookies) is not None:  # noqa: SLF001 - as requests' own logins do
+            extract_cookies_to_jar(cookies, response.request, response.raw)
+            request.prepare_cookies(cookies)
+        request.headers["Authorization"] = f"Negotiate {base64.b64encode(token).decode()}"
+        _ = response.content  # read the whole body, so that the connection can be reused
+        response.close()
+        answer: requests.Response = response.connection.send(request, **how)
+        answer.history.append(response)
+        answer.request = request
+        if answer.status_code not in REFUSALS:
+            _check(answer, context, service)
+        return answer
+
+    def _ticket(self, service: str, timeout: object) -> tuple[Context, bytes]:
+        from airflow_hiveacid.metastore.auth.deadlines import bounded  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.auth.krb5 import GssError  # noqa: PLC0415 - for tasks only
+
+        if self._keytab and not os.access(self._keytab.removeprefix("FILE:"), os.R_OK):
+            # For a missing keytab, the library would report a missing cache.
+            raise OSError(f"cannot read the keytab {self._keytab}")
+
+        def work() -> tuple[Context, bytes]:
+            context = self._make_context(service)
+            return context, context.step(None)
+
+        # A caller with a short connect timeout cannot wait long for a KDC.
+        first = timeout[0] if isinstance(timeout, tuple) else timeout
+        timeout_s = min(_TICKET_S, first) if isinstance(first, float | int) else _TICKET_S
+        try:
+            return bounded(work, timeout_s=timeout_s, name="hiveacid-kerberos")
+        except (GssError, ConfigurationError) as error:
+            # Never raise a ConfigurationError here. A ConfigurationError would imply that nothing
+            # was submitted, but the running application may commit.
+            raise OSError(f"no ticket for {service}: {error}. {_REMEDY}") from error
+        except TimeoutError as error:
+            raise OSError(f"no ticket for {service}: the KDC gives {error}") from error
+
+    def _of_library(self, service: str) -> Context:
+        from airflow_hiveacid.metastore.auth.krb5 import GssContext  # noqa: PLC0415 - for tasks only
+
+        # Without a keytab, the client is the owner of the tickets in the cache.
+        client = self._client if self._keytab else None
+        return GssContext(service, client=client, keytab=self._keytab, cache=self._cache)
+
+
+def service_of(url: str, realm: str | None) -> str:
+    """Return a URL's service principal; without `realm`, the Kerberos library chooses the realm."""
+    host = urlsplit(url).hostname or ""  # in lower case
+    return f"HTTP/{host}@{realm}" if realm else f"HTTP/{host}"
+
+
+def _said(response: requests.Response) -> str | None:
+    """Return the data (may be empty) of the server's Negotiate header; None without the header."""
+    found = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
+    return None if found is None else (found[1] or "")
+
+
+def _check(answer: requests.Response, context: Context, service: str) -> None:
+    from airflow_hiveacid.metastore.auth.krb5 import GssError  # noqa: PLC0415 - for tasks only
+
+    try:
+        proof = base64.b64decode(_said(answer) or "", validate=True)
+        if proof and not context.is_complete:
+            context.step(proof)
+    except (GssError, binascii.Error) as error:
+        raise OSError(f"the server that answers is not {service}: {error}") from error
+    if not context.is_complete:
+        raise OSError(
+            f"the server that answers (HTTP {answer.status_code}) did not prove to be {service}"
+        )

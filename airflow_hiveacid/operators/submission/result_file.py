@@ -1,0 +1,111 @@
+"""The file with the result of one submission, and code to read and remove it.
+
+Input is a URI that both the driver and this worker can access. Output is the `JobResult`. Every
+submission has its own directory, so a late driver of an earlier try cannot overwrite this result.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
+from airflow_hiveacid.jobs.results import JobResult
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME: Final = "result.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFile:
+    """The location of one result; `uri` is the file's URI."""
+
+    uri: str
+
+    @classmethod
+    def local(cls, directory: Path) -> ResultFile:
+        """Return a local location, for a driver on this machine."""
+        return cls(uri=f"file:{directory / _NAME}")
+
+    @classmethod
+    def shared(cls, result_dir: str | None) -> ResultFile:
+        """Return a new location in the directory that workers and drivers share.
+
+        Raises:
+            ConfigurationError: no result directory is configured.
+        """
+        if not result_dir:
+            raise ConfigurationError(
+                "cluster deploy mode needs a result directory that the driver and this worker both"
+                " reach: set the operator's result_dir, or result_dir in the extra of the metastore"
+                " connection, to a URI such as hdfs://nn/tmp/hiveacid"
+            )
+        return cls(uri=f"{result_dir.rstrip('/')}/{uuid.uuid4().hex}/{_NAME}")
+
+    def read(self) -> JobResult | None:
+        """Return the result, or None if the job left none.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the result.
+            JobFailedError: the file is not valid JSON.
+            StorageError: the file cannot be read.
+        """
+        # Importing Arrow at the top of the module would slow down every DAG parse by 0.2 s.
+        from airflow_hiveacid.storage.stores.filesystem import read_bytes  # noqa: PLC0415
+        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415
+
+        fs, path = open_location(self.uri)
+        try:
+            text = read_bytes(fs, path).decode()
+        except FileNotFoundError:
+            return None
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as exc:
+            # The driver died while it wrote the file. JobResult.parse would wrongly report that a
+            # different release wrote the file.
+            raise JobFailedError(f"the result in {self.uri} is cut off: {exc}") from exc
+        return JobResult.parse(text)
+
+    @property
+    def uploads(self) -> str:
+        """The directory of files that are uploaded for the driver.
+
+        The uploads are next to the submission's directory, not in it. Otherwise `spark-submit`
+        would create the submission's directory, and the submitting user would own it. Then a driver
+        that runs as a different user could not write its result.
+        """
+        return f"{self._directory}-uploads"
+
+    def remove(self) -> None:
+        """Remove the submission's directory.
+
+        Raises:
+            StorageError: the directory cannot be removed.
+        """
+        _remove(self._directory)
+
+    def remove_uploads(self) -> None:
+        """Remove the files that were uploaded for the driver, if there are any.
+
+        Raises:
+            StorageError: the files cannot be removed.
+        """
+        _remove(self.uploads)
+
+    @property
+    def _directory(self) -> str:
+        return self.uri.removesuffix(f"/{_NAME}")
+
+
+def _remove(directory: str) -> None:
+    # As above, DAG parsing must not import Arrow.
+    from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
+    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+
+    fs, path = open_location(directory)
+    delete_directory(fs, path)

@@ -1,0 +1,177 @@
+"""Job key and generation of a task instance, which distinguish a retry from a clear.
+
+A generation ends when the task has returned its result to Airflow, and a later clear begins a new
+generation. A task that Airflow considers failed may have committed. So if such a task is cleared,
+it keeps its generation and finds the committed work. Airflow changes `max_tries` only when a task
+instance is cleared: to the number of tries so far plus `retries`. The last generation with a result
+is in the task's state store, which survives a clear.
+
+Two Airflow installations may have the same DAG, run and task, but these are two different jobs. So
+a key ends with the name of its installation. The first try stores the name in the task's state
+store, so renaming the installation does not repeat finished jobs. If the first try died before it
+stored the name, the next try stores it. See docs/decisions/ledger.md.
+
+Example:
+    >>> from types import SimpleNamespace
+    >>> context = {"ti": SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))}
+    >>> generation_of(context)  # without a state store, clears are all that can be counted
+    1
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from airflow.sdk import conf
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.codec import JsonValue
+
+DELIVERED_KEY: Final = "hiveacid_delivered"
+"""The state store's key for the last generation whose result has reached Airflow."""
+
+INSTALLATION_KEY: Final = "hiveacid_installation"
+"""The state store's key for the installation name that is part of the task's job keys."""
+
+# A name must not contain '#', which precedes a job's number, or characters that a lock cannot
+# store.
+_INSTALLATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
+_LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - only compared, never bound
+
+
+def generation_of(context: Context) -> int:
+    """Return how often this task was cleared after its result had reached Airflow."""
+    ti, store = context["ti"], context.get("task_state_store")
+    if store is None:
+        return max(0, ti.max_tries - (ti.task.retries or 0))
+    delivered: Any = store.get(DELIVERED_KEY)
+    if not isinstance(delivered, dict):
+        return 0
+    return int(delivered.get("generation", 0)) + int(_was_cleared(delivered, context))
+
+
+def _was_cleared(delivered: Mapping[str, Any], context: Context) -> bool:
+    ti = context["ti"]
+    if delivered.get("max_tries") != ti.max_tries:
+        return True
+    # If `retries` was lowered by the number of used tries, a clear leaves `max_tries` unchanged.
+    # Then the DAG run's `clear_number` decides, which increases when any task of the run is
+    # cleared.
+    would_be = delivered.get("try_number", 0) + (ti.task.retries or 0)
+    clears = context["dag_run"].clear_number or 0
+    return bool(would_be == ti.max_tries and clears != delivered.get("clear_number", clears))
+
+
+def note_delivered(context: Context, generation: int) -> None:
+    """Record in the state store that the result of this generation has reached Airflow."""
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
+    store = context.get("task_state_store")
+    if store is not None:
+        value: dict[str, JsonValue] = {
+            "generation": generation,
+            "max_tries": context["ti"].max_tries,
+            "try_number": context["ti"].try_number,
+            "clear_number": context["dag_run"].clear_number or 0,
+        }
+        store.set(DELIVERED_KEY, value, retention=NEVER_EXPIRE)
+
+
+def key_of(context: Context, number: int = 1) -> str:
+    """Return the key of job `number` of this task instance; all tries have the same key.
+
+    The first job has the same key as a single job. So a retry finds out that the first job is done,
+    even if the task has more jobs now.
+
+    Raises:
+        ConfigurationError: the installation's name is invalid.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=1)
+        >>> context = {"ti": ti, "task_state_store": {INSTALLATION_KEY: {"name": "prod"}}}
+        >>> key_of(context), key_of(context, 2)
+        ('d/r/t/-1@prod', 'd/r/t/-1@prod#2')
+        >>> key_of({"ti": ti})
+        'd/r/t/-1'
+    """
+    return _key(context, _kept_installation(context), number)
+
+
+def earlier_key_of(context: Context, number: int = 1) -> str | None:
+    """Return the key that earlier releases used for this job, or None if it is the same."""
+    return _key(context, "", number) if _kept_installation(context) else None
+
+
+def _key(context: Context, installation: str, number: int) -> str:
+    ti = context["ti"]
+    key = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
+    if installation:
+        key = f"{key}@{installation}"
+    return key if number == 1 else f"{key}#{number}"
+
+
+def _kept_installation(context: Context) -> str:
+    """Return the installation name that the first try has stored; store it if it is missing.
+
+    The name is empty if the task has no state store, or if the store has notes from an earlier
+    release. A driver from such a release may still wait in a cluster, and its job key has no
+    installation name.
+    """
+    from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
+    store = context.get("task_state_store")
+    if store is None:
+        return ""  # a later try could not find this name
+    noted: Any = store.get(INSTALLATION_KEY)
+    if isinstance(noted, dict):
+        return str(noted.get("name", ""))
+    is_of_earlier_release = any(store.get(key) is not None for key in (DELIVERED_KEY, ATTEMPT_KEY))
+    name = "" if is_of_earlier_release else installation()
+    store.set(INSTALLATION_KEY, {"name": name}, retention=NEVER_EXPIRE)
+    return name
+
+
+def installation() -> str:
+    """Return the name of this Airflow installation, or an empty string if it has none.
+
+    The name is the option `installation` in section `[hiveacid]`. The default is the address of the
+    API server (`base_url` of `[api]` or `execution_api_server_url` of `[core]`), unless the address
+    is local.
+
+    Raises:
+        ConfigurationError: the option is invalid.
+    """
+    name = str(conf.get("hiveacid", "installation", fallback="") or "").strip()
+    if not name:
+        return _name_by_address()
+    if not _INSTALLATION.fullmatch(name):
+        raise ConfigurationError(
+            f"option installation of section [hiveacid] is {name[:100]!r}; give at most 100"
+            " letters, digits, '.', '_', ':', '/' and '-', beginning with a letter or digit"
+        )
+    return name
+
+
+def _name_by_address() -> str:
+    for section, option in (("api", "base_url"), ("core", "execution_api_server_url")):
+        address = str(conf.get(section, option, fallback="") or "").strip()
+        try:
+            parts = urlsplit(address)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            continue
+        path = parts.path.rstrip("/").removesuffix("/execution").rstrip("/")
+        name = f"{host}{f':{port}' if port else ''}{path}"
+        if host not in _LOCAL and _INSTALLATION.fullmatch(name):
+            return name
+    return ""

@@ -1,0 +1,171 @@
+"""Target of one submission: a resolved Spark connection, and the location of `spark-submit`.
+
+Input is an Airflow connection and the operator's own settings. Output is a `SparkTarget`, which
+shows before the submission where the driver will run and whether a retry can resume it.
+
+Example:
+    >>> SparkTarget(conn_id="s", master="yarn", deploy_mode="cluster").is_yarn_cluster
+    True
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.operators.submission.kubernetes_settings import NAMESPACE
+from airflow_hiveacid.operators.submission.yarn import addresses_of, realm_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow.sdk import Connection
+
+_RM_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
+_BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTarget:
+    """The Spark master to which a job is submitted; `deploy_mode` is `client` or `cluster`.
+
+    `resource_managers` are the addresses of YARN's resource managers, and `realm` is their Kerberos
+    realm if it is configured. `namespace` is the namespace of pods on Kubernetes.
+    """
+
+    conn_id: str
+    master: str
+    deploy_mode: str = "client"
+    resource_managers: tuple[str, ...] = ()
+    realm: str | None = None
+    namespace: str = "default"
+
+    @classmethod
+    def resolve(
+        cls,
+        conn_id: str,
+        deploy_mode: str | None,
+        conf: Mapping[str, object],
+        environment: Mapping[str, str] = os.environ,
+    ) -> SparkTarget:
+        """Read the Spark connection; the operator's `deploy_mode` overrides that of the connection.
+
+        `environment` is the environment of `spark-submit`, with the path of Hadoop's settings.
+
+        Raises:
+            ConfigurationError: the connection is missing, or its settings are invalid. Without a
+                connection, the Spark provider itself would use the master `yarn`.
+        """
+        try:
+            connection = BaseHook.get_connection(conn_id)
+        except AirflowNotFoundException as exc:
+            raise ConfigurationError(
+                f"there is no connection {conn_id!r} for Spark; create it (type `spark`, host such"
+                " as local[2], spark://host:7077 or yarn) or set spark_conn_id"
+            ) from exc
+        extra = connection.extra_dejson
+        mode = deploy_mode or extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
+        master = _master(connection)
+        target = cls(
+            conn_id=conn_id,
+            master=master,
+            deploy_mode=str(mode or "client"),
+            resource_managers=(
+                addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
+            ),
+            realm=realm_of(environment) if _is_yarn(master) else None,
+            # The order is the same as in the Spark provider; the last value is Spark's default.
+            namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
+        )
+        target._check()
+        return target
+
+    def _check(self) -> None:
+        if not self.master:
+            raise ConfigurationError(
+                f"connection {self.conn_id!r} has no host; set it to Spark's master, such as"
+                " local[2], spark://host:7077 or yarn"
+            )
+        if self.deploy_mode not in ("client", "cluster"):
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}: deploy mode must be client or cluster, found"
+                f" {self.deploy_mode!r}"
+            )
+        if self.is_cluster and self.master.startswith(("spark:", "local")):
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}: {self.master} does not run Python drivers in cluster"
+                " mode; set the deploy mode to client, or use YARN or Kubernetes"
+            )
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if the driver runs in the cluster rather than on this worker."""
+        return self.deploy_mode == "cluster"
+
+    @property
+    def is_kubernetes(self) -> bool:
+        """True if executors, and in cluster mode the driver, are pods."""
+        return self.master.startswith("k8s://")
+
+    @property
+    def is_yarn(self) -> bool:
+        """True if YARN runs the executors."""
+        return _is_yarn(self.master)
+
+    @property
+    def is_asked(self) -> bool:
+        """True if we query the cluster for a submission's state and let the cluster kill it."""
+        return self.is_yarn or self.is_kubernetes
+
+    @property
+    def is_yarn_cluster(self) -> bool:
+        """True if YARN runs the driver and the executors."""
+        return self.is_cluster and self.is_yarn
+
+
+def _is_yarn(master: str) -> bool:
+    # The Spark provider searches for "yarn" in the whole URI, but a host name may contain it.
+    return master.startswith("yarn")
+
+
+def _master(connection: Connection) -> str:
+    # As in SparkSubmitHook, there are two cases: the connection's host is the whole master, or the
+    # connection has the parts of the master's URI.
+    host = connection.host or ""
+    if connection.conn_type == "spark" and ("://" in host or not connection.port):
+        return f"{host}:{connection.port}" if connection.port else host
+    return f"{connection.conn_type}://{host}" + (f":{connection.port}" if connection.port else "")
+
+
+@contextmanager
+def spark_on_path(bin_dir: str | None) -> Iterator[None]:
+    """Put `bin_dir` first on PATH in the `with` block, for `spark-submit` and `python3`.
+
+    `PYSPARK_PYTHON` is not set, because Spark would send it to the cluster, where this machine's
+    paths do not exist. Each task has its own process, so no other task is affected.
+
+    Raises:
+        ConfigurationError: there is no spark-submit in that directory.
+    """
+    if not bin_dir:
+        yield
+        return
+    directory = Path(bin_dir).expanduser().absolute()
+    if not any((directory / name).is_file() for name in _BINARIES):
+        raise ConfigurationError(
+            f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"
+            " spark_bin_dir of section [hiveacid])"
+        )
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = f"{directory}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before

@@ -1,0 +1,348 @@
+"""Client of YARN's resource manager, which reads the state of applications and kills them.
+
+The client uses HTTP, so a worker needs neither a JVM nor Hadoop's commands. Every request has a
+time limit. A missing answer is a `ClusterUnavailableError`; HTTP 401 and 403 are a
+`ClusterRefusedError`. An unknown application is not an error: a resource manager forgets
+applications when it restarts without recovery, or when more than
+`yarn.resourcemanager.max-completed-applications` have ended.
+
+Example:
+    >>> addresses_in({"yarn.resourcemanager.hostname": "rm.example.com"})
+    ('http://rm.example.com:8088',)
+    >>> YarnApplication.read({"id": "application_1_0001", "state": "ACCEPTED"}).is_waiting
+    True
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import requests
+from requests.utils import get_environ_proxies
+
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterKind,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+)
+from airflow_hiveacid.operators.submission.negotiate import REFUSALS, Negotiate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from requests.auth import AuthBase
+
+_SUCCEEDED: Final = "SUCCEEDED"
+_UNDEFINED: Final = "UNDEFINED"
+_WAITING: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
+_ENDED: Final = ("FINISHED", "FAILED", "KILLED")
+_ALIVE: Final = (*_WAITING, "RUNNING")
+
+_QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
+# Airflow ends a killed task five seconds after the signal.
+ORDER_S: Final = (1.0, 1.0)
+"""Connect and read time-outs of an urgent request to kill an application."""
+
+_SITE: Final = ("core-site.xml", "yarn-site.xml")
+_VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
+_LOGIN: Final = re.compile(r"//[^/\s]*@")
+_PREFIX: Final = "yarn.resourcemanager."
+_PORTS: Final = {"http": "8088", "https": "8090"}
+_KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YarnApplication:
+    """An application's state; `diagnostics` is YARN's explanation, which may be empty."""
+
+    id: str
+    state: str
+    final_status: str = _UNDEFINED
+    queue: str = ""
+    diagnostics: str = ""
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Self:
+        """Parse one application from the resource manager's JSON.
+
+        Raises:
+            KeyError, TypeError, AttributeError: the JSON is not an application, or lacks an ID or
+                state.
+        """
+        return cls(
+            id=str(answer["id"]),
+            state=str(answer["state"]),
+            final_status=str(answer.get("finalStatus") or _UNDEFINED),
+            queue=str(answer.get("queue") or ""),
+            diagnostics=str(answer.get("diagnostics") or ""),
+        )
+
+    @property
+    def place(self) -> str:
+        """The ID and queue for log messages."""
+        return f"{self.id} in queue {self.queue}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the application has no container yet."""
+        return self.state in _WAITING
+
+    @property
+    def is_ending(self) -> bool:
+        """Always false, because YARN kills an application within moments and has no such state."""
+        return False
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the driver has ended, even if YARN still reports a running container."""
+        return self.state in _ENDED or self.final_status != _UNDEFINED
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True if the application ended successfully."""
+        return self.final_status == _SUCCEEDED and self.state not in ("FAILED", "KILLED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceManager:
+    """A client of YARN's resource managers; a standby redirects to the active resource manager.
+
+    `auth` is the login, by default Kerberos if the server requires it. `user` is the user name that
+    is sent to a server without authentication, by default the user of this process.
+    """
+
+    name: ClassVar[str] = "YARN"
+    kind: ClassVar[ClusterKind] = ClusterKind.YARN
+
+    addresses: tuple[str, ...]
+    auth: AuthBase | None = None
+    user: str | None = None
+
+    def report(self, application_id: str) -> YarnApplication | None:
+        """Return the state of an application, or None if YARN does not have its ID.
+
+        Raises:
+            ClusterUnavailableError: no resource manager gave an answer.
+            ClusterRefusedError: a resource manager refused the query.
+        """
+        asked = f"the state of {application_id}"
+        answer = self._ask("GET", f"apps/{application_id}", asked)
+        if answer.status_code == requests.codes.not_found:
+            return None
+        with _of_form(answer, asked):
+            return YarnApplication.read(answer.json()["app"])
+
+    def find(
+        self, tag: str, timeout: tuple[float, float] = _QUESTION_S
+    ) -> tuple[YarnApplication, ...]:
+        """Return the applications with this tag that have not ended.
+
+        The tags in the answer are checked again. In older releases (RMWebAppFilter), a standby
+        redirects without the query parameters. Then the active resource manager returns the
+        applications of all users.
+
+        Raises:
+            ClusterUnavailableError: no resource manager gave an answer.
+            ClusterRefusedError: a resource manager refused the query.
+        """
+        asked = f"the applications with the tag {tag}"
+        path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
+        answer = self._ask("GET", path, asked, timeout=timeout)
+        with _of_form(answer, asked):
+            found = (answer.json()["apps"] or {}).get("app") or ()
+            # If there is only one application, some releases do not return a list.
+            listed = [found] if isinstance(found, dict) else found
+            tagged = [one for one in listed if tag in _tags(one)]
+            return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
+
+    def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
+        """Request that YARN kill an application; an ended or unknown application is not an error.
+
+        Raises:
+            ClusterUnavailableError: no resource manager accepted the request.
+            ClusterRefusedError: a resource manager refused the request.
+        """
+        self._ask(
+            "PUT",
+            f"apps/{application_id}/state",
+            f"that it ends {application_id}",
+            timeout=timeout,
+            json={"state": "KILLED"},
+        )
+
+    def last_words(self, application_id: str) -> str:  # noqa: ARG002 - the protocol's signature
+        """Return an empty string, because the containers' logs are on YARN's nodes."""
+        return ""
+
+    def not_started(
+        self, found: YarnApplication | None, waited_s: float
+    ) -> ApplicationNotStartedError:
+        """Return the error for an application that got no container."""
+        return ApplicationNotStartedError(
+            application="" if found is None else found.id,
+            queue="" if found is None else found.queue,
+            waited_s=waited_s,
+            diagnostics="YARN knows no such application" if found is None else found.diagnostics,
+        )
+
+    def _ask(
+        self,
+        verb: str,
+        path: str,
+        asked: str,
+        *,
+        timeout: tuple[float, float] = _QUESTION_S,
+        **more: Any,  # noqa: ANN401 - passed on to requests
+    ) -> requests.Response:
+        troubles, is_refused = [], False
+        auth = self.auth or Negotiate()
+        if isinstance(auth, Negotiate):
+            # Without Kerberos, YARN trusts the user name that we send. Without a user name, YARN
+            # does not let us kill an application, and may list none
+            # (`yarn.webapp.filter-entity-list-by-user`).
+            more["params"] = {"user.name": self.user or _user()}
+        for address in self.addresses:
+            url = f"{address}/ws/v1/cluster/{path}"
+            try:
+                answer = _send(verb, url, auth=auth, timeout=timeout, **more)
+            except OSError as error:
+                # All errors of `requests` are OSErrors, and so are errors about certificates or
+                # tickets.
+                troubles.append(f"{address}: {error}")
+                continue
+            if answer.ok and _is_json(answer):
+                return answer
+            if _is_unknown(answer):
+                return answer
+            troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
+            is_refused |= answer.status_code in REFUSALS
+        # An address may contain a password.
+        reason = _LOGIN.sub("//***@", "; ".join(troubles))
+        # If any resource manager refuses us, report the refusal. Another one may be active and not
+        # answer, but it would usually refuse us, too.
+        failure = ClusterRefusedError if is_refused else ClusterUnavailableError
+        raise failure(kind=self.kind, asked=asked, reason=reason)
+
+
+def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the resource managers' addresses, from the connection or else from yarn-site.xml.
+
+    The result is empty if neither has an address.
+
+    Raises:
+        ConfigurationError: the files of Hadoop's settings cannot be read.
+    """
+    if given and given.strip():
+        return (_url(given.strip(), "http"),)
+    return addresses_in(_site(environment))
+
+
+def realm_of(environment: Mapping[str, str]) -> str | None:
+    """Return the Kerberos realm of the resource managers, or None if it is not configured.
+
+    Raises:
+        ConfigurationError: the files of Hadoop's settings cannot be read.
+    """
+    principal = _site(environment).get(f"{_PREFIX}principal", "")
+    return principal.partition("@")[2] or None
+
+
+def _site(environment: Mapping[str, str]) -> Mapping[str, str]:
+    # DAG parsing must not import the dependencies of `hadoop_settings`.
+    from airflow_hiveacid.storage.stores.hadoop_settings import read_settings  # noqa: PLC0415
+
+    folder = environment.get("YARN_CONF_DIR")
+    where = {**environment, "HADOOP_CONF_DIR": folder} if folder else environment
+    return read_settings(where, _SITE)
+
+
+def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the addresses of the resource managers in the settings of a yarn-site.xml."""
+    scheme = "https" if settings.get("yarn.http.policy") == "HTTPS_ONLY" else "http"
+    names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")
+    found = []
+    for name in names:
+        suffix = f".{name.strip()}" if name.strip() else ""
+        address = settings.get(f"{_PREFIX}{_KEYS[scheme]}{suffix}")
+        host = settings.get(f"{_PREFIX}hostname{suffix}")
+        if address is None and host is not None:
+            address = f"{host}:{_PORTS[scheme]}"
+        if address is not None:
+            found.append(_url(_filled(address, settings), scheme))
+    return tuple(found)
+
+
+def _filled(text: str, settings: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: settings.get(found[1], found[0]), text)
+
+
+def _url(address: str, scheme: str) -> str:
+    return (address if "://" in address else f"{scheme}://{address}").rstrip("/")
+
+
+def _user() -> str | None:
+    if name := os.environ.get("HADOOP_USER_NAME"):
+        return name
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a user ID that has no name
+        return None
+
+
+def _send(verb: str, url: str, **more: Any) -> requests.Response:  # noqa: ANN401 - passed on
+    """Send one request with the environment's proxies and certificates, but without ~/.netrc.
+
+    Logins in ~/.netrc are for different servers; after a redirect of a standby, a wrong server
+    could receive them.
+    """
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.request(
+            verb,
+            url,
+            proxies=get_environ_proxies(url),
+            verify=os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True,
+            **more,
+        )
+
+
+def _is_json(answer: requests.Response) -> bool:
+    # Proxies, and a standby without an active manager, return status 200 with an HTML page.
+    return "json" in answer.headers.get("Content-Type", "")
+
+
+def _is_unknown(answer: requests.Response) -> bool:
+    """Return true if a 404 means an unknown application, and not a wrong address."""
+    if answer.status_code != requests.codes.not_found:
+        return False
+    try:
+        return str(answer.json()["RemoteException"]["exception"]) == "NotFoundException"
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _tags(app: Mapping[str, Any]) -> list[str]:
+    return str(app.get("applicationTags") or "").split(",")
+
+
+@contextmanager
+def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
+    """Raise an error if the code in the `with` block cannot parse the answer.
+
+    Raises:
+        ClusterUnavailableError: the answer has an unknown form.
+    """
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ClusterUnavailableError(
+            kind=ClusterKind.YARN,
+            asked=asked,
+            reason=f"it answered {answer.text[:200]!r}, which has an unknown form",
+        ) from error

@@ -1,0 +1,338 @@
+"""Convert the `parameters` of a task or call to typed values, and find their markers in SQL.
+
+Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which give a type
+to a template's result. Returns `Parameter`s. A statement's spec gets the parameters whose markers
+its SQL contains. `spark.engine.parsed_sql` turns them into literals.
+
+Example:
+    >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said
+    "date '2026-01-31'"
+    >>> sorted(markers("day = :day AND v::int > ':no' -- :neither"))
+    ['day']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    MergeSpec,
+    MultiInsertSpec,
+    SourceSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.arguments import is_settled
+from airflow_hiveacid.plan.parameter_values import parameter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from airflow_hiveacid.plan.arguments import EarlyChecks
+
+_J = TypeVar("_J")
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Match quotes, comments and casts first, so that a colon in them does not begin a marker. A colon
+# directly after a name, value or bracket begins a path or a field's type.
+_LEXEME: Final = re.compile(
+    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `(?:[^`]|``)*`
+    | --(?:\\\r?\n|[^\r\n])* | (?P<block>/\*) | ::
+    | (?<![\w)\]'"`:]):(?P<name>[A-Za-z_][A-Za-z0-9_]*)""",
+    re.DOTALL | re.VERBOSE,
+)
+_BLOCK_EDGE: Final = re.compile(r"/\*|\*/")
+_RESERVED_PREFIX: Final = "__hiveacid"
+
+
+class Later(Parameter):
+    """A placeholder for a parameter whose value is not known yet."""
+
+    __slots__ = ()
+
+
+def read_parameters(value: object, argument: str = "parameters") -> dict[str, Parameter]:
+    """Convert a mapping from names to values into typed parameters by name.
+
+    Raises:
+        ConfigurationError: `value` is not a mapping, a name is invalid, or a type is unknown.
+    """
+    return {
+        name: parameter_of(given, f"{argument}[{name!r}]")
+        for name, given in _by_name(value, argument).items()
+    }
+
+
+def markers(text: str) -> frozenset[str]:
+    """Return the names of the parameters whose markers a Spark SQL string contains.
+
+    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. The colon of a marker
+    is not followed by a blank, and not directly preceded by a name, value or bracket.
+    """
+    return frozenset(_markers(text))
+
+
+def with_parameters(
+    job: _J, given: Mapping[str, Parameter], argument: str | None = "parameters"
+) -> tuple[_J, frozenset[str]]:
+    """Return a job with the parameters that its SQL uses, and the names of these parameters.
+
+    Args:
+        job: the job.
+        given: all parameters.
+        argument: the argument's name in errors; None if the SQL parser has already checked that
+            each marker has a value.
+
+    Raises:
+        ConfigurationError: the SQL uses a parameter that is not given.
+    """
+    found, names = _bound(job, given, argument)
+    return found, names  # type: ignore[return-value]  # of the same kind
+
+
+def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -> None:
+    """Raise an error unless the SQL uses every parameter.
+
+    Raises:
+        ConfigurationError: a parameter is not used.
+    """
+    for name in given:
+        if name not in used:
+            raise ConfigurationError(
+                f"{argument}[{name!r}] is not used in any text: write :{name} where its value"
+                " belongs, outside quotes, or leave it out"
+            )
+
+
+def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
+    """Return a job with these parameters; its SQL must use all of them.
+
+    Raises:
+        ConfigurationError: see `read_parameters`, `with_parameters` and `check_all_used`.
+    """
+    given = read_parameters(value, argument)
+    found, used = with_parameters(job, given, argument)
+    check_all_used(given, used, argument)
+    return found
+
+
+def where_parameters(where: str | None, value: object) -> dict[str, Parameter]:
+    """Return the parameters for one condition, which must use all of them.
+
+    Raises:
+        ConfigurationError: see `job_with`.
+    """
+    given = read_parameters({} if value is None else value)
+    found = _chosen([where], given, "parameters")
+    check_all_used(given, found, "parameters")
+    return found
+
+
+def check_early(
+    early: EarlyChecks,
+    value: object,
+    texts: Iterable[object],
+    argument: str = "parameters",
+    *,
+    others: object = None,
+) -> None:
+    """Check values that are known before the task runs; check names if all SQL is known.
+
+    Args:
+        early: the checks of the task.
+        value: the parameters, which may contain templates or be another task's result.
+        texts: the SQL strings that can use parameters; they may also contain templates.
+        argument: the argument's name in errors.
+        others: more parameters, which the SQL strings may use but need not use.
+
+    Raises:
+        ConfigurationError: see `job_with`.
+    """
+    check_values_early(early, value, argument)
+    if not isinstance(value, Mapping):
+        return
+    every = list(texts)
+    beside = {} if others is None else others
+    if all(is_settled(text) for text in every) and isinstance(beside, Mapping):
+        named = frozenset[str]().union(*[markers(text) for text in every if isinstance(text, str)])
+
+        def fit(given: Mapping[str, object], where: str) -> None:
+            _check_given(named, {**beside, **given}, where)
+            check_all_used(given, named, where)
+
+        early.check(fit, **{argument: dict.fromkeys(value, 0)})
+
+
+def check_values_early(early: EarlyChecks, value: object, argument: str = "parameters") -> None:
+    """Check the names of parameters, and the values that are known before the task runs.
+
+    Raises:
+        ConfigurationError: see `read_parameters`.
+    """
+    if isinstance(value, Mapping):
+        early.check(_by_name, **{argument: dict.fromkeys(value, 0)})
+        value = {name: given for name, given in value.items() if is_settled(given)}
+    early.check(read_parameters, **{argument: value})
+
+
+def stand_ins(value: object) -> dict[str, Parameter]:
+    """Return placeholders with these names, to parse SQL before all values are known."""
+    later = Later(values=(Value(type=ValueType.STRING, text="later"),))
+    return {
+        str(name): _settled(given, later)
+        for name, given in (value.items() if isinstance(value, Mapping) else ())
+    }
+
+
+def texts_of(given: Mapping[str, Any]) -> list[object]:
+    """Return the parts of an operator's arguments that may contain SQL, rendered or not."""
+    source = given.get("source")
+    found = [given.get("where"), given.get("condition"), *_inner(given.get("assignments"))]
+    found.append(source.get("query") if isinstance(source, Mapping) else source)
+    for clause in _inner(given.get("clauses")):
+        if isinstance(clause, Mapping):
+            found += [clause.get("condition"), *_inner(clause.get("set"))]
+            found += _inner(clause.get("values"))
+        else:
+            found.append(clause)
+    return found
+
+
+def said(where: str | None, parameters: Mapping[str, Parameter]) -> str:
+    """Return a condition with the values of its parameters, for messages and comparisons."""
+    text = where or ""
+    if not parameters:
+        return text
+    values = ", ".join(f":{name} = {one.said}" for name, one in sorted(parameters.items()))
+    return f"{text} [{values}]"
+
+
+def _inner(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _settled(given: object, later: Parameter) -> Parameter:
+    if is_settled(given):
+        try:
+            return parameter_of(given, "")
+        except ConfigurationError:
+            return later  # `read_parameters` raises the error
+    is_list = isinstance(given, list | tuple) or (
+        isinstance(given, Mapping) and isinstance(given.get("value"), list | tuple)
+    )
+    return replace(later, is_list=is_list)
+
+
+def _check_given(named: Iterable[str], given: Collection[str], argument: str) -> None:
+    for name in sorted(named):
+        if name not in given:
+            known = f"; it has {', '.join(given)}" if given else ""
+            raise ConfigurationError(
+                f"{argument} has no value for :{name}, which a text names{known}"
+            )
+
+
+def _by_name(value: object, argument: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{argument} must map names to values, found {value!r}")
+    for name in value:
+        if not isinstance(name, str) or not _NAME.match(name):
+            raise ConfigurationError(
+                f"{argument}: {name!r} is not a name for a parameter; use letters, digits and _"
+            )
+        if name.lower().startswith(_RESERVED_PREFIX):
+            raise ConfigurationError(
+                f"{argument}: {name!r} cannot be used: names that begin with {_RESERVED_PREFIX} are"
+                " reserved; choose another"
+            )
+    return value
+
+
+def _markers(text: str) -> Iterator[str]:
+    at = 0
+    while (found := _LEXEME.search(text, at)) is not None:
+        at = found.end()
+        if found["block"]:
+            at = _block_end(text, at)
+        elif found["name"]:
+            yield found["name"]
+
+
+def _block_end(text: str, at: int) -> int:
+    """Return the position after a block comment; Spark allows nested comments."""
+    nested = 1
+    while nested and (found := _BLOCK_EDGE.search(text, at)) is not None:
+        nested += 1 if found[0] == "/*" else -1
+        at = found.end()
+    return len(text) if nested else at
+
+
+def _bound(
+    job: object, given: Mapping[str, Parameter], argument: str | None
+) -> tuple[object, frozenset[str]]:
+    found: object = job
+    own: Mapping[str, Parameter] = {}
+    names: frozenset[str] = frozenset()
+    match job:
+        case InsertSpec() | CreateAsSpec():
+            source, names = _of_source(job.source, given, argument)
+            found = replace(job, source=source)
+        case MergeSpec():
+            source, names = _of_source(job.source, given, argument)
+            texts = [job.condition]
+            for clause in job.clauses:
+                texts += [clause.condition, *(clause.set or {}).values(), *(clause.values or ())]
+            own = _chosen(texts, given, argument)
+            found = replace(job, source=source, parameters=own)
+        case UpdateSpec():
+            own = _chosen([job.where, *job.set.values()], given, argument)
+            found = replace(job, parameters=own)
+        case DeleteSpec() | ChangesSpec():
+            own = _chosen([job.where], given, argument)
+            found = replace(job, parameters=own)
+        case MultiInsertSpec():
+            own = _chosen(job.shared.values(), given, argument)
+            inserts, names = _each(job.inserts, given, argument)
+            found = replace(job, inserts=inserts, parameters=own)
+        case TransactionSpec():
+            statements, names = _each(job.statements, given, argument)
+            found = replace(job, statements=statements)
+        case _:
+            pass
+    return found, names.union(own)
+
+
+def _each(
+    parts: tuple[_J, ...], given: Mapping[str, Parameter], argument: str | None
+) -> tuple[tuple[_J, ...], frozenset[str]]:
+    found = [with_parameters(part, given, argument) for part in parts]
+    return tuple(part for part, _ in found), frozenset[str]().union(*[names for _, names in found])
+
+
+def _of_source(
+    source: SourceSpec, given: Mapping[str, Parameter], argument: str | None
+) -> tuple[SourceSpec, frozenset[str]]:
+    # The SQL parser may already have set some parameters.
+    rest = {name: one for name, one in source.parameters.items() if name not in given}
+    own = _chosen([source.query], {**given, **rest}, argument)
+    return replace(source, parameters=own), frozenset(own).difference(rest)
+
+
+def _chosen(
+    texts: Iterable[str | None], given: Mapping[str, Parameter], argument: str | None
+) -> dict[str, Parameter]:
+    named = frozenset[str]().union(*[markers(text) for text in texts if text])
+    if argument is not None:
+        _check_given(named, given, argument)
+    return {name: given[name] for name in sorted(named.intersection(given))}

@@ -1,0 +1,111 @@
+"""Decides how to restore a partition to a version: no change, a delta, or a base.
+
+Takes a partition's current state, its state in the version, and row counts; returns a decision.
+Must not read files or rows.
+
+Example:
+    >>> RestoredPartition.of(come=1, go=2, stay=1_000_000, is_plain=False).how
+    <Way.DELTA: 'delta'>
+    >>> RestoredPartition.of(come=0, go=0, stay=7, is_plain=False).how
+    <Way.NOTHING: 'nothing'>
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import DeltaName
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.change_range import ChangeRange
+
+_FEW_ROWS: Final = 10_000
+_FEW_SHARE: Final = 0.1
+_FIRST: Final = WriteId(1)
+
+
+class Way(enum.Enum):
+    """The effect of a restore on one partition.
+
+    DELTA: delete events for rows that were inserted after the version, and insert events for rows
+    that were deleted after it. BASE: the partition is overwritten with the version's rows, or
+    emptied.
+    """
+
+    NOTHING = "nothing"
+    DELTA = "delta"
+    BASE = "base"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredPartition:
+    """The effect of a restore on one partition, with row counts.
+
+    `come` is the number of inserted rows, which only the version has. `go` is the number of deleted
+    rows, which only the current state has. `stay` is the number of rows in both. Rows of an
+    insert-only table have no row IDs. So if such a partition changes, all its rows are deleted and
+    all rows of the version are inserted.
+    """
+
+    how: Way
+    come: int
+    go: int
+    stay: int
+    partition: str = ""
+
+    @classmethod
+    def of(  # noqa: PLR0913 - what was counted, and of what
+        cls,
+        *,
+        come: int,
+        go: int,
+        stay: int,
+        is_plain: bool,
+        has_twins: bool = False,
+        partition: str = "",
+    ) -> Self:
+        """Decide how to restore a partition from its row counts.
+
+        Few changes are written as a delta, which is cheap and replaces no files. So the versions in
+        between stay readable. Many changes are written as a base, so that readers need not merge
+        events.
+
+        Args:
+            come: the number of rows to insert.
+            go: the number of rows to delete.
+            stay: the number of rows that do not change.
+            is_plain: whether the rows have no row IDs, as in an insert-only table.
+            has_twins: whether several rows share a row ID, so that a delete event would delete all
+                of them.
+            partition: the partition's name; empty in a table without partitions.
+        """
+        few = max(_FEW_ROWS, _FEW_SHARE * (stay + come))
+        if come == go == 0 and not has_twins:
+            how = Way.NOTHING
+        elif is_plain or has_twins or come + go > few:
+            how = Way.BASE
+        else:
+            how = Way.DELTA
+        return cls(how=how, come=come, go=go, stay=stay, partition=partition)
+
+
+def may_differ(state: AcidState, part: ChangeRange) -> bool:
+    """Return whether the visible data of a root may include a write of the range.
+
+    The decision uses only directory names. If the result is False, the root has the same rows as
+    before the range. A base may include any write up to its write ID. So if the range contains one
+    of these writes, the result is True.
+
+    Args:
+        state: the root's state at the end of the range.
+        part: the range.
+    """
+
+    def first(name: object) -> WriteId:
+        return name.low if isinstance(name, DeltaName) else _FIRST
+
+    return any(part.count_within(first(one.name), one.high) > 0 for one in state.live)

@@ -1,0 +1,1 @@
+"""Access to Spark: session, tasks on executors, Catalyst, failures and store logins."""

@@ -1,0 +1,457 @@
+"""Expressions resolved by Spark's analyser, and the current time of a statement.
+
+This module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
+SQL. The output is each expression as the analyser resolved it: its type, the frame's columns that
+it uses, whether it is deterministic, and a column object. The column object is valid in every frame
+built on the same columns, since it refers to columns by ID, not by name. So a `*` or a name in the
+expression never includes additional columns of such a frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from py4j.java_gateway import JavaClass
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
+from airflow_hiveacid.spark.engine.parsed_sql import (
+    DEFAULT_TERMS,
+    OPENING,
+    CallCheck,
+    RefusedTextError,
+    TextTerms,
+    UnboundParameterError,
+    parsed_expressions,
+    parsed_query,
+)
+from airflow_hiveacid.spark.engine.parsed_sql import each as _each
+from airflow_hiveacid.spark.engine.parsed_sql import kind_of as _kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql.types import DataType
+
+_NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_ALIAS: Final = "__hiveacid_expression_"
+_OF_NESTED_FIELDS: Final = False
+_SIMPLIFIERS: Final = (
+    "ReplaceExpressions",
+    "RewriteWithExpression",  # Spark 4 only
+    "ConstantFolding",
+    "UnwrapCastInBinaryComparison",
+)
+_REPEATABLE: Final = frozenset(
+    {
+        "Filter",
+        "Join",
+        "LocalRelation",
+        "LogicalRDD",
+        "LogicalRelation",
+        "MapInArrow",
+        "PythonMapInArrow",
+        "Project",
+        "Range",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "Union",
+        "View",
+    }
+)
+
+_OF_CODE: Final = frozenset({"LogicalRDD", "MapInArrow", "PythonMapInArrow"})
+"""Nodes whose rows are produced by code that Spark cannot inspect."""
+
+
+class NotOfOneRowError(Exception):
+    """An expression that needs or returns more than one row: an aggregate, a window, explode."""
+
+
+TEXT_ERRORS: Final = (
+    AnalysisException,
+    ParseException,
+    NotOfOneRowError,
+    RefusedTextError,
+    UnboundParameterError,
+)
+"""The errors for SQL that cannot be parsed, resolved or used."""
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
+class Resolved:
+    """An expression that was resolved against a frame.
+
+    A property is fetched from the JVM only when it is used: there may be thousands of expressions.
+    """
+
+    column: Column
+    type: DataType
+    _expression: JavaObject
+    _seen: _Output
+
+    @cached_property
+    def uses(self) -> frozenset[int]:
+        """The positions of the frame's columns that the expression uses."""
+        return self._seen.used_by(self._expression)
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """True if the expression returns the same value for a row every time."""
+        return bool(self._expression.deterministic())
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """True if the value is the same for every row, and Spark can compute it without a row."""
+        return bool(self._expression.foldable())
+
+    @cached_property
+    def has_subquery(self) -> bool:
+        """True if the expression contains a subquery."""
+        expressions = self._seen.jvm.org.apache.spark.sql.catalyst.expressions
+        return bool(expressions.SubqueryExpression.hasSubquery(self._expression))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A comparison of a column, given by its position in a frame, with constants.
+
+    `operator` is the class name of Spark's filter. `values` has the constants as py4j returns them;
+    an "In" may have several.
+    """
+
+    position: int
+    operator: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The time of a statement: the value of `current_timestamp()` and similar functions.
+
+    A statement runs several Spark queries, and Spark would use a different current time for each
+    query. `terms` has the parameters for all SQL of the statement, and whether this SQL may contain
+    unsafe calls.
+    """
+
+    literals: JavaObject
+    terms: TextTerms = DEFAULT_TERMS
+
+    @classmethod
+    def now(cls, spark: SparkSession, terms: TextTerms = DEFAULT_TERMS) -> Moment:
+        """Return the current time, in the session's time zone."""
+        jvm = jvm_of(spark)
+        asked = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
+        told = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(asked)
+        literals = jvm.java.util.HashMap()
+        for call, literal in zip(
+            _each(asked.expressions()), _each(told.expressions()), strict=True
+        ):
+            literals.put(call.child(), literal.child())
+        # Spark transforms its trees with a partial function, and a Scala map is a partial function.
+        return cls(jvm.PythonUtils.toScalaMap(literals), terms)
+
+    def fixed_in(self, frame: DataFrame) -> DataFrame:
+        """Return a frame with its current time fixed to this moment."""
+        return DataFrame(dataset_of(frame.sparkSession, self.plan_of(frame)), frame.sparkSession)
+
+    def plan_of(self, frame: DataFrame) -> JavaObject:
+        """Return the analysed plan of a frame with its current time fixed to this moment."""
+        return _analysed(frame).transformAllExpressionsWithSubqueries(self.literals)
+
+
+def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """Return Spark's dataset for an analysed plan. If the plan is a command, this runs it."""
+    sql = jvm_of(spark).org.apache.spark.sql
+    # In Spark 4 the class is sql.classic.Dataset, and sql.Dataset is the base of classic and
+    # Connect.
+    dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
+    return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
+
+
+def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Resolved, ...]:
+    """Resolve expressions that can use only the columns of a frame.
+
+    Raises:
+        AnalysisException, ParseException: Spark cannot parse or resolve an expression.
+        NotOfOneRowError, RefusedTextError, UnboundParameterError: see these classes.
+    """
+    seen = _Output.of(frame)
+    return _resolved(seen, _found(frame, texts, moment))
+
+
+def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
+    """Return the parts of a condition that are joined by AND, in order.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    seen = _Output.of(frame)
+    ((whole, type_),) = _found(frame, [condition], moment)
+    return _resolved(seen, [(part, type_) for part in _parts(whole)])
+
+
+def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
+    """Yield the parts of a condition, joined by AND, that compare a column with constants.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    jvm = jvm_of(frame.sparkSession)
+    sql = jvm.org.apache.spark.sql
+    seen = _Output.of(frame)
+    _, plan, _ = _asked(frame, [condition], moment)
+    rules = sql.catalyst.optimizer
+    # These rules turn BETWEEN into two comparisons, and cast constants instead of columns.
+    for name in _SIMPLIFIERS:
+        if isinstance(rule := getattr(rules, name), JavaClass):
+            plan = rule.apply(plan)
+    (named,) = _each(plan.expressions())
+    companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
+    strategy = getattr(companion, "MODULE$")
+    for part in _parts(named.child()):
+        used = seen.used_by(part)
+        translated = strategy.translateFilter(part, _OF_NESTED_FIELDS)
+        if len(used) != 1 or translated.isEmpty():
+            continue
+        (position,) = used
+        one = translated.get()
+        match operator := _kind(one):
+            case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
+                yield Comparison(position=position, operator=operator, values=(one.value(),))
+            case "In":
+                yield Comparison(position=position, operator=operator, values=tuple(one.values()))
+            case _:
+                pass
+
+
+def over_values(
+    frame: DataFrame, text: str, moment: Moment, values: Mapping[int, Column]
+) -> Column:
+    """Return an expression with each of a frame's columns replaced by a given value.
+
+    Args:
+        frame: the frame.
+        text: the expression.
+        moment: the statement's time.
+        values: the new values, by the column's position; every column that the expression uses
+            needs a value.
+
+    Raises:
+        AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
+    """
+    seen = _Output.of(frame)
+    ((expression, _),) = _found(frame, [text], moment)
+    instead = seen.jvm.java.util.HashMap()
+    for one in _each(expression.references().toSeq()):
+        position = int(seen.columns.indexOf(one.exprId()))
+        instead.put(one, _expression_of(seen.jvm, values[position]))
+    # Transform bottom-up, so that columns inside a new value are not replaced again.
+    whole = expression.transformUp(seen.jvm.PythonUtils.toScalaMap(instead))
+    return Column(_columns(seen.jvm)(whole))
+
+
+def _found(
+    frame: DataFrame, texts: Sequence[str], moment: Moment
+) -> list[tuple[JavaObject, DataType]]:
+    """Return each expression as the analyser resolved it, with its type."""
+    if not texts:
+        return []
+    asked, _, named = _asked(frame, texts, moment)
+    return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
+
+
+def _asked(
+    frame: DataFrame, texts: Sequence[str], moment: Moment
+) -> tuple[DataFrame, JavaObject, list[JavaObject]]:
+    """Return a frame with one column for each expression.
+
+    Also return the analysed plan of that frame, and the columns of the plan.
+    """
+    spark = frame.sparkSession
+    jvm = jvm_of(spark)
+    column_of = _columns(jvm)
+    trees = parsed_expressions(spark, jvm, texts, moment.terms)
+    asked = frame.select(
+        *[Column(column_of(tree)).alias(f"{_ALIAS}{i}") for i, tree in enumerate(trees)]
+    )
+    plan = moment.plan_of(asked)
+    named = _each(plan.expressions())
+    if not moment.terms.allows_unsafe:
+        calls = CallCheck.of(jvm)
+        for text, one in zip(texts, named, strict=False):
+            if OPENING in text:
+                calls.expression(one)
+    # If an expression contains an aggregate, a window or a generator, the analyser moves that part
+    # to a plan node below the projection.
+    if _kind(plan) != "Project" or [one.nodeName() for one in named] != ["Alias"] * len(texts):
+        raise NotOfOneRowError
+    if not plan.references().subsetOf(_analysed(frame).outputSet()):
+        raise NotOfOneRowError
+    return asked, plan, named
+
+
+def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
+    """Return the rows of a query.
+
+    Raises:
+        AnalysisException, ParseException: Spark cannot parse or resolve the query.
+        RefusedTextError, UnboundParameterError: see these classes.
+    """
+    jvm = jvm_of(spark)
+    frame = DataFrame(dataset_of(spark, parsed_query(spark, jvm, text, terms)), spark)
+    if not terms.allows_unsafe:
+        CallCheck.of(jvm).query(_analysed(frame))
+    return frame
+
+
+def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
+    """Return whether each task of a frame returns the same rows when the task runs again.
+
+    The order of the rows may change. A frame is repeatable if its plan only reads files, and
+    filters, maps and joins rows. Aggregates do not count as repeatable: sums of floating-point
+    numbers depend on the order. Limits, samples, windows, and sources other than files do not count
+    as repeatable either. Rows produced by code count as repeatable only in frames that we build,
+    since a user's RDD may hide any of these operations.
+    """
+    plan = _analysed(frame)
+    if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
+        return False
+    return plan.subqueriesAll().isEmpty() and all(_repeats(node) for node in _nodes(plan))
+
+
+def _repeats(node: JavaObject) -> bool:
+    if _kind(node) == "LogicalRelation" and _kind(node.relation()) != "HadoopFsRelation":
+        return False
+    return _kind(node) in _REPEATABLE and all(e.deterministic() for e in _each(node.expressions()))
+
+
+def expected_bytes(frame: DataFrame) -> int:
+    """Return Spark's estimate of a frame's size in bytes; it is often too high."""
+    execution = frame._jdf.queryExecution()  # noqa: SLF001 - only the JVM has it
+    return int(str(execution.optimizedPlan().stats().sizeInBytes()))
+
+
+def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Column:
+    """Cast between instants and wall-clock times, using UTC instead of the session's time zone."""
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    child = _expression_of(jvm, value)  # a cast in Spark's SQL cannot name a zone
+    wanted = sql.types.DataType.fromJson(data_type.json())
+    zone = jvm.scala.Option.apply("UTC")
+    return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, wanted, zone)))
+
+
+def tried_cast(spark: SparkSession, value: Column, data_type: DataType) -> Column:
+    """Cast a value to a type; the result is NULL if the value cannot be cast."""
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    wanted = sql.types.DataType.fromJson(data_type.json())
+    expressions = sql.catalyst.expressions
+    tries = expressions.EvalMode.TRY()  # PySpark 3.5 has no name for it
+    no_zone = jvm.scala.Option.empty()
+    cast = expressions.Cast(_expression_of(jvm, value), wanted, no_zone, tries)
+    return Column(_columns(jvm)(cast))
+
+
+def _expression_of(jvm: JavaNames, value: Column) -> JavaObject:
+    column: JavaObject = value._jc  # noqa: SLF001 - there is no public way
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    return utils.expression(column) if isinstance(utils, JavaClass) else column.expr()
+
+
+def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataFrame:
+    """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
+
+    Without adaptive execution Spark ignores the rebalance hint. In that case this function
+    repartitions the rows into `tasks` tasks, or leaves the partitioning unchanged if `tasks` is
+    None.
+
+    Args:
+        frame: the rows.
+        column: the column by which rows are rebalanced.
+        tasks: the number of tasks; by default Spark's number of shuffle partitions. Spark may merge
+            small tasks and split large tasks.
+    """
+    is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
+    if tasks is not None and not is_heard:
+        return frame.repartition(tasks, column)
+    by: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
+    sql = jvm_of(frame.sparkSession).org.apache.spark.sql
+    if not isinstance(sql.classic.Dataset, JavaClass):
+        by = by.expr()  # Spark 3.5 wants an expression, not a column
+    wish = frame._jseq([by] if tasks is None else [tasks, by])  # type: ignore[operator]  # noqa: SLF001
+    return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A frame's columns, with an index by Spark's expression ID, which makes look-ups fast."""
+
+    columns: JavaObject
+    jvm: JavaNames
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> _Output:
+        jvm = jvm_of(frame.sparkSession)
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        sequence = getattr(expressions, "package$AttributeSeq")
+        return cls(sequence(_analysed(frame).output()), jvm)
+
+    def used_by(self, expression: JavaObject) -> frozenset[int]:
+        """Return the positions of the columns that an expression uses.
+
+        Raises:
+            NotOfOneRowError: the expression uses a column that is not in the frame.
+        """
+        used = _each(expression.references().toSeq())
+        found = frozenset(int(self.columns.indexOf(one.exprId())) for one in used)
+        if min(found, default=0) < 0:
+            raise NotOfOneRowError
+        return found
+
+
+def _resolved(seen: _Output, found: Sequence[tuple[JavaObject, DataType]]) -> tuple[Resolved, ...]:
+    column_of = _columns(seen.jvm)
+    return tuple(
+        Resolved(column=Column(column_of(one)), type=type_, _expression=one, _seen=seen)
+        for one, type_ in found
+    )
+
+
+def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
+    """Return the function that turns a JVM expression into a column.
+
+    Call this only once and keep the result: each part of a qualified name in Java costs a call to
+    the JVM.
+    """
+    sql = jvm.org.apache.spark.sql
+    utils = sql.classic.ExpressionUtils
+    found: Callable[[JavaObject], JavaObject] = (
+        utils.column if isinstance(utils, JavaClass) else sql.Column
+    )
+    return found
+
+
+def _parts(condition: JavaObject) -> Iterator[JavaObject]:
+    if _kind(condition) == "And":
+        yield from _parts(condition.left())
+        yield from _parts(condition.right())
+    else:
+        yield condition
+
+
+def _nodes(tree: JavaObject) -> Iterator[JavaObject]:
+    yield tree
+    for child in _each(tree.children()):
+        yield from _nodes(child)
+
+
+def _analysed(frame: DataFrame) -> JavaObject:
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - only the JVM has it

@@ -1,0 +1,140 @@
+"""Translation of Spark's failures into our typed errors.
+
+An error raised in a Python worker reaches the driver as text inside a PySparkException. One marked
+line in that text contains our typed error: `worker_errors` writes the line, and `typed_failures`
+parses it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
+
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    HiveAcidError,
+    StorageError,
+    ValueTooLargeError,
+    rebuild,
+)
+from airflow_hiveacid.spark.engine.store_failures import store_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from py4j.java_gateway import JavaObject
+
+_MARK: Final = "HIVEACID-ERROR "
+_LINE: Final = re.compile(re.escape(_MARK) + r"(\{.*\})")
+# Spark's readers raise this message for a file that they cannot read.
+_UNREAD: Final = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
+)
+
+# This message reports the failure of a call on the driver, not of a task.
+_TOO_LARGE: Final = re.compile(
+    r"An error occurred while calling [^\n]*\n: java\.lang\."
+    r"(?P<what>(?:OutOfMemoryError|NegativeArraySizeException)[^\n]*)"
+)
+_WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
+# A Spark error whose type PySpark does not know begins with its condition in brackets.
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""The errors of Spark's JVM, whether PySpark knows their type or not."""
+
+
+class _CarriedError(RuntimeError):
+    """An error that carries one of our typed errors from a Python worker to the driver."""
+
+
+def carried(error: HiveAcidError) -> str:
+    """Return the marked line that carries this error inside another error's text."""
+    return _MARK + json.dumps({"type": type(error).__name__, "message": str(error)})
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """Run a task's body so that our typed errors reach the driver."""
+    try:
+        yield
+    except HiveAcidError as error:
+        raise _CarriedError(carried(error)) from error
+
+
+@contextmanager
+def typed_failures() -> Iterator[None]:
+    """Run Spark actions on the driver so that a worker's typed error keeps its type."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        if found := _LINE.search(text):
+            body = json.loads(found.group(1))
+            raise rebuild(body["type"], body["message"]) from error
+        if found := _UNREAD.search(text):
+            if found["why"] == "FILE_NOT_EXIST":
+                raise StorageError(
+                    f"{found['path']} is gone: it was cleaned, or its partition dropped, after it"
+                    " was listed. Nothing was written; run it again"
+                ) from error
+            known = store_failure(text, found["path"])
+            raise known or CorruptFileError(path=found["path"], reason=_cause(text)) from error
+        if isinstance(error, Py4JJavaError) and (found := _TOO_LARGE.match(text)):
+            raise ValueTooLargeError(reason=found["what"]) from error
+        if isinstance(error, SPARK_ERRORS) and (known := store_failure(text, None)):
+            raise known from error
+        raise
+
+
+def beneath(error: BaseException) -> BaseException:
+    """Return the cause inside the error that Spark's writers raise for a failed task.
+
+    If there is no such cause, return the error itself.
+    """
+    # An error that PySpark 3.5 does not know has no Python class, but its cause may have one.
+    found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
+    while found is not None:
+        cause = found.getCause()
+        if cause is not None and str(found.getMessage()).startswith(_WRITE_FAILED):
+            return convert_exception(cause)
+        found = cause
+    return error
+
+
+def _origin(error: BaseException) -> JavaObject | None:
+    return getattr(error, "_origin", None)
+
+
+def _cause(text: str) -> str:
+    """Return the innermost reason in a Java stack trace."""
+    causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark does not say why'})"
+
+
+def condition_of(error: BaseException) -> str:
+    """Return Spark's error condition, such as `UNRESOLVED_COLUMN.WITH_SUGGESTION`, or ""."""
+    if not isinstance(error, PySparkException):
+        found = _CONDITION.search(reason_of(error))
+        return found[1] if found else ""
+    # PySpark 3.5 calls the condition an error class; PySpark 4 has both names and deprecates the
+    # old name.
+    ask = getattr(error, "getCondition", None) or error.getErrorClass
+    return str(ask() or "")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of a Spark error, without its stack trace and plan."""
+    # PySpark 3.5 has no getMessage, but the error as a string begins with the message.
+    ask = getattr(error, "getMessage", None)
+    text = ask() if isinstance(error, PySparkException) and ask else str(error)
+    if isinstance(error, Py4JJavaError):
+        text = text.partition("\n: ")[2]  # after the name of the Java object that was called
+    first = (text or str(error)).strip().splitlines()
+    return first[0] if first else type(error).__name__

@@ -1,0 +1,59 @@
+"""Registration of SQL functions that Hive's own classes implement (`plan.hive_functions`).
+
+Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
+Spark catalog, which shares the session's function registry, registers the functions. The classes
+are in Spark's jars hive-exec and spark-hive, which executors have, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from py4j.java_gateway import JavaClass
+
+from airflow_hiveacid.plan.hive_functions import CLASSES, called
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("hiveacid")
+
+
+def give_hive_functions(spark: SparkSession) -> None:
+    """Register Hive's functions in a session, under our own names.
+
+    Without Spark's Hive module nothing is registered: a statement that calls such a function fails,
+    and the log explains why.
+    """
+    jvm = jvm_of(spark)
+    sql = jvm.org.apache.spark.sql
+    if not isinstance(sql.hive.HiveUDFExpressionBuilder, JavaClass):
+        log.warning(
+            "this Spark lacks its Hive module (spark-hive, hive-exec): statements that call Hive's"
+            " own functions, such as add_months, will fail"
+        )
+        return
+    maker = getattr(getattr(sql.hive, "HiveUDFExpressionBuilder$"), "MODULE$")
+    nothing = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    no_files = jvm.PythonUtils.toSeq([])
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
+    # This catalog only registers functions: it needs no tables, files or parser.
+    catalog = sql.catalyst.catalog.SessionCatalog(
+        None,
+        None,
+        state.functionRegistry(),
+        state.tableFunctionRegistry(),
+        None,
+        None,
+        None,
+        maker,
+        0,
+        0,
+        "default",
+    )
+    for name, class_name in CLASSES.items():
+        identifier = sql.catalyst.FunctionIdentifier(called(name))
+        function = sql.catalyst.catalog.CatalogFunction(identifier, class_name, no_files)
+        catalog.registerFunction(function, True, nothing)  # noqa: FBT003 - py4j has no keywords

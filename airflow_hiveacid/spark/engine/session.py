@@ -1,0 +1,204 @@
+"""The Spark session of our applications, and the settings that make its results exact.
+
+No setting here is for tuning: sizes and parallelism are the submitter's choice. A statement means
+the same on every cluster, whatever its `spark-defaults.conf` contains.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
+from airflow_hiveacid.spark.engine.hive_functions import give_hive_functions
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
+from airflow_hiveacid.spark.engine.time_zones import UTC_OPTION, names_a_zone
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger("hiveacid")
+
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+_SETTINGS: Final = {
+    # An overflow or an impossible cast is an error, never a silent NULL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A number in ORDER BY or GROUP BY is a column's position, as in Hive.
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.groupByOrdinal": "true",
+    # The function base64 returns one line. Spark 3.5.0 and 3.5.1 do not know the setting.
+    "spark.sql.chunkBase64String.enabled": "false",
+    # A corrupt or missing file of a source is an error, and is never skipped.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # Hive's names are case-insensitive.
+    "spark.sql.caseSensitive": "false",
+    # A Hive timestamp is a wall-clock value; an expression that converts it to an instant uses UTC.
+    _TIME_ZONE: "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Wall-clock times in Parquet sources are read as wall-clock times. The module `nanoseconds`
+    # handles nanoseconds: a value that microseconds cannot hold exactly is refused, never
+    # truncated.
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # A char is read without its padding; to compare it with a literal, Spark pads both sides.
+    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+    # For an ACID file we build ORC's filter ourselves (`search_argument`). By default Spark would
+    # replace it by its own filter on `row.x`, a name that ORC does not find.
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
+    # Spark's own ORC writer writes rows: one file per task and partition, committed as a whole.
+    "spark.sql.orc.impl": "native",
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+    "spark.sql.maxConcurrentOutputFileWriters": "0",
+    # Rows reach our own writers as Arrow; the batch size determines how much memory a Python worker
+    # needs.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # Spark 3.5 has no limit in bytes, so the limit in rows is low.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+}
+AT_START: Final = {
+    # With this setting on, PySpark records the source line of each column. That takes a millisecond
+    # or two, more than creating the column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings that a session has from its start, unless the submitter sets them otherwise."""
+_SPECULATION: Final = "spark.speculation"
+"""With speculation a task may run twice. Both copies may cache their rows, each in its own order or
+with its own random values. A reader then gets the rows of either copy
+(docs/decisions/writing.md)."""
+
+# Settings with these prefixes change what an expression means; we test with Spark's defaults.
+_MEANINGS: Final = (
+    "spark.sql.legacy.",
+    "spark.sql.ansi.",
+    "spark.sql.parser.",
+    "spark.sql.function.",
+    "spark.sql.sources.outputCommitterClass",
+)
+_EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_NEEDED: Final = ("pandas", "pyarrow", "google.protobuf", "thrift", "hmsclient")
+
+
+def open_session(app_name: str) -> SparkSession:
+    """Return the session with our settings; `app_name` applies only if the submitter gave no name.
+
+    The session's JVMs run in UTC, unless the submitter set a time zone. Spark's ORC reader returns
+    wall-clock times unchanged only in UTC (`time_zones`).
+
+    Raises:
+        ConfigurationError: a Python package is missing on the driver; or the program created its
+            Spark context with speculation.
+    """
+    for name in _NEEDED:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ConfigurationError(
+                f"the Spark environment lacks {name.partition('.')[0]} ({error}); a cluster needs"
+                " pyspark, pandas, pyarrow and protobuf on the driver and on every executor"
+            ) from error
+    # The submitter's settings come from the JVM that spark-submit started.
+    SparkContext._ensure_initialized()  # noqa: SLF001 - before this SparkConf is empty
+    given = SparkConf()
+    builder = SparkSession.builder
+    if given.get("spark.app.name") is None:
+        builder = builder.appName(app_name)
+    at_start: dict[str, bool | float | int | str | None] = {
+        key: given.get(key, value) for key, value in AT_START.items()
+    }
+    at_start[_SPECULATION] = "false"
+    builder = builder.config(map=at_start)
+    options = given.get(_EXECUTOR_OPTIONS, "") or ""
+    if not names_a_zone(options):
+        builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())
+    spark = builder.getOrCreate()
+    _check_tasks_run_once(spark)
+    if not names_a_zone(given.get(_DRIVER_OPTIONS, "") or ""):
+        zones = jvm_of(spark).java.util.TimeZone
+        zones.setDefault(zones.getTimeZone("UTC"))
+    _give_up_other_meanings(spark)
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
+    give_hive_functions(spark)
+    give_store_settings(spark)
+    give_store_tokens(spark)
+    return spark
+
+
+def _check_tasks_run_once(spark: SparkSession) -> None:
+    if (spark.sparkContext.getConf().get(_SPECULATION) or "").lower() == "true":
+        raise ConfigurationError(
+            f"the program's Spark context has {_SPECULATION}=true: a statement could read the rows"
+            " of either copy of a task that runs twice. Set it to false where the context is"
+            " created"
+        )
+
+
+def check_session(spark: SparkSession) -> None:
+    """Check that a session still has our settings after a user's program had access to it.
+
+    The program may change the time zone, which affects neither reads nor writes.
+
+    Raises:
+        ConfigurationError: a setting was changed, so a statement could store different values.
+    """
+    found = _explicit_settings(spark)
+    changed = [
+        f"{key}={has}"
+        for key, value in _SETTINGS.items()
+        if key != _TIME_ZONE
+        and (has := found[key] if key in found else _default(spark, key)).lower() != value.lower()
+    ]
+    changed += [
+        f"{key}={value}" for key, value in _other_meanings(spark, found) if key not in _SETTINGS
+    ]
+    if changed:
+        raise ConfigurationError(
+            f"the program has set {', '.join(changed)}: statements could then store other values."
+            " Leave the session's settings unchanged during the transaction"
+        )
+
+
+def _explicit_settings(spark: SparkSession) -> dict[str, str]:
+    """Return the settings that the session, its context or its submitter set, without defaults."""
+    return dict(spark.sql("SET").collect())
+
+
+def _default(spark: SparkSession, key: str) -> str:
+    """Return Spark's default for a setting that is not set, or "" if it has none."""
+    try:
+        return spark.conf.get(key) or ""
+    except SPARK_ERRORS:
+        return ""
+
+
+def _give_up_other_meanings(spark: SparkSession) -> None:
+    for key, value in _other_meanings(spark, _explicit_settings(spark)):
+        log.warning("ignored %s=%s: statements mean the same everywhere", key, value)
+        spark.conf.unset(key)
+
+
+def _other_meanings(spark: SparkSession, found: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return modifiable settings that change an expression's meaning and differ from ours."""
+    return [
+        (key, value)
+        for key, value in found.items()
+        if key.startswith(_MEANINGS)
+        and _SETTINGS.get(key) != value
+        and spark.conf.isModifiable(key)
+    ]

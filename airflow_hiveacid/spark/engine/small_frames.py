@@ -1,0 +1,28 @@
+"""Spark frames of a few rows that the driver has in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
+    """Return a frame of strings and integers.
+
+    The rows are passed as Arrow, which Spark keeps on the driver. From a Python list Spark would
+    start tasks whose Python workers unpickle the rows.
+
+    Args:
+        spark: the session.
+        rows: the values, in the order of the columns; None is NULL.
+        schema: the columns with their types, in Spark's DDL syntax.
+    """
+    if not rows:
+        return spark.createDataFrame([], schema)
+    return spark.createDataFrame(pd.DataFrame(rows, dtype=object), schema)

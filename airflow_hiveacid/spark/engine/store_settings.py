@@ -1,0 +1,41 @@
+"""Settings of stores from Spark's Hadoop configuration (`spark.hadoop.*`), for Python clients.
+
+The input is a session. This module passes the session's store settings to this process, and to the
+Python workers that later run tasks of the session. Workers get the settings in their environment,
+whatever thread or cluster starts a task. Unlike a job's local properties, that environment is not
+in the event log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.storage.stores.given_settings import JAVA_PATTERN, VARIABLE, travelling
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+_DEFAULTS: Final = "-default.xml"
+"""The file-name ending of Hadoop's own defaults."""
+
+
+def give_store_settings(spark: SparkSession) -> None:
+    """Give Python the store settings that the Spark context had when this was first called."""
+    context = spark.sparkContext
+    given = context.environment.get(VARIABLE)
+    if given is None:
+        jsc = context._jsc  # noqa: SLF001 - there is no public way
+        configuration = jsc.hadoopConfiguration()
+        found = dict(configuration.getValByRegex(JAVA_PATTERN))
+        given = json.dumps(travelling({n: found[n] for n in found if _is_chosen(configuration, n)}))
+        context.environment[VARIABLE] = given
+    os.environ[VARIABLE] = given
+
+
+def _is_chosen(configuration: JavaObject, name: str) -> bool:
+    """Return True if a site file or a user set a setting, or False if it has Hadoop's default."""
+    sources = configuration.getPropertySources(name)
+    return not sources or not str(list(sources)[-1]).endswith(_DEFAULTS)

@@ -1,0 +1,344 @@
+"""Delegation tokens from Spark's JVM, for Python clients of an HDFS with Kerberos.
+
+Spark's `--principal` and `--keytab`, and its delegation tokens, reach only JVMs. The input is a
+session. The driver's Python process gets the tokens that the JVM has, or that Spark's settings
+allow the JVM to request (`spark.kerberos.*`, `spark.security.credentials.*`). Before these tokens
+expire, the process gets new ones. Python workers get these tokens:
+
+- in a YARN container: the container's own tokens, which last for a day or a week. If Spark has a
+  keytab, Spark gets new tokens before the old ones expire: the driver uses the new tokens, and
+  tasks bring them to workers, as below;
+- on the driver's machine (`local`): the driver's token file, which is in memory;
+- elsewhere (Kubernetes, standalone): HDFS tokens inside the function that tasks run, which is in
+  the memory of driver and executors. The tokens are sent only if Spark encrypts network traffic and
+  spilled data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from airflow_hiveacid.metastore.auth.tokens import named_tokens, print_credentials
+from airflow_hiveacid.spark.engine.failures import reason_of
+from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
+from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from py4j.java_gateway import JavaObject
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("hiveacid")
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
+"""Spark's settings for its keytab: the present name, and an older name."""
+
+_KIND: Final = "HDFS_DELEGATION_TOKEN"
+_PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
+_LEAST_S: Final = 1.0
+_LATER_S: Final = 60.0
+_LOOK_S: Final = 15.0
+_NONE_S: Final = 600.0
+_UNKNOWN_S: Final = 3600.0
+_START_S: Final = 120.0
+"""Seconds that a session's start waits for tokens; a KDC or name node may take longer."""
+_RATIO: Final = 0.5
+"""The fraction of a token's lifetime after which a new token is fetched; Spark's is 0.75."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Credentials in Hadoop's serialized form; their content is never printed.
+
+    `replaces` is True if these tokens are newer than the tokens that a container got at its start
+    for the same services.
+    """
+
+    content: bytes = field(repr=False)
+    replaces: bool = False
+
+
+def give_store_tokens(spark: SparkSession) -> None:
+    """Pass Spark's tokens to Python until the Spark context stops; a second call does nothing."""
+    global _keeper  # noqa: PLW0603 - a process has one context, and one file of tokens
+    context = spark.sparkContext
+    if _keeper is not None and _keeper.is_of(context):
+        return
+    is_given = bool(os.environ.get(VARIABLE)) if _keeper is None else _keeper.is_given
+    if is_given and _is_beside(context.master) and not _renews(context):
+        return  # the container and its workers have their own tokens
+    users = jvm_of(spark).org.apache.hadoop.security.UserGroupInformation
+    if not users.isSecurityEnabled():
+        return
+    _keeper = _Keeper(spark, is_given=is_given)
+    _keeper.start()
+
+
+def with_tokens(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Wrap a function so that a Python worker installs the shipped tokens before calling it."""
+    keeper = _keeper
+    if keeper is None or keeper.shipped is None or not keeper.is_running:
+        return function
+    return partial(_with_tokens, shipped=keeper.shipped, inner=function)
+
+
+def _with_tokens(
+    batches: Iterator[_T], *, shipped: Tokens, inner: Callable[[Iterator[_T]], _R]
+) -> _R:
+    take_tokens(shipped)
+    return inner(batches)
+
+
+def take_tokens(shipped: Tokens) -> None:
+    """Use the shipped tokens in this process, unless it was started with tokens.
+
+    If this process has a newer token for a service, it keeps that token. A container that starts in
+    the middle of a statement has newer tokens than the statement, and tasks of two statements may
+    alternate in one process.
+    """
+    global _taken  # noqa: PLW0603 - the process has one variable
+    here = os.environ.get(VARIABLE)
+    if _taken is None:
+        if here and not shipped.replaces:
+            return
+        _taken = TokenFile()
+    content = shipped.content
+    if here:
+        # Ignore an unreadable file: it may be missing, or in another format.
+        with contextlib.suppress(OSError, ValueError):
+            content = later_tokens(Path(here).read_bytes(), content)
+    _taken.replace(content)
+    os.environ[VARIABLE] = _taken.path
+
+
+def later_tokens(here: bytes, brought: bytes) -> bytes:
+    """Merge the tokens of `here` and `brought`; keep only the newest token for each service.
+
+    Raises:
+        ValueError: `here` or `brought` cannot be parsed.
+    """
+    found = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
+    for alias, token in named_tokens(brought).items():
+        known = found.get((token.kind, token.service))
+        if known is None or known[1].issued_ms <= token.issued_ms:
+            found[token.kind, token.service] = (alias, token)
+    return print_credentials(dict(found.values()))
+
+
+class _Keeper:
+    """A background thread that keeps the tokens of one Spark context fresh. Mutable.
+
+    Args:
+        spark: a session of the context.
+        is_given: True if the process was started with tokens, as a driver on Kubernetes may be.
+            These tokens are kept, unless Spark on YARN gets new tokens with a keytab.
+    """
+
+    def __init__(self, spark: SparkSession, *, is_given: bool) -> None:
+        self._spark, self._context = spark, spark.sparkContext
+        self.is_given = is_given
+        self._renews = _renews(self._context)
+        self._file: TokenFile | None = None
+        self._complaint = ""
+        self._own: JavaObject | None = None
+        self._ships = _ships(self._context)
+        self.shipped: Tokens | None = None
+
+    def is_of(self, context: SparkContext) -> bool:
+        """Return whether this keeper serves that context."""
+        return self._context is context
+
+    @property
+    def is_running(self) -> bool:
+        """True until the keeper's context stops.
+
+        Then the keeper must stop, too: the next context may run without encryption.
+        """
+        return self._context._jsc is not None  # noqa: SLF001 - there is no public way
+
+    def start(self) -> None:
+        """Start a thread that fetches and renews tokens; wait up to two minutes for the first."""
+        if self._ships:
+            # py4j's debug log of arguments would contain the tokens in the tasks' functions.
+            for name in _PY4J:
+                logging.getLogger(name).addFilter(_without_details)
+        has_tried = threading.Event()
+        threading.Thread(
+            target=self._serve, args=(has_tried,), name="hdfs tokens", daemon=True
+        ).start()
+        if not has_tried.wait(_START_S):
+            log.warning("no delegation tokens from Spark within %.0f s: going on without", _START_S)
+
+    def _serve(self, has_tried: threading.Event) -> None:
+        while self.is_running:
+            wait_s = self._try_to_fetch()
+            has_tried.set()
+            time.sleep(wait_s)
+
+    def _try_to_fetch(self) -> float:
+        """Fetch tokens; a failure is only logged, since a client without its token will fail."""
+        try:
+            wait_s = self._fetch()
+        except Exception as error:  # noqa: BLE001 - an escaping error would end the thread
+            complaint = reason_of(error)
+            if self.is_running and complaint != self._complaint:
+                log.warning("no delegation tokens from Spark, for now: %s", complaint)
+                self._complaint = complaint
+            return _LATER_S
+        self._complaint = ""
+        return wait_s
+
+    def _fetch(self) -> float:
+        """Take the tokens that the JVM has or fetches; return the seconds until the next fetch."""
+        jvm = jvm_of(self._spark)
+        security = jvm.org.apache.hadoop.security
+        found = security.Credentials(
+            security.UserGroupInformation.getCurrentUser().getCredentials()
+        )
+        wait_s = _LOOK_S  # Spark itself decides when it fetches new tokens
+        if self._own is not None or not _of_hdfs(found):
+            wait_s = self._fetch_own(jvm)
+            found.addAll(self._own)
+        if self.is_given and self._renews and not _of_hdfs(found):
+            return _LATER_S  # the container's own tokens are better than none
+        if not self.is_given or self._renews:
+            self._show(_bytes_of(jvm, found))
+        if self._ships:
+            content = _bytes_of(jvm, _hdfs_alone(jvm, found))
+            self.shipped = Tokens(content, replaces=self._renews)
+        return wait_s
+
+    def _fetch_own(self, jvm: JavaNames) -> float:
+        """Let Spark's providers fetch tokens; keep a service's old token if it issues no new token.
+
+        A provider that fails logs the reason, and the next provider runs
+        (HadoopFSDelegationTokenProvider).
+        """
+        conf = self._context._jsc.hadoopConfiguration()  # noqa: SLF001 - no public way
+        manager = jvm.org.apache.spark.deploy.security.HadoopDelegationTokenManager(
+            self._context._jsc.sc().conf(),  # noqa: SLF001
+            conf,
+            None,
+        )
+        fresh = jvm.org.apache.hadoop.security.Credentials()
+        manager.obtainDelegationTokens(fresh)
+        if self._own is None:
+            self._own = jvm.org.apache.hadoop.security.Credentials()
+        are_all = _services(self._own) <= _services(fresh)
+        self._own.addAll(fresh)
+        if are_all:
+            return _until_half(_of_hdfs(fresh), conf)
+        # If some name nodes fail, do not retry each minute: the others would issue new tokens each
+        # time.
+        return _UNKNOWN_S if _of_hdfs(fresh) else _LATER_S
+
+    def _show(self, content: bytes) -> None:
+        """Write the tokens to the file that clients in this process and its local workers use."""
+        if self._file is None:
+            self._file = TokenFile()
+        self._file.replace(content)
+        os.environ[VARIABLE] = self._file.path
+        if self._context.master.startswith("local"):
+            self._context.environment[VARIABLE] = self._file.path
+
+
+def _without_details(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+_keeper: _Keeper | None = None
+_taken: TokenFile | None = None
+
+
+def _is_beside(master: str) -> bool:
+    """Return True if workers can read tokens locally: in their container or the driver's file."""
+    return master.startswith(("local", "yarn"))
+
+
+def _renews(context: SparkContext) -> bool:
+    """Return whether Spark replaces the tokens of containers before they expire."""
+    conf = context.getConf()
+    return context.master.startswith("yarn") and any(map(conf.get, KEYTABS))
+
+
+def _ships(context: SparkContext) -> bool:
+    """Return whether tasks carry tokens to workers; log a message if encryption is off."""
+    master, conf = context.master, context.getConf()
+    if _is_beside(master) and not _renews(context):
+        return False
+
+    def is_on(name: str) -> bool:
+        return (conf.get(name, "false") or "").lower() == "true"
+
+    # Spark 3 ignores spark.ssl.rpc.enabled, and sends data unencrypted.
+    is_ssl = is_on("spark.ssl.rpc.enabled") and not context.version.startswith("3.")
+    if (is_on("spark.network.crypto.enabled") or is_ssl) and is_on("spark.io.encryption.enabled"):
+        return True
+    if _is_beside(master):
+        log.info(
+            "Python in executors uses the tokens of its container, which usually last for a day:"
+            " a longer job needs spark.authenticate, spark.network.crypto.enabled and"
+            " spark.io.encryption.enabled"
+        )
+        return False
+    log.warning(
+        "HDFS tokens stay on the driver, since Spark does not encrypt what it sends and spills:"
+        " Python workers need tickets or tokens of their own, or set spark.authenticate,"
+        " spark.network.crypto.enabled and spark.io.encryption.enabled"
+    )
+    return False
+
+
+def _of_hdfs(credentials: JavaObject) -> list[JavaObject]:
+    return [t for t in credentials.getAllTokens().toArray() if str(t.getKind()) == _KIND]
+
+
+def _services(credentials: JavaObject) -> set[str]:
+    return {str(token.getService()) for token in _of_hdfs(credentials)}
+
+
+def _hdfs_alone(jvm: JavaObject, credentials: JavaObject) -> JavaObject:
+    """Return only the HDFS tokens; workers need no other tokens, such as the metastore's."""
+    chosen = jvm.org.apache.hadoop.security.Credentials()
+    for token in _of_hdfs(credentials):
+        chosen.addToken(token.getService(), token)
+    return chosen
+
+
+def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
+    """Return the seconds until the next fetch: half the remaining lifetime of these tokens."""
+    if not tokens:
+        return _NONE_S  # tables are in other stores, or Spark's settings turn HDFS tokens off
+    try:
+        ends_ms: int = min(token.renew(conf) for token in tokens)
+    except (Py4JError, PySparkException):
+        return _UNKNOWN_S  # a JVM without a login of its own (standalone) may not renew them
+    return max(_LEAST_S, (ends_ms / 1000 - time.time()) * _RATIO)
+
+
+def _bytes_of(jvm: JavaObject, credentials: JavaObject) -> bytes:
+    """Serialize credentials through a file in memory, since py4j may log its arguments."""
+    descriptor, path = scratch()
+    try:
+        stream = jvm.java.io.DataOutputStream(jvm.java.io.FileOutputStream(path))
+        credentials.writeTokenStorageToStream(stream)
+        stream.close()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    finally:
+        os.close(descriptor)

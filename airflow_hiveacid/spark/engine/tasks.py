@@ -1,0 +1,83 @@
+"""Execution of pieces of work in Spark tasks, several pieces per task, with rows as Arrow.
+
+The function and its pieces must be importable and plain (no session, no client, no lambda).
+Executors get both by pickle, so a retried task reads the same snapshot. Pieces are dataclasses
+(`pieces`).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_hiveacid.spark.engine.pieces import Packed, into_tasks, work_of
+from airflow_hiveacid.spark.engine.store_tokens import with_tokens
+from airflow_hiveacid.spark.engine.workers import task_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def job_group(spark: SparkSession, name: str) -> Iterator[Callable[[], None]]:
+    """Run a block's Spark jobs as one job group; yield a function that cancels the group.
+
+    Tasks are not interrupted: HDFS mistakes an interrupted client for a failed node (HDFS-1208).
+    """
+    context = spark.sparkContext
+    context.setJobGroup(name, f"hiveacid {name}")
+    try:
+        yield partial(context.cancelJobGroup, name)
+    finally:
+        for key in ("spark.jobGroup.id", "spark.job.description"):
+            context.setLocalProperty(key, None)
+
+
+def collected(frame: DataFrame) -> list[pa.RecordBatch]:
+    """Collect a frame's rows on the driver as batches; an empty frame has no batches."""
+    # Only Spark 4 has a public name for this method.
+    batches: list[pa.RecordBatch] = frame._collect_as_arrow()  # type: ignore[operator] # noqa: SLF001
+    return batches
+
+
+def run_tasks(
+    spark: SparkSession,
+    function: Callable[[_T], Iterator[pa.RecordBatch]],
+    pieces: Sequence[_T],
+    schema: str | StructType,
+    *,
+    work: Callable[[_T], int] = work_of,
+) -> DataFrame:
+    """Return a frame of the rows that the function yields for each piece, in the pieces' order.
+
+    Args:
+        spark: the session.
+        function: turns a piece into rows.
+        pieces: the work.
+        schema: the schema of the rows.
+        work: returns the number of bytes that a piece reads; small pieces share a task.
+    """
+    tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
+    ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    run = partial(_run, function=function, tasks=Packed.of(tasks))
+    return ids.mapInArrow(with_tokens(run), schema)
+
+
+def _run(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    function: Callable[[_T], Iterator[pa.RecordBatch]],
+    tasks: Packed[_T],
+) -> Iterator[pa.RecordBatch]:
+    with task_body():
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                for piece in tasks[index]:
+                    yield from function(piece)

@@ -1,0 +1,187 @@
+"""Spark types for Hive types, and rules for Spark values in Hive columns.
+
+Hive's timestamp has no time zone, so Spark's type for it is TIMESTAMP_NTZ: wall-clock values stay
+the same in any session time zone. A char or varchar is a string with a maximum length. A char is
+read without padding, as in Hive's own functions, joins and LIKE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.table import Column, TableInfo
+
+_PRIMITIVES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampNTZType(),
+    "timestamp with local time zone": TimestampType(),
+}
+
+
+# The metadata key in which Spark keeps the type of a char column (CharVarcharUtils).
+_CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
+# Each setting with its default and its required value.
+_PADS_BOTH_SIDES: Final = {
+    "spark.sql.readSideCharPadding": ("true", "false"),
+    "spark.sql.legacy.charVarcharAsString": ("false", "false"),
+    "spark.sql.legacy.noCharPaddingInPredicate": ("false", "false"),
+}
+
+
+def spark_type(hive_type: hive.HiveType) -> DataType:
+    """Return the Spark type that holds values of a Hive type.
+
+    Raises:
+        UnsupportedTableError: Spark has no type for the Hive type, such as a union.
+    """
+    match hive_type:
+        case hive.PrimitiveType(name=name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case hive.DecimalType(precision=precision, scale=scale):
+            return DecimalType(precision, scale)
+        case hive.CharType() | hive.VarcharType():
+            return StringType()
+        case hive.ArrayType(element=element):
+            return ArrayType(spark_type(element))
+        case hive.MapType(key=key, value=value):
+            return MapType(spark_type(key), spark_type(value))
+        case hive.StructType(fields=fields):
+            return StructType([StructField(n, spark_type(t)) for n, t in fields])
+        case _:
+            pass
+    raise UnsupportedTableError(
+        table="columns", detail=f"type {hive_type} cannot be read or written with Spark"
+    )
+
+
+_NAMES: Final = {
+    **{type_: name for name, type_ in _PRIMITIVES.items()},
+    # Our sessions run in UTC, so values of Spark's `timestamp` are wall-clock times in UTC.
+    TimestampType(): "timestamp",
+}
+
+
+def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one return for each kind of type
+    """Return the Hive type for a Spark type, or None if no single Hive type fits.
+
+    This function is the inverse of `spark_type`, except that char and varchar become string.
+
+    Example:
+        >>> column_type(ArrayType(DecimalType(5, 2)))
+        'array<decimal(5,2)>'
+    """
+    match value:
+        case DecimalType(precision=precision, scale=scale):
+            return f"decimal({precision},{scale})"
+        case ArrayType(elementType=element):
+            inner = column_type(element)
+            return inner and f"array<{inner}>"
+        case MapType(keyType=key, valueType=item):
+            both = (column_type(key), column_type(item))
+            return None if None in both else f"map<{both[0]},{both[1]}>"
+        case StructType(fields=fields):
+            found = [(field.name, column_type(field.dataType)) for field in fields]
+            if any(type_ is None for _, type_ in found):
+                return None
+            return f"struct<{','.join(f'{name}:{type_}' for name, type_ in found)}>"
+        case StringType():
+            return "string"
+        case _:
+            return _NAMES.get(value)
+
+
+def struct_of(columns: Sequence[Column]) -> StructType:
+    """Return a Spark struct with these columns in this order; all its fields are nullable."""
+    return StructType([StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns])
+
+
+def table_struct(table: TableInfo) -> StructType:
+    """Return the Spark struct of a table's rows: data columns, then partition columns."""
+    return struct_of((*table.columns, *table.partition_columns))
+
+
+def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColumn:
+    """Give values their column's name, and make char values compare with literals as in Hive.
+
+    To compare a char with a literal, Hive strips trailing blanks from both sides. Spark pads both
+    sides to the column's length if the session has the settings in `_PADS_BOTH_SIDES`. In other
+    sessions the char is a plain string, and never equals a literal that ends in a blank.
+    """
+    is_char = isinstance(hive.parse_type(column.type), hive.CharType)
+    if is_char and all(spark.conf.get(k, v) == w for k, (v, w) in _PADS_BOTH_SIDES.items()):
+        return values.alias(column.name, metadata={_CHAR: column.type})
+    return values.alias(column.name)
+
+
+def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
+    """Return a string cast for an exact comparison, or None if Spark's own cast is exact.
+
+    Spark would compare a string with a decimal or float as doubles, and the conversion to double
+    rounds. For a decimal column the string is cast to a decimal with as many integer digits as the
+    column, and with the greatest possible scale. A string with even more fraction digits would be
+    rounded by that cast, so such a string equals no value.
+    """
+    match hive_type:
+        case hive.DecimalType(precision=precision, scale=scale):
+            scale += hive.MAX_PRECISION - precision
+            value = F.expr(f"try_cast({text} AS decimal({hive.MAX_PRECISION},{scale}))")
+            fits = F.expr(text).rlike(rf"^\s*[+-]?\d*(\.\d{{0,{scale}}}0*)?\s*$")
+            double = F.expr(f"try_cast({text} AS double)")
+            is_power = F.expr(text).rlike("[eE]") & (value.cast("double") == double)
+            return F.when(fits | is_power, value)
+        case hive.PrimitiveType(name="float"):
+            return F.expr(f"try_cast({text} AS float)")
+        case _:
+            return None
+
+
+def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:
+    """Return whether ANSI store assignment allows a value's type for a column's type."""
+    jvm = jvm_of(spark)  # Spark's rule exists only in the JVM
+    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
+    return bool(
+        jvm.org.apache.spark.sql.catalyst.expressions.Cast.canANSIStoreAssign(
+            parse(value.json()), parse(column.json())
+        )
+    )

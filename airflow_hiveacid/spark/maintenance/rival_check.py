@@ -1,0 +1,65 @@
+"""Detection of concurrent commits that conflict with a compaction under its policy.
+
+The input is a listing of the partition from the beginning of the compaction; the check lists the
+partition again. The metastore does not check compactions for conflicts, since a compaction changes
+no rows. So the check counts as the commit time of the compaction: a transaction that commits after
+the check counts as later, even if the compaction has not committed yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.format.rivals import come_since, first_rival
+from airflow_hiveacid.format.winner import Winner
+from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.locations import open_location
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalCheck:
+    """The check of one partition.
+
+    `there` holds the directories that existed when the compaction began; `began` holds the write
+    IDs that were valid then.
+    """
+
+    client: MetastorePort
+    table: TableRef
+    location: str
+    policy: ConflictPolicy
+    doing: Doing
+    there: frozenset[str]
+    began: ValidWriteIdList
+
+    def check(self, txn: Transaction) -> None:
+        """Check that no conflicting transaction has committed since the compaction began.
+
+        Raises:
+            WriteConflictError: a conflicting transaction has committed.
+        """
+        now = txn.newest(self.table)
+        names = list_directories(*open_location(self.location))
+        foreign_writes = come_since(
+            names, self.there, self.began, (now.write_ids(self.table), now.txns)
+        )
+        rival = first_rival(foreign_writes, self.policy, self.client.generation, self.doing)
+        if rival is not None:
+            raise WriteConflictError(
+                txn_id=txn.txn_id,
+                reason=f"{self.location.rstrip('/')}/{rival.directory} was committed while this"
+                f" compaction was at work, and the policy {self.policy.value} lets only the first"
+                " of the two",
+                winner=Winner(
+                    write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
+                ),
+            )

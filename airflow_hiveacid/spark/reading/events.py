@@ -1,0 +1,141 @@
+"""Events: the frames in which row changes reach the writers.
+
+A row change is a frame of events. A delete event has the row ID of an old row. An insert event has
+a new row. An update is a delete event and an insert event. The frame omits columns that a statement
+does not change. An update's insert event also has the old row's ID, and the writer fetches the
+omitted columns from the old row, exact to the nanosecond.
+
+Columns of an event frame:
+
+| column | meaning |
+| --- | --- |
+| `_partition` | JSON array of the partition values as strings; `[]` in an unpartitioned table |
+| `_kind` | 0 delete event, 1 insert event |
+| `_bucket` | number of the bucket file to which the event is written |
+| `_file`, `_clause` | for updates: number of the old row's file, and clause of the new row |
+| `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
+| `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.table import NULL_PARTITION
+from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+DELETE_KIND: Final = 0
+INSERT_KIND: Final = 1
+IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
+_IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+# These are the trailing zeros of a decimal's fraction, which HiveDecimal does not print.
+_TRAILING_ZEROS: Final = r"\.?0+$"
+GROUP: Final = ("_partition", "_kind", "_bucket")
+EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """A frame of events, with the information that the writers need.
+
+    `given[clause]` has the columns that the clause's insert events set. The other columns come from
+    the old row, which is in one of `old_files`. `flat` has the same rows if all events are inserts
+    that Spark's own writer can write. `few` has the same events, unordered, if there are few enough
+    to write in the driver. `frame` is a function, since the frame is often not needed if there is
+    `flat` or `few`.
+    """
+
+    frame: Callable[[], DataFrame]
+    given: tuple[frozenset[str], ...] = ()
+    old_files: Mapping[int, AcidFile] = field(default_factory=dict)
+    flat: DataFrame | None = None
+    few: DataFrame | None = None
+
+
+def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
+    """Return the `_partition` column from the values of the partition columns, in order.
+
+    Values are formatted as in Hive's dynamic partitions (a char with its padding, a decimal without
+    trailing zeros). Otherwise one value could have two partitions, and an overwrite would not
+    replace a partition that Hive created. As in Hive, an empty string and the name of the NULL
+    partition mean NULL.
+    """
+    texts = []
+    for column, value in zip(table.partition_columns, value_of, strict=True):
+        text = value.cast("string")
+        match parse_type(column.type):
+            case CharType(length=length):
+                text = F.rtrim(text)
+                text = F.when(F.length(text) < length, F.rpad(text, length, " ")).otherwise(text)
+            case DecimalType(scale=scale) if scale:
+                text = F.regexp_replace(text, _TRAILING_ZEROS, "")
+        texts.append(F.when(~text.isin("", NULL_PARTITION), text))
+    return F.to_json(F.array(*texts)) if texts else F.lit("[]")
+
+
+def partition_text(name: PartitionName) -> str:
+    """Return the `_partition` value of a partition, equal to the result of `partition_key`."""
+    text = json.dumps(list(name.values), separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPE.sub(_as_spark_writes_it, text)
+
+
+def _as_spark_writes_it(escape: re.Match[str]) -> str:
+    """Return a JSON escape in upper case, as Spark writes it, so that a partition has one key."""
+    return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"
+
+
+def delete_events(rows: DataFrame) -> DataFrame:
+    """Return delete events for the rows of a target scan, or of a join with such a scan."""
+    return rows.select(
+        "_partition",
+        F.lit(DELETE_KIND).cast("tinyint").alias("_kind"),
+        "_bucket",
+        F.lit(None).cast("bigint").alias("_file"),
+        F.lit(None).cast("int").alias("_clause"),
+        *IDENTITY,
+        F.lit(None).cast(rows.schema["row"].dataType).alias("row"),
+    )
+
+
+def insert_events(rows: DataFrame) -> DataFrame:
+    """Return insert events for rows that have all event columns except `_kind`."""
+    return rows.select(
+        "_partition",
+        F.lit(INSERT_KIND).cast("tinyint").alias("_kind"),
+        "_bucket",
+        "_file",
+        "_clause",
+        *IDENTITY,
+        "row",
+    )
+
+
+def with_no_old_row(rows: DataFrame) -> DataFrame:
+    """Add the event columns that new rows do not have (bucket, file, clause, row ID) as NULL."""
+    empty = {"_bucket": "int", "_file": "bigint", "_clause": "int", **_IDENTITY_TYPES}
+    known = set(rows.columns)
+    return rows.withColumns(
+        {name: F.lit(None).cast(t) for name, t in empty.items() if name not in known}
+    )
+
+
+def grouped(events: DataFrame) -> DataFrame:
+    """Move each group of events to one Spark task, in the order in which the events are written.
+
+    Delete events are ordered by row ID. Insert events of updates are ordered by file and old row,
+    so that each old stripe is read once.
+    """
+    return events.repartition(*GROUP).sortWithinPartitions(*GROUP, "_file", *IDENTITY)

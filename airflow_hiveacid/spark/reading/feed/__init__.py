@@ -1,0 +1,1 @@
+"""Reading of the rows that changed between two versions."""

@@ -1,0 +1,322 @@
+"""The files and stripes from which a range of changes is read.
+
+The input is the stretches (segments of a partition's history) that make up the range. The output is
+a frame of changes. A row has its file number and row ID, data columns, whether it was inserted or
+removed, and the write ID of that change. From a file without inserts in the range, only stripes
+that may have a removed row are read; the file's footer shows which stripes. The footers of all
+delete files are read, since a delete event of any age may be for a row of the range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.feed.scan import (
+    IS_BORN,
+    VERSION,
+    ChangePiece,
+    scan_changes,
+    work_of_changes,
+)
+from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile, deletes_of, read_together
+from airflow_hiveacid.spark.reading.files.file_numbers import (
+    FILE_BITS,
+    NUMBER,
+    file_number,
+    looked_up,
+)
+from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
+from airflow_hiveacid.spark.reading.files.orc_fit import doubts_about
+from airflow_hiveacid.spark.reading.files.orc_frame import PLACE_FIELDS
+from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
+from airflow_hiveacid.storage.acid.read.buckets import buckets_of
+from airflow_hiveacid.storage.acid.read.changed_rows import change_files
+from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.change_range import ChangeSegment
+    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
+    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile
+
+Stretch = tuple["PartitionInfo", "ChangeSegment"]
+"""A partition, with one stretch of its history."""
+
+_CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongType()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes of a table, and the number of bytes to read for them."""
+
+    rows: DataFrame
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
+class ChangedFiles:
+    """The files of a full-ACID table that contain a range of changes.
+
+    A file's number contains the position of the file's stretch in `stretches`, instead of the
+    position of the file's partition. `old` are the data columns to read from files in which rows
+    were only removed; None means all wanted columns.
+    """
+
+    spark: SparkSession
+    table: TableInfo
+    stretches: Sequence[Stretch]
+    is_net: bool
+    old: frozenset[str] | None = None
+
+    def changes(self, wanted: Sequence[str], place: str) -> Changes:
+        """Return the changes: `place`, the wanted data columns, `IS_BORN` and `VERSION`.
+
+        Columns that are not read for removed rows are NULL.
+
+        Raises:
+            HiveAcidError: a footer cannot be read.
+        """
+        columns = [c for c in self.table.columns if c.name in wanted]
+        make = functools.partial(
+            ChangePiece, is_net=self.is_net, columns=self.table.columns, place=place
+        )
+
+        def told(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
+            where = StructField(place, StructType(list(PLACE_FIELDS)))
+            schema = StructType([where, *struct_of(columns), *_CODES])
+            return run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes)
+
+        old = [c for c in columns if self.old is None or c.name in self.old]
+        whole = list(self._whole(functools.partial(make, wanted=_names(columns))))
+        parts = list(self._in_part(functools.partial(make, wanted=_names(old))))
+        new = [target for target, file in self._files if self._is_new(target, file)]
+        pieces = [*whole, *parts]
+        frames = [self._as_live(new, wanted, place)] if new else []
+        if parts and len(old) < len(columns):
+            unread = [field for field in struct_of(columns) if field.name not in _names(old)]
+            nulls = {field.name: F.lit(None).cast(field.dataType) for field in unread}
+            frames.append(told(parts, old).withColumns(nulls))
+        else:
+            whole = pieces
+        if whole or not frames:
+            frames.append(told(whole, columns))
+        sizes = [work_of_file(target.data) for target in new]
+        sizes += map(work_of_changes, pieces)
+        return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
+
+    def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
+        """Return whether all rows of a file were inserted in the range and no row was removed."""
+        segment = self._segment(target)
+        return (
+            file.is_whole
+            and segment.ends_with is None
+            and not file.deletes
+            and segment.is_all_of_range(file.data.key.partition("/")[0])
+        )
+
+    def _as_live(self, files: Sequence[TargetFile], wanted: Sequence[str], place: str) -> DataFrame:
+        """Read files that contain only new rows, with Spark's reader if it reads them correctly."""
+        live = LiveFiles(
+            spark=self.spark,
+            table=self.table,
+            partitions=[info for info, _ in self.stretches],
+            files=files,
+            doubts=[doubts_about(segment.state) for _, segment in self.stretches],
+            write_ids=self._segment(files[0]).part.until,
+            ranges={},
+        )
+        born_by = F.col(f"{quoted(place)}.{ORIGINAL_WRITE_ID}")
+        return live.rows(wanted, place).withColumns({IS_BORN: F.lit(True), VERSION: born_by})
+
+    def _whole(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
+        """Yield pieces for the files that are read completely."""
+        files = [t for t, file in self._files if file.is_whole and not self._is_new(t, file)]
+        for together, stripes in read_together(files, self.spark.sparkContext.defaultParallelism):
+            segment = self._segment(together[0])
+            yield make(
+                numbers=tuple(file.number for file in together),
+                data=tuple(file.data for file in together),
+                stripes=stripes,
+                deletes=deletes_of(together),
+                part=segment.part,
+                ends_with=segment.ends_with,
+                is_whole=True,
+            )
+
+    def _in_part(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
+        """Yield pieces for the other files: stripes that may contain a row removed in the range."""
+        files = [(target, file) for target, file in self._files if not file.is_whole]
+        hits = each_in_threads(lambda one: _in_tasks(one[1]), files)
+        for (target, file), parts in zip(files, hits, strict=True):
+            for stripes, size in parts:
+                yield make(
+                    numbers=(target.number,),
+                    data=(file.data,),
+                    stripes=stripes,
+                    deletes=file.deletes,
+                    part=self._segment(target).part,
+                    ends_with=None,
+                    is_whole=False,
+                    size_bytes=size,
+                )
+
+    @functools.cached_property
+    def _files(self) -> tuple[tuple[TargetFile, ChangeFile], ...]:
+        """All files that are read for the range."""
+        found: list[tuple[TargetFile, ChangeFile]] = []
+        for at, ((_, segment), buckets) in enumerate(
+            zip(self.stretches, self._buckets(), strict=True)
+        ):
+            for file in change_files(segment, buckets):
+                target = TargetFile(
+                    number=file_number(at, len(found)),
+                    partition=at,
+                    data=file.data,
+                    deletes=file.deletes,
+                )
+                found.append((target, file))
+        return tuple(found)
+
+    def _segment(self, file: TargetFile) -> ChangeSegment:
+        return self.stretches[file.partition][1]
+
+    def _buckets(self) -> Iterator[tuple[BucketFiles, ...]]:
+        """Yield the files of each stretch; stretches of the same range are resolved together."""
+        segments = [segment for _, segment in self.stretches]
+        for _, group in itertools.groupby(segments, lambda s: id(s.part)):
+            alike = list(group)
+            yield from buckets_of([s.state for s in alike], alike[0].part.until)
+
+
+def _names(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def _in_tasks(file: ChangeFile) -> list[tuple[tuple[int, ...], int]]:
+    """Return the stripes of a file for each task, with their size in bytes."""
+    tail = file.data.tail()
+    parts: list[list[int]] = []
+    size = 0
+    for stripe in file.stripes_hit():
+        size += tail.stripes[stripe].length
+        if not parts or size > TASK_BYTES:
+            parts.append([])
+            size = tail.stripes[stripe].length
+        parts[-1].append(stripe)
+    return [(tuple(part), sum(tail.stripes[s].length for s in part)) for part in parts]
+
+
+# ---- insert-only tables --------------------------------------------------------------------------
+
+
+def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
+    spark: SparkSession,
+    table: TableInfo,
+    stretches: Sequence[Stretch],
+    wanted: Sequence[str],
+    *,
+    is_net: bool,
+    place: str,
+) -> Changes:
+    """Return changes of an insert-only table, where directories are added or overwritten.
+
+    Raises:
+        HiveAcidError: see `PlainRows`.
+    """
+    born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
+    dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
+    frames = [
+        _plain(spark, table, found, is_born=is_born, wanted=wanted, place=place)
+        for found, is_born in ((born, True), (dead, False))
+        if found
+    ]
+    if not frames:
+        frames = [_plain(spark, table, [], is_born=True, wanted=wanted, place=place)]
+    sizes = [d.size_bytes for _, segment in (*born, *dead) for d in segment.state.live]
+    return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
+
+
+def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
+    """Return a stretch with only the directories that it added."""
+    state = segment.state
+    base = state.base if state.base is not None and state.base.text in segment.fresh else None
+    deltas = tuple(d for d in state.deltas if d.text in segment.fresh)
+    only = dataclasses.replace(state, base=base, deltas=deltas, originals=())
+    return info, dataclasses.replace(segment, state=only)
+
+
+def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stretch:
+    """Return a stretch with only the directories that were removed at its end.
+
+    If `is_net`, directories that the same stretch had added are left out.
+    """
+    state = segment.state
+    if is_net:
+        base = None if state.base is None or state.base.text in segment.fresh else state.base
+        deltas = tuple(d for d in state.deltas if d.text not in segment.fresh)
+        originals = state.originals if state.base is None else ()
+        state = dataclasses.replace(state, base=base, deltas=deltas, originals=originals)
+    return info, dataclasses.replace(segment, state=state)
+
+
+def _plain(  # noqa: PLR0913 - as `plain_changes`
+    spark: SparkSession,
+    table: TableInfo,
+    stretches: Sequence[Stretch],
+    *,
+    is_born: bool,
+    wanted: Sequence[str],
+    place: str,
+) -> DataFrame:
+    found = PlainRows(
+        spark=spark,
+        table=table,
+        partitions=[info for info, _ in stretches],
+        states=[segment.state for _, segment in stretches],
+        ranges={},
+    )
+    versions = [
+        str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
+        for number, file in found.files
+    ]
+    return found.rows(wanted, place).withColumns(
+        {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, place)}
+    )
+
+
+def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId | None:  # noqa: FBT001 - as its caller has it
+    """Return the write ID that added or removed a directory's rows."""
+    if not is_born:
+        return segment.ends_with
+    name = next(d.name for d in segment.state.live if d.text == directory)
+    if isinstance(name, BaseName):
+        return name.write_id
+    several = map(WriteId, range(name.low, name.high + 1))
+    return next(w for w in several if segment.part.until.is_visible(w))
+
+
+def _looked_up(versions: Sequence[str], place: str) -> SparkColumn:
+    number = F.col(f"`{place}`.{NUMBER}")
+    file = number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+    return looked_up(versions, LongType(), file) if versions else F.lit(None).cast("bigint")

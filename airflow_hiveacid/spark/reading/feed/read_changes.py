@@ -1,0 +1,419 @@
+"""The changes of a table between two versions, as a frame.
+
+A version is a write ID: it means the table with all committed writes up to that write ID. The
+changes between two versions, applied in order to the first version, give the second.
+
+For an update the files show only that one write removed a row and inserted a row, not that the new
+row replaced the old row. Keys show which rows belong together: if one write removes one row and
+inserts one row with equal keys, these two rows are the images of an update. Without keys, or if
+keys are not unique, the same change appears as a delete and an insert.
+
+Example:
+    with read_snapshot(metastore, ["demo.flights"], job_key="feed") as snapshot:
+        changes = read_changes(spark, "demo.flights", snapshot, since=12, keys=["id"])
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.change_range import ChangeType
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import newest_of
+from airflow_hiveacid.plan.parameters import where_parameters
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.checked import condition as checked_condition
+from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
+from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.reading.events import IDENTITY
+from airflow_hiveacid.spark.reading.feed.columns import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    CHANGE_VERSION,
+    COMMIT_TIME,
+    IDENTITY_TYPES,
+    ROW_IDENTITY,
+    commit_time,
+    in_order,
+    type_of,
+    without_old_values,
+)
+from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, Stretch, plain_changes
+from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
+from airflow_hiveacid.spark.reading.files.pruning import partitions_where
+from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.versions.write_range import between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.reading.feed.files import Changes
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.versions.write_range import Version, WriteRange
+
+
+def read_changes(  # noqa: PLR0913 - each argument is an independent choice
+    spark: SparkSession,
+    name: str,
+    snapshot: ReadSnapshot,
+    *,
+    since: Version,
+    until: Version | None = None,
+    keys: Sequence[str] | None = None,
+    net: bool = False,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    parameters: Mapping[str, object] | None = None,
+    pre_images: bool = True,
+) -> DataFrame:
+    """Return a frame of a table's changes after one version and up to a later version.
+
+    Args:
+        spark: the session.
+        name: a table of the snapshot.
+        snapshot: the snapshot under which the table is read.
+        since: the version before the first change: a write ID (0 is the table before its first
+            write); a time, with a time zone or as an ISO string; `tag NAME`; or a `VersionSpec`.
+        until: the version of the last change, inclusive; by default the newest version that no open
+            write can change.
+        keys: columns that identify a row; a delete and an insert with equal keys become an update.
+            The default is the table's primary key, if it has one; an empty sequence means no keys.
+        net: if True, leave out rows that were both inserted and deleted within the range. With
+            keys, each key has at most one change: its first preimage and its last postimage.
+        columns: the table's columns to return, in this order; all by default.
+        where: a condition in Spark SQL over the table's columns. Only changes of rows that meet the
+            condition are returned: if a row no longer meets it after an update, the change is a
+            delete.
+        parameters: the values of the markers in `where`, as for `read_table`.
+        pre_images: whether removed rows have their old values. If False, removed rows have keys,
+            partition and row ID, and NULL in all other columns. Reading is then much faster, since
+            old values are spread over a table's files.
+
+    Returns:
+        The table's columns as `read_table` returns them, with the old values of deleted rows; then
+        `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`), `_version` (the
+        write that made the change), `_commit_time` (NULL if unknown), and the row ID. Changes are
+        ordered by version, then by type in the order given here. Compactions make no changes.
+
+    Raises:
+        ChangesGoneError: needed files may have been removed.
+        VersionNotSettledError: a write up to `until` is still open.
+        VersionNotYetError: the requested time is in the future by the metastore's clock.
+        VersionRangeError, VersionUnknownError, VersionDoubtfulError: there is no such range, or its
+            versions cannot be determined.
+        ConfigurationError: the snapshot does not include this table.
+        UnknownColumnError, ExpressionError: a column does not exist, or the condition is invalid.
+        StorageError: the files cannot be read.
+    """
+    give_store_settings(spark)
+    give_store_tokens(spark)
+    table = snapshot.table(name)
+    wanted = ChangeQuery(
+        table=table,
+        writes=writes_between(snapshot, table, since, until),
+        keys=keys_of(snapshot, table, keys),
+        is_net=net,
+        columns=known_columns(table, table.column_names if columns is None else columns),
+        where=where,
+        terms=TextTerms(parameters=where_parameters(where, parameters)),
+        pre_images=pre_images,
+    )
+    return changes_of(spark, snapshot, wanted).rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeQuery:
+    """A request for changes of a table; column names are spelled as in the table."""
+
+    table: TableInfo
+    writes: WriteRange
+    columns: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    is_net: bool = False
+    where: str | None = None
+    terms: TextTerms = DEFAULT_TERMS
+    pre_images: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Changes, and the newest directory or file of each partition at the range's end (`newest_of`).
+
+    `held` maps a partition's name to that newest entry; if a later range does not find the entry,
+    files were lost. Unchanged partitions are left out if the caller already has their entry.
+    """
+
+    rows: DataFrame
+    held: Mapping[str, str]
+
+
+def writes_between(
+    snapshot: ReadSnapshot, table: TableInfo, since: Version, until: Version | None
+) -> WriteRange:
+    """Return the writes after one version and up to a later version; see `between`."""
+    return between(
+        snapshot.client, table, snapshot.snapshot, since, until, taken_s=snapshot.taken_s
+    )
+
+
+def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+    """Return the requested changes; see `read_changes`.
+
+    Raises:
+        HiveAcidError: see `read_changes`.
+    """
+    table, client = wanted.table, snapshot.client
+    _require_free_names(table)
+    moment = Moment.now(spark, wanted.terms)
+    used = () if wanted.where is None else _used(spark, table, wanted.where, moment)
+    names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *used)))
+    touched = _touched(spark, client, wanted, moment)
+    target = resolve_target(spark, client, table, snapshot.snapshot, touched)
+    stretches, still = _stretches(target, wanted)
+    place = free_name("place", table.column_names, CHANGE_COLUMNS)
+    old = None if wanted.pre_images else frozenset((*wanted.keys, *used))
+    found = _found(spark, wanted, stretches, names, place, old)
+    places = [info for info, _ in stretches]
+    rows = _with_change_columns(target, wanted, places, found.rows, names, place)
+    if wanted.where is not None:
+        rows = _where(table, rows, names, wanted.where, moment)
+    if not wanted.pre_images:
+        known = {*wanted.keys, *(column.name for column in table.partition_columns)}
+        rows = without_old_values(rows, set(names) - known)
+    is_small = found.size_bytes <= TASK_BYTES
+    if is_small:
+        # With one task, rows with equal keys need no shuffle, and a sort does not run the plan a
+        # second time to sample ranges.
+        rows = rows.coalesce(1)
+    rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
+    rows = in_order(rows, is_small=is_small)
+    return Told(
+        rows=rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
+        held=still | _held((info, segment.state) for info, segment in stretches),
+    )
+
+
+def _touched(
+    spark: SparkSession, client: MetastorePort, wanted: ChangeQuery, moment: Moment
+) -> Touched:
+    """Return the partitions whose changes are requested.
+
+    Raises:
+        ChangesGoneError: one of these partitions was dropped.
+    """
+    if not wanted.table.is_partitioned:
+        return Touched()
+    seen = client.partition_names(wanted.table)
+    lost = wanted.writes.vanished(seen)
+    if wanted.where is None:
+        wanted.writes.check_vanished(lost)
+        return Touched()
+    left = partitions_where(spark, wanted.table, (*seen, *lost), wanted.where, moment)
+    wanted.writes.check_vanished(lost if left is None else lost.intersection(left))
+    return Touched(names=left, seen=seen)
+
+
+def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+    """Return all rows of a table at the end of a range, each as an insert.
+
+    The version of each insert is the write that inserted the row.
+
+    Columns and their order are as in `changes_of`; keys are not used.
+
+    Raises:
+        VersionGoneError: the remaining files do not contain all rows of that version.
+        HiveAcidError: see `read_changes`.
+    """
+    table, client = wanted.table, snapshot.client
+    _require_free_names(table)
+    moment = Moment.now(spark, wanted.terms)
+    names = list(wanted.columns)
+    if wanted.where is not None:
+        names = list(dict.fromkeys((*names, *_used(spark, table, wanted.where, moment))))
+    # The current version is readable even if a partition was dropped.
+    past = None if wanted.writes.ends_now else wanted.writes.last
+    target = resolve_target(spark, client, table, snapshot.snapshot, past=past)
+    place = free_name("place", table.column_names, CHANGE_COLUMNS)
+    rows = target.live_rows(names, place)
+    stored = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
+    born = F.col(f"{quoted(place)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
+    rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
+    whole = _with_change_columns(target, wanted, target.partitions, rows, names, place)
+    if wanted.where is not None:
+        whole = _where(table, whole, names, wanted.where, moment)
+    whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
+    return Told(
+        rows=whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
+        held=_held(zip(target.partitions, target.states, strict=True)),
+    )
+
+
+def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
+    """Return each root's newest entry, from the last state of that root."""
+    found = ((str(info.name), newest_of(state)) for info, state in states)
+    return {name: newest for name, newest in found if newest is not None}
+
+
+def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict[str, str]]:
+    """Return each partition's stretches in the range, and unchanged partitions' newest entries.
+
+    Entries that the caller already has are left out.
+
+    Raises:
+        ChangesGoneError: the changes of at least one partition cannot be read. The error's `oldest`
+            is the first version since which the changes of all partitions can be read.
+    """
+    refused: list[ChangesGoneError] = []
+
+    def of(place: tuple[PartitionInfo, Listing]) -> list[Stretch]:
+        try:
+            return [(place[0], segment) for segment in wanted.writes.segments(*place)]
+        except ChangesGoneError as error:
+            refused.append(error)
+            return []
+
+    listings = each_in_threads(target.listing, target.partitions)
+    places = list(zip(target.partitions, listings, strict=True))
+    each = each_in_threads(of, places)
+    if refused:
+        # The range must be readable in all partitions, so use the latest start.
+        worst = max(refused, key=lambda error: error.oldest or math.inf)
+        raise ChangesGoneError(
+            table=target.table.ref,
+            since=wanted.writes.part.since.high_watermark,
+            oldest=worst.oldest,
+            why=worst.why
+            if worst.table == str(target.table.ref)
+            else f"of {worst.table}, {worst.why}",
+        )
+    still = {
+        str(info.name): wanted.writes.newest(listing)
+        for (info, listing), found in zip(places, each, strict=True)
+        if not found and str(info.name) not in wanted.writes.held
+    }
+    return (
+        [one for found in each for one in found],
+        {name: newest for name, newest in still.items() if newest is not None},
+    )
+
+
+def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
+    spark: SparkSession,
+    wanted: ChangeQuery,
+    stretches: Sequence[Stretch],
+    names: Sequence[str],
+    place: str,
+    old: frozenset[str] | None,
+) -> Changes:
+    if wanted.table.kind is TransactionalKind.FULL_ACID:
+        files = ChangedFiles(
+            spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net, old=old
+        )
+        return files.changes(names, place)
+    return plain_changes(spark, wanted.table, stretches, names, is_net=wanted.is_net, place=place)
+
+
+def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their places, and the request
+    target: Target,
+    wanted: ChangeQuery,
+    places: Sequence[PartitionInfo],
+    rows: DataFrame,
+    names: Sequence[str],
+    place: str,
+) -> DataFrame:
+    """Return changes with the table's columns and the change columns, except the change type.
+
+    The partition position in a row's file number is a position in `places`.
+    """
+    known = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
+    values = target.of_partitions(places).values([known[name] for name in names], place)
+    here = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
+    identity = [
+        (F.col(f"{quoted(place)}.{name}") if name in here else F.lit(None)).cast(type_).alias(own)
+        for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
+    ]
+    return rows.select(
+        *values,
+        F.col(IS_BORN),
+        F.col(VERSION).alias(CHANGE_VERSION),
+        commit_time(wanted.writes.commit_times()).alias(COMMIT_TIME),
+        *identity,
+    )
+
+
+def _where(
+    table: TableInfo, rows: DataFrame, names: Sequence[str], where: str, moment: Moment
+) -> DataFrame:
+    beside = [name for name in rows.columns if name not in names]
+    every = whole_rows(table, rows, *beside)
+    (found,) = resolved(table, every, [where], moment)
+    holds = F.coalesce(checked_condition(table, where, found), F.lit(False))
+    return every.where(holds).select(*[F.col(quoted(n)) for n in (*names, *beside)])
+
+
+def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
+    """Return the columns that a condition uses.
+
+    Raises:
+        UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not boolean.
+    """
+    (found,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
+    checked_condition(table, where, found)
+    return [table.column_names[i] for i in found.uses]
+
+
+def keys_of(
+    snapshot: ReadSnapshot, table: TableInfo, keys: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the given keys; for None, the columns of the table's primary key, if it has one.
+
+    Raises:
+        UnknownColumnError: the table has no such column.
+    """
+    return known_columns(table, snapshot.client.primary_key(table.ref) if keys is None else keys)
+
+
+def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of a table's columns as the table spells them, without duplicates.
+
+    Raises:
+        UnknownColumnError: the table has no such column.
+    """
+    known = table.column_names
+    found = tuple(dict.fromkeys(name.lower() for name in names))
+    for name in found:
+        if name not in known:
+            raise UnknownColumnError(table=table.ref, column=name, known=known)
+    return found
+
+
+def _require_free_names(table: TableInfo) -> None:
+    taken = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
+    if taken:
+        raise UnsupportedTableError(
+            table=table.ref,
+            detail=f"its column {taken[0]} has the name of a column that changes add; rename it",
+        )

@@ -1,0 +1,108 @@
+"""Scan of row changes with our own reader, on executors.
+
+The input is pieces of work: plain values that `ChangedFiles` makes on the driver. The output is
+Arrow batches with Spark's types. A row has its file number and row ID, as in `arrow_scan`, the
+wanted columns, whether the row was inserted or removed, and the write ID of that change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from airflow_hiveacid.spark.engine.pieces import work_of
+from airflow_hiveacid.spark.reading.files.arrow_scan import BATCH_ROWS, numbered, scanned
+from airflow_hiveacid.storage.acid.read.changed_rows import ChangesManner, changed_in, deaths_of
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.change_range import ChangeRange
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.read.changed_rows import Changed
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+
+IS_BORN: Final = "__is_born"
+"""The column that is true for an inserted row, false for a removed row."""
+
+VERSION: Final = "__version"
+"""The column with the write ID that inserted or removed the row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePiece:
+    """Data files of one bucket, or stripes of one file, with delete files; plain values.
+
+    `numbers` are the numbers of the files; `place` is the name of the column with file number and
+    row ID. If `is_whole` is False, the files have no row that was inserted in the range.
+    `size_bytes` is the size of the stripes.
+    """
+
+    numbers: tuple[int, ...]
+    data: tuple[AcidFile, ...]
+    stripes: tuple[int, ...] | None
+    deletes: tuple[AcidFile, ...]
+    part: ChangeRange
+    ends_with: WriteId | None
+    is_net: bool
+    is_whole: bool
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    place: str
+    size_bytes: int | None = None
+
+
+def work_of_changes(piece: ChangePiece) -> int:
+    """Return a piece's cost in bytes, estimated from the stripes and columns that are read."""
+    part = (1 + len(piece.wanted)) / (1 + len(piece.columns))
+    return round((work_of(piece) if piece.size_bytes is None else piece.size_bytes) * part)
+
+
+def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
+    """Read the changes of a piece on an executor."""
+    deaths = deaths_of(piece.deletes, piece.part, _near(piece))
+    manner = ChangesManner(part=piece.part, ends_with=piece.ends_with, is_net=piece.is_net)
+    for number, file in zip(piece.numbers, piece.data, strict=True):
+
+        def read(
+            file: AcidFile, stripes: Sequence[int] | None, number: int = number
+        ) -> Iterator[pa.RecordBatch]:
+            for events in read_events(
+                file,
+                piece.columns,
+                data_columns=piece.wanted,
+                stripes=stripes,
+                batch_rows=BATCH_ROWS,
+                timestamps=TimestampForm.PAIR,
+                matching=Matching.UNAMBIGUOUS,
+            ):
+                yield numbered(events, number)
+
+        for found in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
+            yield _told(found, piece)
+
+
+def _near(piece: ChangePiece) -> list[Bounds] | None:
+    """Return the bounds of the row IDs in a piece's stripes; None for whole files."""
+    if piece.stripes is None:
+        return None
+    (file,) = piece.data
+    bounds = bounds_of(file, file.tail())
+    return [bounds[stripe] for stripe in piece.stripes]
+
+
+def _told(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
+    batch = scanned(found.rows, piece)
+    is_born = pa.repeat(pa.scalar(found.is_born), batch.num_rows)
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, is_born, found.write_ids],
+        names=[*batch.schema.names, IS_BORN, VERSION],
+    )

@@ -1,0 +1,85 @@
+"""The ranges of values that a condition allows for the columns of a table.
+
+The input is a condition over one table; the output is ranges. A row meets the condition only if it
+meets each part that is joined with AND. A part that compares a column with a constant gives a
+bound. Spark recognises these comparisons (as filters for data sources), so this module does not
+parse the condition.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.spark.engine.catalyst import comparisons
+from airflow_hiveacid.spark.reading.files.key_ranges import RANGED, KeyRange
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.spark.engine.catalyst import Comparison, Moment
+
+_LOWER: Final = frozenset({"GreaterThan", "GreaterThanOrEqual"})
+_UPPER: Final = frozenset({"LessThan", "LessThanOrEqual"})
+
+
+def bounds(
+    table: TableInfo, rows: DataFrame, condition: str, moment: Moment
+) -> Mapping[str, KeyRange]:
+    """Return the ranges that the condition allows, by column, for the types in `RANGED`.
+
+    Args:
+        table: the table.
+        rows: any frame of the table's columns, in their order, under the alias that the condition
+            uses.
+        condition: a checked condition in Spark SQL.
+        moment: the statement's time.
+    """
+    found: dict[str, KeyRange] = {}
+    for comparison in comparisons(rows, condition, moment):
+        if comparison.position >= len(table.columns):
+            continue
+        column = table.columns[comparison.position]
+        if column.type in RANGED:
+            one = _range(comparison)
+            found[column.name] = _both(found.get(column.name, KeyRange()), one)
+    return {name: one for name, one in found.items() if one != KeyRange()}
+
+
+def _range(comparison: Comparison) -> KeyRange:
+    values: list[Any] = [_plain(value) for value in comparison.values]
+    if not values or None in values:
+        return KeyRange()
+    low, high = min(values), max(values)
+    # Exclusive bounds may be treated as inclusive: the condition is still evaluated for each row.
+    return KeyRange(
+        low=None if comparison.operator in _UPPER else low,
+        high=None if comparison.operator in _LOWER else high,
+    )
+
+
+def _plain(value: object) -> int | str | dt.date | None:
+    """Return a constant as a Python value; None if it cannot serve as a bound."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if value.isascii() else None
+    try:
+        day = dt.date.fromisoformat(str(value))
+    except ValueError:
+        return None
+    # Java's dates have neither the days that the calendar switch skipped nor a sign for years
+    # before 1.
+    return day if day > SWITCHOVER else None
+
+
+def _both(one: KeyRange, other: KeyRange) -> KeyRange:
+    lows: list[Any] = [r.low for r in (one, other) if r.low is not None]
+    highs: list[Any] = [r.high for r in (one, other) if r.high is not None]
+    return KeyRange(low=max(lows, default=None), high=min(highs, default=None))

@@ -1,0 +1,92 @@
+"""Numbers for the files of a table; each row that is read carries the number of its file.
+
+A number combines the position of the file's partition with the position of the file. A long costs
+almost nothing in joins and shuffles; paths and partition values would be copied as strings with
+every row. The number is resolved to path and partition only where they are needed.
+
+Example:
+    >>> number = file_number(3, 7)
+    >>> number >> FILE_BITS, number
+    (3, 805306375)
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from airflow_hiveacid.format.bucket_codec import (
+    BUCKET_SHIFT,
+    MAX_BUCKET_ID,
+    VERSION_SHIFT,
+    BucketCodec,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+NUMBER: Final = "__number"
+"""The column of a frame that holds the number."""
+
+FILE_BITS: Final = 28
+_PARTITION_BITS: Final = 24  # both fit into the modification time (ms) of Spark's file status
+
+
+def file_number(partition: int, file: int) -> int:
+    """Return the number of a file.
+
+    Args:
+        partition: position of the partition among the table's partitions that are read.
+        file: position of the file among all files.
+
+    Raises:
+        OverflowError: a position is too large for its bits.
+    """
+    if file >> FILE_BITS or partition >> _PARTITION_BITS:
+        raise OverflowError(f"partition {partition}, file {file}")
+    return partition << FILE_BITS | file
+
+
+def partition_of(number: Column) -> Column:
+    """Return the partition positions from a column of file numbers."""
+    return F.shiftright(number, FILE_BITS).cast("int")
+
+
+def partition_at(number: int) -> int:
+    """Return the partition position from a file number."""
+    return number >> FILE_BITS
+
+
+def bucket_of(bucket_property: Column) -> Column:
+    """Return the bucket in a row's bucket property, as `format.bucket_codec.decode` does."""
+    version = F.shiftright(bucket_property, VERSION_SHIFT)
+    bucket = F.shiftright(bucket_property, BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
+    return F.when(version == F.lit(int(BucketCodec.V1)), bucket).otherwise(bucket_property)
+
+
+def looked_up(values: Sequence[str | None], data_type: DataType, place: Column) -> Column:
+    """Return the string at each row's position in a list from the driver, cast to a type.
+
+    The list becomes one literal, so no join is needed. Spark evaluates a filter on these values for
+    each file before it opens the file.
+
+    Args:
+        values: the strings, by position.
+        data_type: the type to which the strings are cast.
+        place: the position, 0-based.
+    """
+    if len(set(values)) == 1:
+        return F.lit(values[0]).cast(data_type)
+    known = F.from_json(F.lit(json.dumps(values)), "array<string>")
+    found = known if isinstance(data_type, StringType) else known.cast(f"array<{_sql(data_type)}>")
+    return found[place]
+
+
+def _sql(data_type: DataType) -> str:
+    return data_type.simpleString()

@@ -1,0 +1,148 @@
+"""A frame over given files with Spark's vectorised reader, with a number for each file.
+
+`spark.read.orc(paths)` would request the status of every path from the store again, and start a
+Spark job for more than 32 paths. Each row would contain only its file's path, as a string. The
+driver knows all files with their lengths from its own listing. So this module passes the files to
+Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use a file's modification time,
+but provides it as metadata of each row. This module sets the modification time to the file's
+number, so that each row has the number.
+
+Input and output are plain values and frames; no Java class of our own is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py4j.java_gateway import JavaObject
+
+_BLOCK_BYTES: Final = 128 << 20
+_CACHE_BYTES: Final = 1 << 40  # large enough for all: a listing that does not fit would be repeated
+_NO_EXPIRY: Final = -1
+# Spark treats frames with the same root as the same frame, so each frame has its own root, which
+# does not exist. A refresh of a frame lists its root again, and treats a missing root as empty: all
+# rows would be lost. Hadoop's file system for this scheme cannot list, and sends no request. So a
+# refresh fails, and the frame keeps its files.
+_ROOT: Final = "http://hiveacid/"
+# With this option Spark accepts files outside the root.
+_OPTIONS: Final = {"recursiveFileLookup": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedFile:
+    """A file: its URI as Hadoop writes it (without escapes), its length in bytes, its number."""
+
+    uri: str
+    length: int
+    number: int
+
+
+def rows_of_files(
+    spark: SparkSession,
+    files: Sequence[NumberedFile],
+    schema: StructType,
+    options: Mapping[str, object],
+    format_: FileFormat = FileFormat.ORC,
+) -> DataFrame:
+    """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
+
+    Args:
+        spark: the session.
+        files: at least one file; no file is opened before the frame is computed.
+        schema: the columns to read.
+        options: the options of Spark's source for the format.
+        format_: the format of all files.
+    """
+    jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
+    spark_sql = jvm.org.apache.spark.sql
+    sources, types = spark_sql.execution.datasources, spark_sql.types.DataType
+    root = jvm.org.apache.hadoop.fs.Path(f"{_ROOT}{uuid.uuid4().hex}")
+    cache = sources.SharedInMemoryCache(_CACHE_BYTES, _NO_EXPIRY).createForNewClient()
+    cache.putLeafFiles(root, _statuses(spark, files))
+    settings = jvm.PythonUtils.toScalaMap(
+        {**_OPTIONS, **{key: _text(value) for key, value in options.items()}}
+    )
+    nothing, columns = jvm.scala.Option.empty(), types.fromJson(schema.json())
+    index = sources.InMemoryFileIndex(
+        session,
+        jvm.PythonUtils.toSeq([root]),
+        settings,
+        jvm.scala.Option.apply(columns),
+        cache,
+        jvm.scala.Option.apply(sources.PartitionSpec.emptySpec()),
+        nothing,
+    )
+    if index.allFiles().size() != len(files):
+        raise AssertionError(f"{len(files)} files became {index.allFiles().size()}")
+    relation = sources.HadoopFsRelation(
+        index,
+        types.fromJson(StructType([]).json()),
+        columns,
+        nothing,
+        _reader(sources, format_),
+        settings,
+        session,
+    )
+    rows = DataFrame(session.baseRelationToDataFrame(relation), spark)
+    number = F.unix_millis(F.col("_metadata.file_modification_time"))
+    return rows.select("*", number.alias(NUMBER))
+
+
+def _reader(sources: JavaObject, format_: FileFormat) -> JavaObject:
+    match format_:
+        case FileFormat.ORC:
+            return sources.orc.OrcFileFormat()
+        case FileFormat.PARQUET:
+            return sources.parquet.ParquetFileFormat()
+        case _:
+            raise UnsupportedFileError(
+                path="a frame", reason=f"{format_.value} files are not read by Spark's reader"
+            )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
+    """Return an array of Hadoop's FileStatus, made in one call, for up to 100,000 files."""
+    jvm = jvm_of(spark)
+    jackson = jvm.com.fasterxml.jackson
+    fields, creators, nothing = (
+        getattr(jackson.annotation.PropertyAccessor, name) for name in ("FIELD", "CREATOR", "ALL")
+    )
+    visibility = getattr(jackson.annotation, "JsonAutoDetect$Visibility")
+    mapper = jackson.databind.ObjectMapper()
+    mapper.setVisibility(nothing, visibility.NONE)
+    mapper.setVisibility(fields, visibility.ANY)
+    mapper.setVisibility(creators, visibility.ANY)
+    # The keys are the field names of FileStatus.
+    each = [
+        {
+            "path": file.uri,
+            "length": file.length,
+            "isdir": False,
+            "block_replication": 1,
+            "blocksize": _BLOCK_BYTES,
+            "modification_time": file.number,
+        }
+        for file in files
+    ]
+    kind = jvm.org.apache.hadoop.fs.FileStatus
+    none: JavaObject = spark.sparkContext._gateway.new_array(kind, 0)  # noqa: SLF001
+    return mapper.readValue(json.dumps(each), none.getClass())

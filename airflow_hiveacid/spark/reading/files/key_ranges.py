@@ -1,0 +1,121 @@
+"""Ranges of a MERGE's keys, so that readers skip files and stripes outside the ranges.
+
+The input is the source of a MERGE and its keys. The output is the least and the greatest value of
+each key that can be compared with the values in files. Ranges only make reading faster; the join
+does not depend on them. If Python cannot represent a bound exactly (a year beyond 9999, a string
+that is not UTF-8), the key has no range.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
+
+from airflow_hiveacid.format.types import PrimitiveType, parse_type
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.types import spark_type
+from airflow_hiveacid.storage.values.calendars import EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from airflow_hiveacid.format.table import Column
+
+RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+"""Types whose least and greatest value in a file are compared alike by all engines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """The least and the greatest value of a range, both inclusive; None means no bound.
+
+    `is_empty` is True if no value is wanted. NULL is in no range.
+    """
+
+    low: object = None
+    high: object = None
+    is_empty: bool = False
+
+
+def key_ranges(
+    source: DataFrame,
+    keys: Sequence[str],
+    columns: Sequence[Column],
+    beside: Sequence[SparkColumn] = (),
+) -> tuple[dict[str, KeyRange], list[Any]]:
+    """Compute the ranges of keys with `RANGED` types, in one aggregation of the cached source.
+
+    Args:
+        source: the source's rows.
+        keys: the columns on which source and target are joined.
+        columns: the target's data columns.
+        beside: additional aggregates over all rows, computed in the same query.
+
+    Returns:
+        The ranges by key, and the values of the additional aggregates.
+    """
+    types = {c.name: parse_type(c.type) for c in columns}
+    given = {f.name.lower(): f.dataType for f in source.schema}
+    ranged = {
+        key: wanted.name
+        for key in keys
+        if isinstance(wanted := types.get(key), PrimitiveType)
+        and wanted.name in RANGED
+        and _compares_exactly(given[key], wanted)
+    }
+    ends = [
+        _carried(kind, end(F.col(quoted(key))))
+        for key, kind in ranged.items()
+        for end in (F.min, F.max)
+    ]
+    if not ends and not beside:
+        return {}, []
+    values = iter(source.select(*ends, *beside).collect()[0])
+    found: dict[str, KeyRange] = {}
+    for key, kind in ranged.items():
+        low, high = next(values), next(values)
+        try:
+            found[key] = KeyRange(
+                low=_plain(kind, low), high=_plain(kind, high), is_empty=low is None
+            )
+        except (OverflowError, UnicodeDecodeError):
+            continue
+    return found, list(values)
+
+
+def _compares_exactly(given: DataType, wanted: PrimitiveType) -> bool:
+    """Return whether the join compares a key without a lossy cast."""
+    return given == spark_type(wanted) or (
+        isinstance(given, IntegralType) and isinstance(spark_type(wanted), IntegralType)
+    )
+
+
+def _carried(kind: str, end: SparkColumn) -> SparkColumn:
+    """Convert a bound for an exact transfer to the driver: a date to days, a string to bytes."""
+    if kind == "date":
+        return F.unix_date(end)
+    return end.cast("binary") if kind == "string" else end
+
+
+def _plain(kind: str, value: object) -> object:
+    """Convert a bound from the result of `_carried` to a Python value.
+
+    Raises:
+        OverflowError: the date is outside Python's range.
+        UnicodeDecodeError: the string is not UTF-8.
+    """
+    match kind, value:
+        case "date", int(days):
+            return EPOCH + dt.timedelta(days=days)
+        case "string", bytes() | bytearray() as text:
+            return text.decode()
+        case _:
+            return value

@@ -1,0 +1,167 @@
+"""A frame of the live rows in a table's data files, read by Spark's reader or by our reader.
+
+Spark's ORC reader is used for the files that it reads correctly (`orc_fit`, `orc_frame`). Our
+reader reads the other files (`arrow_scan`), and one log line gives the reasons. The input is data
+files with their delete files; the output is frames of `PLACE_FIELDS` and data columns.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.files.arrow_scan import (
+    ScanPiece,
+    TargetFile,
+    deletes_of,
+    read_together,
+    scan_piece,
+    work_of_scan,
+)
+from airflow_hiveacid.spark.reading.files.file_numbers import file_number
+from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
+from airflow_hiveacid.spark.reading.files.orc_fit import Asked, Doubts, delete_files, judged
+from airflow_hiveacid.spark.reading.files.orc_frame import (
+    PLACE_FIELDS,
+    DeleteEvents,
+    NativeFiles,
+    live_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFiles:
+    """The data files of a full-ACID table that a reader reads.
+
+    A file's `partition` is the position of its partition in `partitions` and `doubts`. Rows outside
+    `ranges` may be left out.
+    """
+
+    spark: SparkSession
+    table: TableInfo
+    partitions: Sequence[PartitionInfo]
+    files: Sequence[TargetFile]
+    doubts: Sequence[Doubts]
+    write_ids: ValidWriteIdList
+    ranges: Mapping[str, KeyRange]
+
+    def rows(self, wanted: Collection[str], place: str) -> DataFrame:
+        """Return the live rows: `place`, the wanted data columns, and the columns with ranges.
+
+        Raises:
+            HiveAcidError: a footer cannot be read.
+        """
+        needed = {*wanted, *self.ranges}
+        asked = Asked(
+            table_columns=self.table.columns,
+            columns=tuple(c for c in self.table.columns if c.name in needed),
+            ranges=self.ranges,
+            in_utc=runs_in_utc(self.spark),
+        )
+        found = self._judged(asked)
+        native = [file for file, why in found if why is None]
+        others = [(file, why) for file, why in found if why is not None]
+        frames = [self._native(native, asked, place)] if native else []
+        if others or not frames:
+            self._tell(others)
+            frames.append(self.with_arrow(needed, place, [file for file, _ in others]))
+        return reduce(DataFrame.unionByName, frames)
+
+    def with_arrow(
+        self, wanted: Collection[str], place: str, files: Sequence[TargetFile] | None = None
+    ) -> DataFrame:
+        """Read the live rows with our own reader, which reads every file correctly.
+
+        Args:
+            wanted: names of data columns.
+            place: the name of the column with the `PLACE_FIELDS`.
+            files: the files to read; all by default.
+        """
+        columns = [c for c in self.table.columns if c.name in wanted]
+        schema = StructType(
+            [StructField(place, StructType(list(PLACE_FIELDS))), *struct_of(columns)]
+        )
+        pieces = [
+            ScanPiece(
+                numbers=tuple(file.number for file in together),
+                data=tuple(file.data for file in together),
+                stripes=stripes,
+                deletes=deletes_of(together),
+                write_ids=self.write_ids,
+                columns=self.table.columns,
+                wanted=tuple(c.name for c in columns),
+                ranges=self.ranges,
+                place=place,
+            )
+            for together, stripes in read_together(
+                self.files if files is None else files,
+                self.spark.sparkContext.defaultParallelism,
+            )
+        ]
+        return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
+
+    def _judged(self, asked: Asked) -> list[tuple[TargetFile, str | None]]:
+        """Return each file that may have requested rows, with a reason to avoid Spark, or None."""
+        verdicts = judged(asked, [(f.data, self.doubts[f.partition]) for f in self.files])
+        # Spark identifies a file only by its path, and two partitions may share a location.
+        first = {file.data.path: file.number for file in reversed(self.files)}
+        return [
+            (
+                file,
+                verdict.why_not
+                or (None if first[file.data.path] == file.number else "two partitions share it"),
+            )
+            for file, verdict in zip(self.files, verdicts, strict=True)
+            if verdict.rows and not verdict.is_outside
+        ]
+
+    def _native(self, files: Sequence[TargetFile], asked: Asked, place: str) -> DataFrame:
+        # The partition is part of the join key, since one frame has the files of all partitions.
+        deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
+        found = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
+        native = NativeFiles(
+            data=[self._numbered(f.partition, f.data, f.number) for f in files],
+            deletes=[
+                DeleteEvents(
+                    file=self._numbered(partition, one.file, file_number(partition, at)),
+                    delete=one,
+                )
+                for at, one in enumerate(found)
+                for partition in (deletes[one.file.path][0].partition,)
+            ],
+        )
+        return live_rows(self.spark, asked, native, self.write_ids, place)
+
+    def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
+        root = (file.root or self.partitions[partition].location).rstrip("/")
+        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
+
+    def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
+        """Log in one line the files that are read in Python, which is several times slower."""
+        found = {why: str(self.partitions[file.partition].name) for file, why in others}
+        if found:
+            log.info(
+                "read in Python: table=%s files=%d of %d, because %s",
+                self.table.ref,
+                len(others),
+                len(self.files),
+                "; ".join(f"{why} ({where or 'for one'})" for why, where in found.items()),
+            )

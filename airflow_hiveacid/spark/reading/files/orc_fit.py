@@ -1,0 +1,337 @@
+"""Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
+
+Spark's reader does not apply the rules of ACID files. So this module searches names and footers for
+cases that our own reader handles row by row. The cases are files without ACID columns, partly
+visible write IDs, files that are still being streamed to, update events of Hive 2, types that were
+changed later, and old calendars. The input is files with a snapshot's view of their directories;
+the output is a verdict on each file.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.snapshot import RangeVisibility
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.row_schema import (
+    IDENTITY_COLUMN_IDS,
+    OPERATION_COLUMN_ID,
+    ROOT_NAMES,
+    ROW,
+    ROW_COLUMN_ID,
+    Operation,
+)
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+
+Doubts = Mapping[str, str]
+"""Directories of a partition that Spark must not read, each with the reason."""
+
+_BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
+_MILLIS_A_DAY: Final = 86_400_000
+UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
+"""Types on which Spark fails even if it does not read them: it parses all types of an ORC file."""
+_STATISTICS: Final = {"date": "dates", "string": "strings"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    """A delete file that is not empty.
+
+    `ranges` has the least and greatest value, both inclusive, of each column of the row ID, or None
+    if the file has no statistics for the column. `is_native` is True if Spark's reader may read the
+    file.
+    """
+
+    file: AcidFile
+    rows: int
+    ranges: tuple[tuple[int, int] | None, ...]
+    is_native: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request to read the data files of a table.
+
+    `table_columns` are all data columns; `columns` are the columns to read. `ranges` has the ranges
+    of some read columns. `in_utc` is True if Spark's JVMs run in UTC.
+    """
+
+    table_columns: tuple[Column, ...]
+    columns: tuple[Column, ...]
+    ranges: Mapping[str, KeyRange]
+    in_utc: bool
+
+    @property
+    def why_none_fits(self) -> str | None:
+        """The reason why Spark's reader would misread every file of the table, or None."""
+        # ORC would apply a filter on `row.x` to a field of the column `row`.
+        if any(c.name.lower() == ROW for c in self.table_columns):
+            return "a column is called row"
+        # Spark passes names to ORC between backquotes, so a backquote in a name would end the name.
+        if any("`" in f"{c.name} {c.type}" for c in self.table_columns):
+            return "a column's name has a backquote"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFit:
+    """The verdict on one data file.
+
+    `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
+    `why_not` is the reason why Spark's reader must not read the file; None means that it may.
+    """
+
+    rows: int
+    why_not: str | None = None
+    is_outside: bool = False
+
+
+def doubts_about(state: AcidState) -> Doubts:
+    """Return the directories of a partition whose rows must be checked one by one."""
+    return {
+        d.text: "some of its write IDs are aborted or open"
+        if d.visibility is not RangeVisibility.ALL
+        else "it is still streamed into"
+        for d in state.live
+        if d.visibility is not RangeVisibility.ALL or d.side_files
+    }
+
+
+def judged(asked: Asked, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
+    """Return a verdict on each data file, given the doubts about its partition.
+
+    Raises:
+        HiveAcidError: a footer cannot be read.
+    """
+    table = asked.why_none_fits
+    return each_in_threads(lambda one: _verdict(asked, table, *one), files)
+
+
+def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
+    """Return the delete files that are not empty.
+
+    Raises:
+        HiveAcidError: a footer cannot be read.
+    """
+    found = each_in_threads(lambda one: _delete_file(*one), files)
+    return [delete for delete in found if delete.rows]
+
+
+def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> FileFit:
+    tail = file.tail()  # not kept: there may be many tails, and they are large
+    _require_new_rows(file, tail)
+    why = why_table or _why_not(asked, file, tail, doubts)
+    is_outside = why is None and any(
+        lies_outside(tail, tail.column_id(ROW, column.name), column, asked.ranges[column.name])
+        for column in asked.columns
+        if column.name in asked.ranges
+    )
+    return FileFit(rows=tail.rows, why_not=why if tail.rows else None, is_outside=is_outside)
+
+
+def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
+    """Refuse a file with row changes from before Hive 3, before any task runs.
+
+    The task that would find such a change may never run: an older row may satisfy `LIMIT 1`.
+    """
+    require_new_rows(file, tail)
+    is_told = tail.integer_range(OPERATION_COLUMN_ID) is not None
+    if file.kind is FileKind.DATA and tail.rows and not is_told and not file.is_of_base:
+        for _ in read_identity(file):
+            pass  # reading the file checks its events
+
+
+def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
+    tail = file.tail()
+    ranges = tuple(tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS)
+    return DeleteFile(
+        file=file,
+        rows=tail.rows,
+        ranges=ranges,
+        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, Operation.DELETE) is None,
+    )
+
+
+def _why_not_whole(
+    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: Operation
+) -> str | None:
+    """Return the reason why Spark can read no column of a file correctly, or None."""
+    if file.kind is not kind or not has_acid_columns(tail):
+        return "it has no ACID columns"
+    directory = doubts.get(file.key.partition("/")[0])
+    if directory is not None:
+        return directory
+    reasons = {
+        "its ACID columns have other names": tail.types[0].field_names != ROOT_NAMES,
+        "it has a union or a local timestamp": any(
+            type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
+        ),
+        "its statistics do not say that its events are all of one kind": tail.integer_range(
+            OPERATION_COLUMN_ID
+        )
+        != (operation, operation),
+    }
+    return next((why for why, holds in reasons.items() if holds), None)
+
+
+def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
+    """Return the reason why Spark cannot read these columns of a data file correctly, or None."""
+    why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
+    if why is not None:
+        return why
+    found = tail.types[ROW_COLUMN_ID].field_names
+    # Names and positions must agree: some engines match columns by name, some by position.
+    if found != tuple(c.name for c in asked.table_columns[: len(found)]):
+        return "its columns are not the table's"
+    if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
+        return "its rows are not all of its bucket"
+    for column in asked.columns:
+        column_id = tail.column_id(ROW, column.name)
+        if column_id is None:
+            return f"it is older than column {column.name}"
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+            return f"column {column.name} is not stored as {column.type} in today's calendar"
+    return None
+
+
+def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
+    """Return the codec and bucket of the least and greatest bucket property in a file."""
+    found = tail.integer_range(_BUCKET_COLUMN_ID) or ()
+    try:
+        identities = [decode(BucketProperty(value)) for value in found]
+    except InvalidNameError:
+        return set()
+    return {(identity.codec_version, identity.bucket_id) for identity in identities}
+
+
+def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+    """Return whether a column is stored as Spark expects: with this type, in today's calendar."""
+    if isinstance(wanted, hive.CharType):  # `orc_frame` strips padding, but not in nested chars
+        found = tail.types[column_id]
+        return (found.kind, found.maximum_length) == (TypeKind.CHAR, wanted.length)
+    return _is_alike(tail, column_id, wanted, in_utc=in_utc)
+
+
+def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
+    found = tail.types[column_id]
+    alike = partial(_are_alike, tail, found, in_utc=in_utc)
+    match wanted:
+        case hive.ArrayType(element=element):
+            return alike(TypeKind.LIST, [element])
+        case hive.MapType(key=key, value=value):
+            return alike(TypeKind.MAP, [key, value])
+        case hive.StructType(fields=fields):
+            has_names = found.field_names == tuple(name for name, _ in fields)
+            return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
+        case hive.PrimitiveType(name="timestamp"):
+            is_kind = found.kind == TypeKind.TIMESTAMP
+            return is_kind and in_utc and _is_gregorian(tail, column_id)
+        case hive.PrimitiveType(name="date"):
+            return found.kind == TypeKind.DATE and _is_gregorian(tail, column_id)
+        case _:
+            facts = (found.kind, found.precision, found.scale, found.maximum_length)
+            return facts == _facts(wanted)
+
+
+def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
+    """Return the kind, precision, scale and length that a type must have in a file, or None."""
+    match wanted:
+        case hive.PrimitiveType(name=name) if name in PRIMITIVE_KINDS:
+            return PRIMITIVE_KINDS[name], 0, 0, 0
+        case hive.VarcharType(length=length):
+            return TypeKind.VARCHAR, 0, 0, length
+        case hive.DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, precision, scale, 0
+        case _:
+            return None
+
+
+def _are_alike(
+    tail: OrcTail,
+    found: OrcType,
+    kind: TypeKind,
+    below: Sequence[hive.HiveType],
+    *,
+    in_utc: bool,
+) -> bool:
+    return (
+        found.kind == kind
+        and len(found.children) == len(below)
+        and all(
+            _is_alike(tail, *pair, in_utc=in_utc)
+            for pair in zip(found.children, below, strict=True)
+        )
+    )
+
+
+def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
+    """Return whether all dates of a column are in the period where all engines use one calendar."""
+    statistics = _counted(tail, column_id)
+    if statistics is None:
+        return False
+    if not statistics.values:
+        return True
+    if tail.types[column_id].kind == TypeKind.DATE:
+        dates = statistics.dates
+        return dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY
+    times = statistics.timestamps
+    return times.HasField("minimum_utc") and times.minimum_utc >= SWITCHOVER_DAY * _MILLIS_A_DAY
+
+
+def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
+    """Return a column's statistics if they include the number of values, else None."""
+    found = tail.statistics(column_id) if tail.row_index_stride else None
+    return found if found is not None and found.HasField("values") else None
+
+
+def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: KeyRange) -> bool:
+    """Return whether a column has no value in a range; the column must be stored with its type."""
+    if wanted.is_empty:
+        return True
+    statistics = _counted(tail, column_id) if column_id is not None else None
+    if statistics is None:
+        return False
+    if not statistics.values:
+        return True
+    found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
+    if not (found.HasField("minimum") and found.HasField("maximum")):
+        return False
+    if column.type == "string" and has_replaced_bounds(found):
+        return False
+    low, high = _bound(wanted.low), _bound(wanted.high)
+    return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)
+
+
+def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type
+    """Convert a bound to the form in which footers store statistics."""
+    match value:
+        case dt.date():
+            return day_of(value)
+        case str():
+            return value.encode()
+        case _:
+            return value

@@ -1,0 +1,334 @@
+"""Live rows of the files that Spark's vectorised ORC reader reads correctly (`orc_fit`).
+
+Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
+file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
+they are in many partitions. Spark gets no partition columns, since for Java's ORC they would be
+additional root columns. Facts about a row's file are looked up by the file's number
+(`file_numbers`).
+
+Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
+schema in the ACID columns once more. So every root column is used in a condition that is always
+true, but that the optimiser cannot remove. For `row` the condition uses a field that is in no file,
+so that nothing is read for it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from airflow_hiveacid.format.types import CharType, parse_type
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.catalyst import cast_in_utc
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.types import spark_type
+from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER, partition_of
+from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
+from airflow_hiveacid.spark.reading.files.search_argument import search_argument
+from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.storage.acid.merge import visible_events
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.row_schema import (
+    BUCKET_PROPERTY,
+    CURRENT_WRITE_ID,
+    IDENTITY_COLUMNS,
+    OPERATION,
+    ROW,
+)
+from airflow_hiveacid.storage.values.calendars import day_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.spark.reading.files.orc_fit import Asked, DeleteFile
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+# A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
+_BROADCAST_DELETES: Final = 4_000_000
+_LONGS: Final = 1 << 63
+_IDENTITY: Final = tuple(
+    StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
+    for name in IDENTITY_COLUMNS
+)
+PLACE_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
+"""The fields of a row's place: the number of its file, and its row ID."""
+
+_ROOT: Final = (
+    StructField(OPERATION, IntegerType()),
+    *_IDENTITY,
+    StructField(CURRENT_WRITE_ID, LongType()),
+)
+_MARK: Final = "__"
+"""The prefix of helper columns."""
+_PROPERTY_BITS: Final = 16
+"""A bucket property has the statement ID in its low bits, and the bucket above (`bucket_codec`)."""
+READ_OPTIONS: Final = {
+    # Missing or damaged files are errors.
+    "ignoreCorruptFiles": False,
+    "ignoreMissingFiles": False,
+    "orc.skip.corrupt.data": False,
+    # With columns matched by position, the first requested column would get the file's first
+    # column, in the root and in `row`.
+    "orc.force.positional.evolution": False,
+    # Let filters select only row groups: if ORC filtered single rows, Spark would still see the
+    # rows that ORC removed.
+    "orc.sarg.to.filter": False,
+}
+"""Options that a session may have set differently for its own files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteEvents:
+    """A delete file, with a number that combines its partition and its position."""
+
+    file: NumberedFile
+    delete: DeleteFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeFiles:
+    """One or more data files, and the delete files that may have events for their rows."""
+
+    data: Sequence[NumberedFile]
+    deletes: Sequence[DeleteEvents]
+
+
+def live_rows(
+    spark: SparkSession, asked: Asked, files: NativeFiles, write_ids: ValidWriteIdList, place: str
+) -> DataFrame:
+    """Return a frame of the live rows of some data files.
+
+    Args:
+        spark: the session.
+        asked: the requested columns and ranges.
+        files: files that Spark's reader reads correctly.
+        write_ids: the reader's valid write IDs.
+        place: the name of the column with the `PLACE_FIELDS`.
+
+    Returns:
+        The `PLACE_FIELDS`, then the data columns.
+    """
+    # A column that no file has costs nothing to read.
+    absent = free_name("absent", [c.name for c in asked.table_columns])
+    fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
+    schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
+    options = {**READ_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
+    rows = rows_of_files(spark, files.data, schema, options)
+    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
+    for name, wanted in asked.ranges.items():
+        rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), wanted))
+    if files.deletes:
+        rows = _without(spark, rows, files.deletes, write_ids, absent)
+    where = F.struct(*[F.col(field.name) for field in PLACE_FIELDS]).alias(place)
+    return rows.select(
+        where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in asked.columns]
+    )
+
+
+def _absent(name: str) -> StructField:
+    return StructField(name, IntegerType())
+
+
+def as_read(data_type: DataType) -> DataType:
+    """Return the type to request from Spark's reader: an instant in UTC for a wall-clock time."""
+    match data_type:
+        case TimestampNTZType():
+            return TimestampType()
+        case ArrayType():
+            return ArrayType(as_read(data_type.elementType))
+        case MapType():
+            return MapType(as_read(data_type.keyType), as_read(data_type.valueType))
+        case StructType():
+            return StructType([StructField(f.name, as_read(f.dataType)) for f in data_type])
+        case _:
+            return data_type
+
+
+def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkColumn:
+    """Convert values that Spark's reader returned as `as_read` to the type of the column."""
+    hive_type = parse_type(column.type)
+    wanted = spark_type(hive_type)
+    if isinstance(hive_type, CharType):
+        value = F.rtrim(value)
+    elif as_read(wanted) != wanted:
+        value = cast_in_utc(spark, value, wanted)
+    return value.alias(column.name)
+
+
+def _never_false(names: Sequence[str]) -> SparkColumn:
+    """Return a condition on columns that is always true, in a form that no ORC filter can express.
+
+    In an ORC filter, Java's ORC would look up root columns by name among the table's columns, and
+    skip row groups because of the wrong column's statistics.
+    """
+    return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
+
+
+def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
+    """Return the condition that a value is in a range; NULL is in no range.
+
+    Spark does not push a condition in this form down to files. A pushed filter on `row.x` would
+    replace our filter, and ORC would not find the column.
+    """
+    if wanted.is_empty:
+        return F.lit(False)
+    inside = F.lit(True)
+    for end, is_inside in (
+        (wanted.low, value.__ge__),
+        (wanted.high, value.__le__),
+    ):
+        if end is not None:
+            inside = inside & is_inside(_literal(end))
+    return F.coalesce(inside, F.lit(False))
+
+
+def _literal(end: object) -> SparkColumn:
+    """Return a bound as a literal; make dates from day numbers, since Java lacks days of 1582."""
+    return F.date_from_unix_date(F.lit(day_of(end))) if isinstance(end, dt.date) else F.lit(end)
+
+
+# ---- deleted rows --------------------------------------------------------------------------------
+
+
+def _without(
+    spark: SparkSession,
+    rows: DataFrame,
+    deletes: Sequence[DeleteEvents],
+    write_ids: ValidWriteIdList,
+    absent: str,
+) -> DataFrame:
+    """Remove rows that have a visible delete event."""
+    keys = _identity_keys(deletes)
+    native = [one.file for one in deletes if one.delete.is_native]
+    others = [one for one in deletes if not one.delete.is_native]
+    found = []
+    if native:
+        nothing = StructField(ROW, StructType([_absent(absent)]))
+        events = rows_of_files(spark, native, StructType([*_ROOT, nothing]), READ_OPTIONS)
+        names = [*(f.name for f in _ROOT), f"{ROW}.{absent}"]
+        found.append(events.where(_never_false(names)))
+    if others:
+        pieces = [
+            _Deletes(file=one.delete.file, number=one.file.number, write_ids=write_ids)
+            for one in others
+        ]
+        found.append(run_tasks(spark, _read_deletes, pieces, StructType(list(PLACE_FIELDS))))
+    dead = reduce(lambda a, b: a.union(b), [one.select(*keys) for one in found])
+    if sum(one.delete.rows for one in deletes) <= _BROADCAST_DELETES:
+        dead = dead.hint("broadcast")
+    return rows.select("*", *keys).join(dead, dead.columns, "left_anti")
+
+
+def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
+    """Return the keys that join rows with delete events: one long if the deleted row IDs fit.
+
+    A hash join on one long is about four times as fast as a join on several columns. A row outside
+    the range of deleted row IDs gets NULL, which equals no key.
+    """
+    parts = [
+        (partition_of(F.col(NUMBER)).cast("long"), _partitions(deletes)),
+        *zip(_identity_parts(), _identity_ranges(deletes), strict=True),
+    ]
+    known = [(part, found) for part, found in parts if found is not None]
+    if len(known) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in known) >= _LONGS:
+        names = (NUMBER, *IDENTITY_COLUMNS)
+        values = (parts[0][0], *(F.col(name) for name in IDENTITY_COLUMNS))
+        return [
+            value.alias(f"{_MARK}{name}_key") for name, value in zip(names, values, strict=True)
+        ]
+    packed, inside = F.lit(0).cast("long"), F.lit(True)
+    for value, (low, high) in known:
+        if low == high:
+            inside = inside & (value == F.lit(low))
+            continue
+        packed = packed * F.lit(high - low + 1) + (value - F.lit(low))
+        inside = inside & value.between(low, high)
+    return [F.when(inside, packed).alias(f"{_MARK}identity")]
+
+
+def _identity_parts() -> tuple[SparkColumn, ...]:
+    """Return the row ID as four longs; the bucket property is split into two parts."""
+    write_id, bucket, row_id = (F.col(name).cast("long") for name in IDENTITY_COLUMNS)
+    statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
+    return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id
+
+
+def _partitions(deletes: Sequence[DeleteEvents]) -> tuple[int, int]:
+    found = [one.file.number >> FILE_BITS for one in deletes]
+    return min(found), max(found)
+
+
+def _identity_ranges(deletes: Sequence[DeleteEvents]) -> list[tuple[int, int] | None]:
+    """Return the range of each part of the deleted row IDs, or None if a file has no statistics."""
+    write_ids, buckets, row_ids = (
+        None if None in found else [pair for pair in found if pair is not None]
+        for found in zip(*(one.delete.ranges for one in deletes), strict=True)
+    )
+    return [_hull(write_ids), *_halves(buckets), _hull(row_ids)]
+
+
+def _hull(pairs: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
+    if pairs is None:
+        return None
+    return min(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+def _halves(
+    pairs: Sequence[tuple[int, int]] | None,
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the ranges of the high bits and the low bits of bucket properties."""
+    if pairs is None:
+        return None, None
+    size = 1 << _PROPERTY_BITS
+    above = _hull([(low >> _PROPERTY_BITS, high >> _PROPERTY_BITS) for low, high in pairs])
+    below = _hull(
+        [
+            (low % size, high % size)
+            if low >> _PROPERTY_BITS == high >> _PROPERTY_BITS
+            else (0, size - 1)
+            for low, high in pairs
+        ]
+    )
+    return above, below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deletes:
+    """One delete file; a plain value."""
+
+    file: AcidFile
+    number: int
+    write_ids: ValidWriteIdList
+
+
+def _read_deletes(piece: _Deletes) -> Iterator[pa.RecordBatch]:
+    for events in visible_events(read_identity(piece.file), piece.write_ids):
+        number = pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows)
+        yield pa.RecordBatch.from_arrays(
+            [number, *(events.column(name) for name in IDENTITY_COLUMNS)],
+            names=[NUMBER, *IDENTITY_COLUMNS],
+        )

@@ -1,0 +1,253 @@
+"""A frame of an insert-only or flat table's rows, read by Spark's readers or by our readers.
+
+Spark's own readers are used for the files that they read correctly (`plain_fit`). Our readers read
+the other files, and one log line gives the reasons. All files of a table that Spark reads with
+equal options are one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row
+ID, only the number of their file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from airflow_hiveacid.format.file_fitness import own_columns
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.types import spark_type, struct_of
+from airflow_hiveacid.spark.reading.files.arrow_scan import for_spark
+from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, file_number, partition_at
+from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
+from airflow_hiveacid.spark.reading.files.orc_fit import Asked
+from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
+from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, SparkManner, judged_plain
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
+from airflow_hiveacid.storage.plain.fitness import check_files_readable
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column as SparkColumn
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+
+log = logging.getLogger("hiveacid")
+
+_MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
+_MINDS_CASE: Final = "spark.sql.caseSensitive"
+_BATCH_ROWS: Final = 64 * 1024
+# Because of `plain_fit`, Spark reads no file with dates of the old calendar.
+_PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainPiece:
+    """A file for a task, with its number; plain values.
+
+    `place` is the name of the column with the file number.
+    """
+
+    number: int
+    file: PlainFile
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
+class PlainRows:
+    """The files of an insert-only or flat table that a reader reads.
+
+    `states` has the `AcidState` of each of `partitions`. Rows outside `ranges` may be left out.
+    """
+
+    spark: SparkSession
+    table: TableInfo
+    partitions: Sequence[PartitionInfo]
+    states: Sequence[AcidState]
+    ranges: Mapping[str, KeyRange]
+
+    @cached_property
+    def files(self) -> tuple[tuple[int, PlainFile], ...]:
+        """Every file with its number, partition by partition.
+
+        Raises:
+            UnsupportedTableError: a partition is stored in a format that cannot be read.
+            CorruptFileError, UnsupportedFileError: see `plain_files`.
+        """
+        found: list[tuple[int, PlainFile]] = []
+        for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
+            storage = info.storage or self.table.storage
+            check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
+            own = own_columns(
+                self.table.ref, self.table.columns, info.name, info.columns, storage.format
+            )
+            text = text_form(
+                self.table.ref, self.table.storage, self.table.parameters, info.storage
+            )
+            for file in plain_files(
+                state,
+                storage.format,
+                with_originals=self.table.reads_originals or self._is_flat,
+                text=text,
+                columns=own,
+            ):
+                found.append((file_number(partition, len(found)), file))
+        return tuple(found)
+
+    @property
+    def _is_flat(self) -> bool:
+        return self.table.kind is TransactionalKind.NONE
+
+    def rows(self, wanted: Collection[str], place: str) -> DataFrame:
+        """Return the rows: `place`, the wanted data columns, and the columns with ranges.
+
+        Raises:
+            HiveAcidError: a footer cannot be read; see also `files`.
+        """
+        needed = {*wanted, *self.ranges}
+        asked = self._asked(needed)
+        native: dict[SparkManner, list[NumberedFile]] = {}
+        others: list[tuple[int, PlainFile]] = []
+        reasons: dict[str, str] = {}
+        for (number, file), verdict in zip(self.files, self._judged(asked), strict=True):
+            if not verdict.rows or verdict.is_outside:
+                continue
+            if verdict.why_not is None:
+                native.setdefault(verdict.manner, []).append(self._numbered(number, file))
+            else:
+                others.append((number, file))
+                reasons[verdict.why_not] = file.key
+        frames = [self._native(asked, place, manner, found) for manner, found in native.items()]
+        if others or not frames:
+            self._tell(len(others), reasons)
+            frames.append(self.with_arrow(needed, place, others))
+        return reduce(DataFrame.unionByName, frames)
+
+    def _asked(self, wanted: Collection[str]) -> Asked:
+        return Asked(
+            table_columns=self.table.columns,
+            columns=tuple(c for c in self.table.columns if c.name in wanted),
+            ranges=self.ranges,
+            in_utc=runs_in_utc(self.spark),
+        )
+
+    def _judged(self, asked: Asked) -> list[PlainVerdict]:
+        verdicts = judged_plain(
+            asked,
+            [file for _, file in self.files],
+            moves_instants=self._is_set(_MOVES_INSTANTS),
+            minds_case=self._is_set(_MINDS_CASE),
+        )
+        # Spark identifies a file only by its path, and two partitions may share a location.
+        first = {file.path: number for number, file in reversed(self.files)}
+        return [
+            verdict
+            if first[file.path] == number or verdict.why_not is not None
+            else dataclasses.replace(verdict, why_not="two partitions share it")
+            for (number, file), verdict in zip(self.files, verdicts, strict=True)
+        ]
+
+    def _is_set(self, setting: str) -> bool:
+        """Return whether a setting of the session is `true`, in upper or lower case."""
+        return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
+
+    def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
+        root = (file.root or self.partitions[partition_at(number)].location).rstrip("/")
+        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
+
+    def _native(
+        self,
+        asked: Asked,
+        place: str,
+        manner: SparkManner,
+        files: Sequence[NumberedFile],
+    ) -> DataFrame:
+        types = [spark_type(parse_type(c.type)) for c in asked.columns]
+        schema = StructType(
+            [
+                StructField(c.name, as_read(t) if manner.has_instants else t)
+                for c, t in zip(asked.columns, types, strict=True)
+            ]
+        )
+        options: dict[str, object] = {**READ_OPTIONS}
+        if manner.format is FileFormat.PARQUET:
+            options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
+        rows = rows_of_files(self.spark, files, schema, options, manner.format)
+        where = F.struct(F.col(NUMBER)).alias(place)
+        values = [value_of(self.spark, c, _cut(c, manner.format)) for c in asked.columns]
+        return rows.select(where, *values)
+
+    def with_arrow(
+        self,
+        wanted: Collection[str],
+        place: str,
+        files: Sequence[tuple[int, PlainFile]] | None = None,
+    ) -> DataFrame:
+        """Read the rows with our own reader, from all files by default."""
+        asked = self._asked(wanted)
+        names = tuple(c.name for c in asked.columns)  # shared by all pieces, so it is sent once
+        where = StructType([StructField(NUMBER, LongType())])
+        schema = StructType([StructField(place, where), *struct_of(asked.columns)])
+        pieces = [
+            PlainPiece(
+                number=number,
+                file=file,
+                columns=self.table.columns,
+                wanted=names,
+                place=place,
+            )
+            for number, file in (self.files if files is None else files)
+        ]
+        return run_tasks(self.spark, read_piece, pieces, schema)
+
+    def _tell(self, count: int, reasons: Mapping[str, str]) -> None:
+        """Log in one line the files that are read in Python, which is several times slower."""
+        if count:
+            log.info(
+                "read in Python: table=%s files=%d of %d, because %s",
+                self.table.ref,
+                count,
+                len(self.files),
+                "; ".join(f"{why} ({where})" for why, where in reasons.items()),
+            )
+
+
+def _cut(column: Column, format_: FileFormat) -> SparkColumn:
+    """Return a column truncated to its maximum length, since Parquet strings have no such limit."""
+    value, wanted = F.col(quoted(column.name)), parse_type(column.type)
+    if format_ is FileFormat.PARQUET and isinstance(wanted, CharType | VarcharType):
+        return F.substring(value, 1, wanted.length)
+    return value
+
+
+def read_piece(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
+    """Read a piece's file on an executor, with Spark's types."""
+    types = {c.name: parse_type(c.type) for c in piece.columns}
+    for batch in read_rows(
+        piece.file,
+        piece.columns,
+        data_columns=piece.wanted,
+        batch_rows=_BATCH_ROWS,
+        timestamps=TimestampForm.PAIR,
+    ):
+        number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
+        where = pa.StructArray.from_arrays([number], names=[NUMBER])
+        values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
+        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.place, *piece.wanted])

@@ -1,0 +1,87 @@
+"""A filter for Java's ORC, so that ORC reads only row groups that may have wanted rows.
+
+Spark would filter on a column `row.x`, which ORC does not find: in an ACID file ORC looks up names
+among the table's columns. So we build the filter with the table's names, and put it into the
+options where Spark puts its own filter. Files with values always have statistics of integers and
+dates, and all engines compare these alike. Statistics of strings cannot be used. Writers leave out
+long strings, which ORC then mistakes for NULLs. And Java orders characters beyond U+FFFF
+differently from their bytes.
+
+The input is ranges; the output is options of Spark's ORC source.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+
+_TOLD: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_FILTER: Final = "orc.kryo.sarg"
+_COLUMNS: Final = "orc.sarg.column.names"
+
+
+def search_argument(
+    spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
+) -> dict[str, object]:
+    """Return the options that pass the ranges to ORC; empty if ORC can use no range.
+
+    Args:
+        spark: the session.
+        columns: the columns that are read.
+        ranges: the ranges of some of these columns.
+    """
+    usable = [c for c in columns if c.type in _TOLD and _PLAIN_NAME.fullmatch(c.name)]
+    jvm = jvm_of(spark)
+    spark_sql = jvm.org.apache.spark.sql
+    filters = [
+        getattr(spark_sql.sources, name)(column.name, value)
+        for column in usable
+        if column.name in ranges
+        for name, value in _comparisons(spark, ranges[column.name])
+    ]
+    if not filters:
+        return {}
+    schema = spark_sql.types.DataType.fromJson(struct_of(usable).json())
+    orc = spark_sql.execution.datasources.orc.OrcFilters
+    found = orc.createFilter(schema, jvm.PythonUtils.toSeq(filters))
+    if found.isEmpty():
+        return {}
+    is_loaded = False
+    settings = jvm.org.apache.hadoop.conf.Configuration(is_loaded)
+    jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(
+        settings, found.get(), schema.fieldNames()
+    )
+    return {key: settings.get(key) for key in (_FILTER, _COLUMNS)}
+
+
+def _comparisons(
+    spark: SparkSession, wanted: KeyRange
+) -> Iterator[tuple[str, JavaObject | object]]:
+    """Yield the comparisons that ORC evaluates correctly: each one's name in Spark, and a value."""
+    for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
+        match end:
+            case dt.date():
+                # Java's dates lack the days that the calendar switch skipped; the files read here
+                # have no older dates.
+                if end < SWITCHOVER:
+                    continue
+                yield name, jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
+            case int():
+                yield name, end
+            case _:
+                pass

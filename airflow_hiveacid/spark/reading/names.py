@@ -1,0 +1,22 @@
+"""Names for helper columns of a frame, distinct from the names of users' columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def free_name(name: str, *taken: Iterable[str]) -> str:
+    """Return a name for a helper column that differs from all these names, ignoring case.
+
+    Example:
+        >>> free_name("place", ["id", "__PLACE"], ["_place"])
+        '___place'
+    """
+    known = {column.lower() for columns in taken for column in columns}
+    found = f"__{name}"
+    while found in known:
+        found = f"_{found}"
+    return found

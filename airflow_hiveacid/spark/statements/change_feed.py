@@ -1,0 +1,380 @@
+"""The next range of a change feed, written exactly once.
+
+The steps of `feed_changes`, in order: find the end of the feed's last range, read later changes
+under one snapshot, and stage them. One rename, or a note that is written last, publishes the
+changes as the next range. A job that is killed before publication has published nothing, and the
+next try repeats the whole range. Each run has one range. If a run is retried after publication,
+cleared, or deleted and created again with the same name, the run finds the note of its range and
+does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.change_range import ChangeType, holds_older, settled
+from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, FIRST_WITH_INSTALLATION
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.plan.parameters import said
+from airflow_hiveacid.plan.reruns import differing_parts
+from airflow_hiveacid.spark.engine.store_settings import give_store_settings
+from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
+from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
+from airflow_hiveacid.spark.reading.feed.read_changes import (
+    ChangeQuery,
+    changes_of,
+    keys_of,
+    known_columns,
+    whole_of,
+    writes_between,
+)
+from airflow_hiveacid.spark.reading.tables import held_snapshot
+from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from airflow_hiveacid.storage.stores.listing import list_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.reading.feed.read_changes import Told
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.versions.write_range import Version, WriteRange
+
+log = logging.getLogger("hiveacid")
+
+_ASKED: Final = frozenset(
+    {"columns", "is_net", "keys", "pre_images", "since", "target", "until", "where", "parameters"}
+)
+_COUNTED: Final = {
+    ChangeType.INSERT: "inserted",
+    ChangeType.UPDATE_POSTIMAGE: "updated",
+    ChangeType.DELETE: "deleted",
+}
+
+
+def feed_changes(job: JobContext) -> JobResult:
+    """Write the changes since the feed's last range as its next range.
+
+    Raises:
+        ChangesGoneError: files with these changes may have been removed.
+        FeedError: the feed belongs to a different table; the feed selects different rows of the
+            table; a partition was dropped; or a partition was added and contains older rows.
+        ConfigurationError: this run has already written a range with different arguments; or the
+            primary key that the feed uses has changed.
+        FeedOvertakenError: another job continued the feed meanwhile.
+        HiveAcidError: the job failed; no range was published.
+    """
+    spec = job.job_of(ChangesSpec)
+    give_store_settings(job.spark)
+    give_store_tokens(job.spark)
+    feed = ChangeFeed(spec.location)
+    with (
+        job_group(job.spark, job.spec.attempt),
+        held_snapshot(
+            job.client,
+            [spec.target],
+            job_key=job.spec.job_key,
+            earlier_key=job.spec.earlier_key,
+            attempt=AttemptId.parse(job.spec.attempt),
+            lock_timeout_s=job.spec.lock_timeout_s,
+            on_step=job.on_step,
+        ) as snapshot,
+    ):
+        last, own = feed.last(), _own(feed, job)
+        if own is not None:
+            log.warning("nothing to do: %s has already written its range", job.spec.job_key)
+            status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
+            return _result(job, status, own.until, own, feed.place_of(own))
+        return _next_range(job, spec, feed, last, snapshot)
+
+
+def _next_range(
+    job: JobContext,
+    spec: ChangesSpec,
+    feed: ChangeFeed,
+    last: FeedNote | None,
+    snapshot: ReadSnapshot,
+) -> JobResult:
+    table = snapshot.tables[TableRef.parse(spec.target)]
+    births = _births(snapshot.client, table)
+    keys = keys_of(snapshot, table, spec.keys)
+    if last is not None:
+        _check_same(feed, last, table, said(spec.where, spec.parameters))
+        if spec.keys is None:
+            _check_keys(feed, last, keys)
+    since: Version = (spec.since or 0) if last is None else last.until
+    now = snapshot.snapshot.write_ids(table.ref)
+    stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
+    if last is not None and settled(now) < last.until:
+        # The feed cannot be ahead of the table: the metastore's list of write IDs temporarily ends
+        # too early (docs/decisions/reading.md). A later run continues the feed.
+        return stays
+    held = {} if last is None else last.held
+    had = None if last is None else frozenset(map(PartitionName.parse, last.births))
+    wanted = ChangeQuery(
+        table=table,
+        writes=replace(_writes(snapshot, table, since, spec.until), held=held, had=had),
+        columns=known_columns(table, spec.columns or table.column_names),
+        keys=keys,
+        is_net=spec.is_net,
+        where=spec.where,
+        terms=job.terms(spec.parameters),
+        pre_images=spec.pre_images,
+    )
+    found = _rows(job, feed, last, snapshot, wanted, births=births)
+    if found is None:
+        return stays
+    told, is_whole = found
+    begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
+    place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
+    files = write_files(told.rows, place, CHANGE_TYPE)
+    if is_whole and not files:
+        # Consumers of the feed must learn that the table is empty now.
+        files = [write_no_rows(told.rows, place)]
+    kinds: Counter[str] = Counter()
+    for file in files:
+        kinds.update(file.kinds)
+    note = FeedNote(
+        table=str(table.ref),
+        table_id=table.table_id,
+        since=begin,
+        until=end,
+        is_whole=is_whole,
+        job_key=job.spec.job_key,
+        attempt=job.spec.attempt,
+        files=tuple(file.name for file in files),
+        rows=dict(kinds),
+        size_bytes=sum(file.size_bytes for file in files),
+        births=births,
+        where=said(spec.where, spec.parameters),
+        asked=_asked(job),
+        held=dict(told.held) if is_whole else {**held, **told.held},
+        keys=keys,
+        contract=CONTRACT_VERSION,
+    )
+    job.on_step("staged")
+    sizes = {file.name: file.size_bytes for file in files}
+    # A published range cannot be undone, so the guard first stops a job that was killed or replaced
+    # by a newer copy.
+    uri = feed.publish(place, note, sizes, guard=snapshot.confirm_alive)
+    job.on_step("published")
+    # A range without rows is published, too, so that the next run does not search it again.
+    status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
+    return _result(job, status, end, note, uri)
+
+
+def _writes(
+    snapshot: ReadSnapshot, table: TableInfo, since: Version, until: Version | None
+) -> WriteRange:
+    """Return the writes of a range that ends where the next range can begin.
+
+    At the end of the range a lower write ID may be open while a higher write ID is committed. The
+    next range begins at a write ID, so this range ends below the open write ID. If that end is
+    below the start, the range is empty.
+    """
+    found = writes_between(snapshot, table, since, until)
+    whole = settled(found.part.until)
+    if whole == found.part.until.high_watermark:
+        return found
+    begins_above = whole < found.part.since.high_watermark
+    return writes_between(snapshot, table, since, since if begins_above else whole)
+
+
+def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its table
+    job: JobContext,
+    feed: ChangeFeed,
+    last: FeedNote | None,
+    snapshot: ReadSnapshot,
+    wanted: ChangeQuery,
+    *,
+    births: Mapping[str, int],
+) -> tuple[Told, bool] | None:
+    """Return the next range's rows, and whether they are the whole table; None for an empty range.
+
+    Raises:
+        ChangesGoneError, FeedError: the range's changes are unknown, and `when_gone` is FAIL.
+    """
+    spec = job.job_of(ChangesSpec)
+    is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
+    is_whole = last is None and spec.since is None
+    try:
+        if last is not None:
+            _check_dropped(feed, last, births)
+            _check_added(feed, last, births, snapshot)
+        if is_empty:
+            return None
+        if not is_whole:
+            return changes_of(job.spark, snapshot, wanted), False
+    except (ChangesGoneError, FeedError) as error:
+        if spec.when_gone is WhenGone.FAIL or is_empty:
+            raise
+        log.warning("writing the whole table as the range: %s", error)
+    return whole_of(job.spark, snapshot, wanted), True
+
+
+def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
+    """Return the range that this run has already written, or None.
+
+    The run may have written the range in an earlier try, before the run was cleared, or before the
+    run was deleted and created again with the same name. If a user clears or deletes a run together
+    with downstream tasks, these tasks must get the same range again. Other runs may have continued
+    the feed, so all ranges are searched.
+
+    Raises:
+        ConfigurationError: the run has written a range with different arguments.
+    """
+    own = feed.written_by(job.spec.job_key)
+    if own is None and job.spec.earlier_key is not None:
+        own = feed.written_by(job.spec.earlier_key, before=FIRST_WITH_INSTALLATION)
+    if own is None:
+        return None
+    differing = differing_parts(own.asked, _asked(job)) if own.asked else ()
+    if differing:
+        raise ConfigurationError(
+            f"{job.spec.job_key} has already written versions {own.since} to {own.until} of the"
+            f" feed at {feed.location}, with another {', '.join(differing)}. These stay as they"
+            " are: continue the feed in a run with another ID, or begin a feed at another location"
+        )
+    return own
+
+
+def _asked(job: JobContext) -> dict[str, str]:
+    """Return a digest of each argument that selects changes or determines their form."""
+    return {name: text for name, text in job.spec.statement.items() if name in _ASKED}
+
+
+def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
+    if not table.is_partitioned:
+        return {}
+    found = client.partition_births(table, client.partition_names(table))
+    return {str(name): born_s for name, born_s in found.items()}
+
+
+def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
+    """Check that the feed belongs to this table and to the same selection of its rows.
+
+    If two feeds with different selections shared a location, each would lack the other's ranges.
+
+    Raises:
+        FeedError: the table or the selection differs.
+    """
+    if last.table != str(table.ref):
+        raise FeedError(location=feed.location, reason=f"it is of table {last.table}")
+    if last.table_id != table.table_id:
+        reason = f"table {table.ref} was dropped and made again since"
+        raise FeedError(location=feed.location, reason=reason)
+    if last.where != (where or ""):
+        reason = f"it has the rows of {table.ref} where {last.where or 'true'}, not where"
+        raise FeedError(location=feed.location, reason=f"{reason} {where or 'true'}")
+
+
+def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None:
+    """Check that the primary key, which the feed uses as its keys by default, has not changed.
+
+    With different keys, different rows would be paired as updates. Without old values a deleted row
+    has only its keys, so a consumer that uses the old keys could not find the row.
+
+    Raises:
+        ConfigurationError: the primary key has changed.
+    """
+    if last.keys is not None and {*last.keys} != {*keys}:
+        old, new = (", ".join(names) or "none" for names in (last.keys, keys))
+        raise ConfigurationError(
+            f"the feed at {feed.location} uses the keys {old}, but the primary key of table"
+            f" {last.table} is {new} now. Nothing was written; choose the feed's keys with `keys`"
+        )
+
+
+def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) -> None:
+    """Check that the table still has all partitions of the feed's last range.
+
+    A dropped partition leaves no record of its rows.
+
+    Raises:
+        FeedError: a partition was dropped.
+    """
+    gone = [name for name, born_s in last.births.items() if births.get(name) != born_s]
+    if gone:
+        raise FeedError(
+            location=feed.location,
+            reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
+            " and no file records which rows it had",
+        )
+
+
+def _check_added(
+    feed: ChangeFeed, last: FeedNote, births: Mapping[str, int], snapshot: ReadSnapshot
+) -> None:
+    """Check that partitions added since the last range have no older rows.
+
+    If a partition that has files is added, or the table is repaired, rows are added without a
+    write. No later range would contain these rows.
+
+    Raises:
+        FeedError: an added partition has older rows.
+    """
+    ref = TableRef.parse(last.table)
+    table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
+    added = [PartitionName.parse(name) for name in births if name not in last.births]
+    places = snapshot.client.get_partitions(table, added) if added else ()
+    listings = list_roots(places)
+    for place, listing in zip(places, listings, strict=True):
+        state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
+        if holds_older(state, WriteId(last.until)):
+            raise FeedError(
+                location=feed.location,
+                reason=f"partition {place.name} of {last.table} was added since version"
+                f" {last.until} with rows that are older",
+            )
+
+
+def _counted(kinds: Mapping[str, int]) -> RowCounts:
+    """Return row counts for a result; an update counts once."""
+    return RowCounts(**{name: kinds.get(kind.value, 0) for kind, name in _COUNTED.items()})
+
+
+def _result(
+    job: JobContext,
+    status: JobStatus,
+    until: int | None,
+    note: FeedNote | None = None,
+    uri: str = "",
+) -> JobResult:
+    """Return the result for a published range; `until` is the version that the feed has reached.
+
+    For a range without rows the result has only that version, since there are no files to consume.
+    """
+    ranges = []
+    if note is not None and note.files:
+        ranges = [
+            {
+                "location": uri,
+                "since": note.since,
+                "until": note.until,
+                "is_whole": note.is_whole,
+                "rows": dict(note.rows),
+            }
+        ]
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=status,
+        table=job.job_of(ChangesSpec).target,
+        rows=RowCounts() if note is None else _counted(note.rows),
+        files=0 if note is None else len(note.files),
+        size_bytes=0 if note is None else note.size_bytes,
+        details={"ranges": ranges} if until is None else {"ranges": ranges, "until": until},
+    )

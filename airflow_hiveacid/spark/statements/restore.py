@@ -1,0 +1,510 @@
+"""Restore of a table to a version, as one overwrite of the partitions that differ.
+
+The input is the table's present state and the version, under one snapshot; the output is staged
+files. Rows of a full-ACID table are compared by row ID. A row that is live now but not in the
+version gets a delete event. A row of the version that is not live now is fetched from its old file,
+exact to the nanosecond, like columns that an UPDATE does not set. If too many events would be
+needed, the partition gets a base with the version's rows. Files of an insert-only table are copied
+byte by byte.
+
+The partitions that differ are determined three times: for the locks, after the locks are granted,
+and under the snapshot itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.plan.constraints import checks_of
+from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.reading.access import Touched, nameable
+from airflow_hiveacid.spark.reading.events import (
+    IDENTITY,
+    Events,
+    delete_events,
+    grouped,
+    insert_events,
+    partition_text,
+)
+from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
+from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.spark.reading.tables import held_snapshot
+from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
+from airflow_hiveacid.spark.statements.expressions import row_struct
+from airflow_hiveacid.spark.statements.insert import InsertProgram
+from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
+from airflow_hiveacid.spark.statements.row_sizes import least_bytes
+from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.publish import StagedFile, empty_file
+from airflow_hiveacid.spark.writing.small_changes import are_few
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
+from airflow_hiveacid.spark.writing.writers import writer_options
+from airflow_hiveacid.storage.plain.loadable import LoadableFile
+from airflow_hiveacid.storage.plain.text_rows import is_compressed
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.versions.restoring import differing_now, range_since
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.spark.writing.work import AsOf
+    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.storage.plain.files import PlainFile
+    from airflow_hiveacid.versions.restoring import Differing
+
+# Neighbouring rows of an old file are sent to one writer, which decodes their stripe only once.
+_TOGETHER: Final = 500_000
+_NOW, _THEN = "_now", "_then"
+_EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)
+
+
+def restore(job: JobContext) -> JobResult:
+    """Restore the rows that a table had at a version, or only plan the restore.
+
+    Raises:
+        VersionGoneError: the version is no longer readable, or a partition was dropped after that
+            version.
+        HiveAcidError: the restore failed. Nothing was changed, unless the error is
+            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
+    """
+    spec = job.job_of(RestoreSpec)
+    table = job.with_constraints(job.insertable_table(spec.target))
+    version = VersionSpec.parse(spec.version)
+    if spec.plan_only:
+        return _planned(job, table, version)
+    restoring = Restoring(job=job, table=table, version=version)
+    restoring.look()  # refuses before a transaction begins
+    # Run even if nothing differs: the ledger must record that this job is done. Otherwise a retry
+    # or a stalled copy of the job would undo later writes.
+    result = run_changes(job, [restoring.change()])
+    if result.status is JobStatus.COMMITTED and not _changes(restoring.outcomes):
+        return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
+    return result
+
+
+@dataclass(slots=True, kw_only=True)
+class Restoring:
+    """One restore in progress. Mutable: it remembers the outcome of each partition."""
+
+    job: JobContext
+    table: TableInfo
+    version: VersionSpec
+    outcomes: tuple[RestoredPartition, ...] = field(default=())
+
+    def change(self) -> CheckedStatement:
+        """Return the restore as a statement of a transaction."""
+        return CheckedStatement(
+            kind="restore",
+            table=self.table,
+            operations=frozenset({DataOperation.OVERWRITE}),
+            make_events=None,
+            make_files=self.stage,
+            partitions=self.touched,
+            empties=lambda _names: (),  # `stage` makes the empty bases
+            details=lambda: _told(self.outcomes),
+        )
+
+    def look(self) -> tuple[Differing, ...] | None:
+        """Return the roots that may differ now, or None if an earlier try may have restored them.
+
+        That earlier try of this job may have replaced the files that the version needs.
+
+        Raises:
+            HiveAcidError: the version cannot be restored, and no earlier try has restored it.
+        """
+        try:
+            return differing_now(self.job.client, self.table, self.version)
+        except HiveAcidError:
+            if not Ledger.of(self.table).entries(self.job.spec.job_key):
+                raise
+            return None
+
+    def touched(self) -> Touched:
+        """Return the partitions that may differ, so that they can be locked."""
+        roots = self.look()
+        if roots is None or not self.table.is_partitioned:
+            return Touched()
+        return Touched(names=nameable(tuple(root.info.name for root in roots)))
+
+    def stage(self, plan: WritePlan, now: Target, as_of: AsOf) -> tuple[StagedFile, ...]:
+        """Stage the files that restore the version.
+
+        Raises:
+            HiveAcidError: the version is incomplete, or its rows cannot be written.
+        """
+        comparison = _Comparison.of(now, as_of(self.version))
+        self.outcomes = comparison.outcomes()
+        ways: dict[Way, list[PartitionInfo]] = {way: [] for way in Way}
+        for info, outcome in zip(comparison.places, self.outcomes, strict=True):
+            ways[outcome.how].append(info)
+        files: tuple[StagedFile, ...] = ()
+        if isinstance(comparison, _PlainComparison):
+            files = comparison.copies(plan, ways[Way.BASE])
+        elif isinstance(comparison, _AcidComparison):
+            most = max((one.come + one.stay for one in self.outcomes), default=0)
+            delta = dataclasses.replace(
+                plan,
+                insert_directory=dataclasses.replace(plan.delete_directory, is_delete=False),
+                options=writer_options(plan.table, self.job.client.generation, is_base=False),
+            )
+            changed = sum(o.come + o.go for o in self.outcomes if o.how is Way.DELTA)
+            files = (
+                *comparison.within(ways[Way.DELTA]).deltas(delta, changed),
+                *comparison.within(ways[Way.BASE]).bases(plan, most),
+            )
+        directory = str(plan.insert_directory)
+        written = {file.partition for file in files}
+        empty = [
+            empty_file(plan.table, i.name, directory, plan.staging(i.name), plan.options)
+            for i in ways[Way.BASE]
+            if i.name not in written
+        ]
+        return (*files, *empty)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Comparison:
+    """The partitions that may differ, as two targets: `now`, and `then` (as of the version)."""
+
+    now: Target
+    then: Target
+
+    @staticmethod
+    def of(now: Target, then: Target) -> _AcidComparison | _PlainComparison:
+        """Compare a table's present state with a version.
+
+        Raises:
+            VersionGoneError: the version is incomplete.
+        """
+        if then.past is None:
+            raise TypeError("a restore goes back to a version")
+        part, then = range_since(then.past), then.of_partitions(now.partitions)
+        # Look up the version's files in all partitions, so that an incomplete version is refused as
+        # a whole.
+        both = zip(now.partitions, now.states, then.states, strict=True)
+        places = [info for info, state, _ in both if may_differ(state, part)]
+        plain = now.table.kind is TransactionalKind.INSERT_ONLY
+        kind = _PlainComparison if plain else _AcidComparison
+        return kind(now=now.of_partitions(places), then=then.of_partitions(places))
+
+    @property
+    def places(self) -> tuple[PartitionInfo, ...]:
+        """The partitions that may differ, with their locations."""
+        return self.now.partitions
+
+    @property
+    def table(self) -> TableInfo:
+        """The table that is compared."""
+        return self.now.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AcidComparison(_Comparison):
+    """A comparison of rows by row ID, which writes and compactions do not change."""
+
+    def outcomes(self) -> tuple[RestoredPartition, ...]:
+        """Return the outcome of each partition, in order."""
+        if not self.places:
+            return ()
+        now, then = F.col(_NOW), F.col(_THEN)
+        counted = (
+            self._rows()
+            .groupBy("_partition")
+            .agg(
+                F.sum(F.greatest(then - now, F.lit(0))).alias("come"),
+                F.sum(F.greatest(now - then, F.lit(0))).alias("go"),
+                F.sum(F.least(now, then)).alias("stay"),
+                F.max((now != then) & (F.greatest(now, then) > 1)).alias("has_twins"),
+            )
+        )
+        found = {row["_partition"]: row for row in counted.collect()}
+        outcomes = []
+        for info in self.places:
+            row = found.get(partition_text(info.name))
+            outcomes.append(
+                RestoredPartition.of(
+                    come=0 if row is None else row["come"],
+                    go=0 if row is None else row["go"],
+                    stay=0 if row is None else row["stay"],
+                    has_twins=row is not None and row["has_twins"],
+                    is_plain=False,
+                    partition=str(info.name),
+                )
+            )
+        return tuple(outcomes)
+
+    def within(self, places: Sequence[PartitionInfo]) -> _AcidComparison:
+        """Return the comparison of only these partitions."""
+        now, then = (target.of_partitions(places) for target in (self.now, self.then))
+        return _AcidComparison(now=now, then=then)
+
+    def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
+        """Write delete events for rows added since the version, and insert events for rows removed.
+
+        Args:
+            plan: the plan of a delta.
+            changed: the number of rows added or removed.
+        """
+        if not self.places:
+            return ()
+        rows = self._rows().where(F.col(_NOW) != F.col(_THEN))
+        rows = rows.withColumn("row", _no_row(self.table))
+        come = rows.where(F.col(_NOW) == 0)
+        self._check_allowed(come)
+        gone = delete_events(rows.where(F.col(_THEN) == 0))
+        events = gone.unionByName(_fetched(self.table, come, changed))
+        return _written(plan, events, self.then, changed)
+
+    def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
+        """Write bases with the version's rows.
+
+        Args:
+            plan: the plan of an overwrite.
+            most: the number of rows of the largest partition.
+        """
+        if not self.places:
+            return ()
+        rows = _identities(self.then).withColumn("row", _no_row(self.table))
+        self._check_allowed(rows)
+        return _written(plan, _fetched(self.table, rows, most), self.then, None)
+
+    def _rows(self) -> DataFrame:
+        """Return every row that is live now or in the version; mark in which of them it is live."""
+        now = _identities(self.now).withColumns(
+            {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
+        )
+        then = _identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
+        return (
+            now.unionByName(then)
+            .groupBy("_partition", "_bucket", *IDENTITY)
+            .agg(
+                F.sum(_NOW).alias(_NOW),
+                F.sum(_THEN).alias(_THEN),
+                F.max("_file").alias("_file"),
+            )
+        )
+
+    def _check_allowed(self, come: DataFrame) -> None:
+        """Check that the table's present constraints allow the rows that are written.
+
+        Raises:
+            ConstraintViolationError: a constraint does not allow a row.
+        """
+        names = _demanded(self.table)
+        if not names:
+            return
+        place, key = free_name("place", self.table.column_names), ["_partition", *IDENTITY]
+        values = F.struct(*[F.col(quoted(name)) for name in names]).alias("row")
+        rows = self.then.scan(names, place=place).select(values, *self.then.place_fields(place))
+        held = rows.join(come.select(*key), on=key, how="left_semi")
+        _check_values(self.table, held.select("row.*"), names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlainComparison(_Comparison):
+    """A comparison for rows without row IDs: all files of partitions that may differ are copied."""
+
+    def outcomes(self) -> tuple[RestoredPartition, ...]:
+        """Return the outcome of each partition, in order."""
+        go, come = ([0] * len(self.places) for _ in range(2))
+        for target, counts in ((self.now, go), (self.then, come)):
+            for number, rows in _rows_by_file(target).items():
+                counts[partition_at(number)] += rows
+        return tuple(
+            RestoredPartition.of(
+                come=come[at], go=go[at], stay=0, is_plain=True, partition=str(info.name)
+            )
+            for at, info in enumerate(self.places)
+        )
+
+    def _check_copyable(self, file: PlainFile) -> None:
+        """Refuse a compressed text file: its name shows the codec, and a copy has a new name.
+
+        Raises:
+            UnsupportedTableError: the file is a compressed text file.
+        """
+        if file.format is FileFormat.TEXT and is_compressed(file.key):
+            raise UnsupportedTableError(
+                table=self.table.ref,
+                detail=f"has the compressed text file {file.key} in that version, which cannot be"
+                " copied. Write the version's rows instead: INSERT OVERWRITE ... SELECT ... FOR"
+                " VERSION AS OF, after a TRUNCATE of the partitions that had no rows then",
+            )
+
+    def copies(self, plan: WritePlan, places: Sequence[PartitionInfo]) -> tuple[StagedFile, ...]:
+        """Copy the version's files of these partitions.
+
+        Raises:
+            UnsupportedTableError: a partition has more files than a directory may have, or a file
+                cannot be copied.
+            ConstraintViolationError: the table does not allow one of the rows.
+        """
+        if not places:
+            return ()
+        then = self.then.of_partitions(places)
+        if names := _demanded(self.table):
+            _check_values(self.table, then.rows(names), names)
+        rows = _rows_by_file(then)
+        copies: list[FileToCopy] = []
+        numbers = dict.fromkeys((info.name for info in places), 0)
+        for number, file in then.plain_files:
+            info = places[partition_at(number)]
+            if not file.length:
+                continue
+            self._check_copyable(file)
+            root = (file.root or info.location).rstrip("/")
+            copies.append(
+                FileToCopy(
+                    number=BucketId(numbers[info.name]),
+                    source=LoadableFile(
+                        uri=f"{root}/{file.key}", length=file.length, rows=rows.get(number, 0)
+                    ),
+                    partition=info.name,
+                    staging=plan.staging(info.name),
+                    directory=str(plan.insert_directory),
+                    format=file.format,
+                )
+            )
+            numbers[info.name] += 1
+        for name, count in numbers.items():
+            if count > MAX_BUCKET_ID + 1:
+                raise UnsupportedTableError(
+                    table=self.table.ref,
+                    detail=f"has {count} files of that version in {str(name) or 'it'}, and a"
+                    f" directory may have {MAX_BUCKET_ID + 1}. Insert the version's rows instead:"
+                    " INSERT OVERWRITE ... SELECT from the version",
+                )
+        return copied_files(self.now.spark, copies)
+
+
+def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResult:
+    """Return the result of a planned restore, computed under a reader's snapshot."""
+    with (
+        job_group(job.spark, job.spec.attempt),
+        held_snapshot(
+            job.client,
+            [str(table.ref)],
+            job_key=job.spec.job_key,
+            earlier_key=job.spec.earlier_key,
+            attempt=AttemptId.parse(job.spec.attempt),
+            lock_timeout_s=job.spec.lock_timeout_s,
+            on_step=job.on_step,
+        ) as held,
+    ):
+        past = past_of(job.client, table, version, held.snapshot, taken_s=held.taken_s)
+        now = resolve_target(job.spark, job.client, table, held.snapshot)
+        then = resolve_target(job.spark, job.client, table, held.snapshot, past=past)
+        outcomes = _Comparison.of(now, then).outcomes()
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO,
+        table=str(TableRef.parse(job.job_of(RestoreSpec).target)),
+        details=_told(outcomes),
+    )
+
+
+def _changes(outcomes: Collection[RestoredPartition]) -> bool:
+    return any(one.how is not Way.NOTHING for one in outcomes)
+
+
+def _told(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
+    return {"restore": [to_json(one) for one in outcomes]}
+
+
+def _identities(target: Target) -> DataFrame:
+    """Return the partition, bucket, file and row ID of every live row."""
+    place = free_name("place", target.table.column_names)
+    return target.scan((), place=place).select(*target.place_fields(place))
+
+
+def _no_row(table: TableInfo) -> Column:
+    """Return `row` for an event whose values are all fetched later: one column with NULL."""
+    return row_struct(table.columns[:1], {})
+
+
+def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
+    """Return insert events for old rows, at most `most` in each partition."""
+    rows = rows.withColumn("_clause", F.lit(0))
+    if not table.num_buckets:
+        together = F.floor(F.col(IDENTITY[2]) / F.lit(_TOGETHER))
+        rows = spread(table, rows, writers_for(most), F.xxhash64("_file", IDENTITY[0], together))
+    # In a bucketed table a row stays in its bucket.
+    return insert_events(rows)
+
+
+def _written(
+    plan: WritePlan, events: DataFrame, then: Target, count: int | None
+) -> tuple[StagedFile, ...]:
+    """Write events whose rows the writers fetch from the version's files."""
+    found = Events(
+        frame=lambda: grouped(events),
+        given=(frozenset(),),
+        old_files={file.number: file.data for file in then.files},
+        few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
+    )
+    # The writers count an insert event with an old row as an update, but a restored row is an
+    # insert.
+    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))
+
+
+def _rows_by_file(target: Target) -> dict[int, int]:
+    """Return the number of rows in each non-empty file of an insert-only table, by file number."""
+    if not target.partitions:
+        return {}
+    place = free_name("place", target.table.column_names)
+    number = F.col(f"{quoted(place)}.{NUMBER}").alias("number")
+    counted = target.live_rows((), place).select(number).groupBy("number")
+    return {row["number"]: row["rows"] for row in counted.agg(_rows()).collect()}
+
+
+def _rows() -> Column:
+    return F.count(F.lit(1)).alias("rows")
+
+
+def _demanded(table: TableInfo) -> tuple[str, ...]:
+    """Return the columns that the table's constraints use."""
+    asked = frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
+    return tuple(name for name in table.column_names if name in asked)
+
+
+def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:
+    """Check a table's constraints on rows; `names` are the columns that the constraints use.
+
+    Raises:
+        ConstraintViolationError: the table does not allow a row.
+    """
+    every = whole_rows(table, rows.select(*[quoted(name) for name in names]))
+    program = InsertProgram(
+        table=table,
+        expressions={name: quoted(name) for name in names},
+        from_text=frozenset(),
+        moment=Moment.now(rows.sparkSession),
+    )
+    values = program.values(every)
+    every.select(F.xxhash64(*values.values()).alias("seen")).agg(F.max("seen")).collect()

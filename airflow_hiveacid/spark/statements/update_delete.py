@@ -1,0 +1,208 @@
+"""UPDATE and DELETE as events.
+
+The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
+First a `ChangeProgram` is made from the schema alone, to find all errors in a statement before a
+transaction opens. Only columns that the condition and expressions use are read from the target.
+
+The selected rows and their new values are computed once and kept (`localCheckpoint`) before events
+are made from them. So the delete event and the insert event of an update agree. If an executor with
+kept rows is lost, the job fails instead of computing the rows again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
+from airflow_hiveacid.plan.statements import Clause, quoted, resolve_update
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
+from airflow_hiveacid.spark.reading.events import (
+    EVENT_COLUMNS,
+    IDENTITY,
+    Events,
+    delete_events,
+    grouped,
+    insert_events,
+)
+from airflow_hiveacid.spark.reading.target import empty_target
+from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
+from airflow_hiveacid.spark.statements.constraints import columns_asked
+from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
+from airflow_hiveacid.spark.writing.small_changes import are_few
+from airflow_hiveacid.spark.writing.spreading import spread, writers_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+    from airflow_hiveacid.spark.reading.target import Target
+
+_EVENT: Final = least_bytes(len(EVENT_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeProgram:
+    """A checked UPDATE or DELETE; `needed` are the target's columns that must be read."""
+
+    table: TableInfo
+    clause: Clause
+    needed: tuple[str, ...]
+    moment: Moment
+
+
+def plan_change(
+    spark: SparkSession,
+    table: TableInfo,
+    spec: UpdateSpec | DeleteSpec,
+    terms: TextTerms = DEFAULT_TERMS,
+) -> ChangeProgram:
+    """Check an UPDATE or DELETE against the target's schema.
+
+    `terms` has the parameters of its SQL, and whether this SQL may contain unsafe calls.
+
+    Raises:
+        InputError: see `plan.statements.resolve_update` and `clauses.ready`.
+    """
+    clause = (
+        resolve_update(table, spec)
+        if isinstance(spec, UpdateSpec)
+        else Clause(
+            when=MergeWhen.MATCHED,
+            action=MergeAction.DELETE,
+            condition=spec.where,
+            assignments={},
+        )
+    )
+    moment = Moment.now(spark, terms)
+    (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
+    uses, asked = checked.uses, columns_asked(table, [clause])
+    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses or c.name in asked)
+    return ChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
+
+
+def change_events(program: ChangeProgram, target: Target) -> Events:
+    """Return the events of an UPDATE or DELETE."""
+    table, clause = program.table, program.clause
+    names = HelperNames.beside(table.column_names)
+    reach = target.where(clause.condition, program.moment)
+    rows = scanned(reach, program.needed, names)
+    (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
+    # `coalesce` prevents Spark from splitting the condition: one part of it may fail for a file or
+    # row that another part excludes.
+    picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
+    always = dataclasses.replace(checked, holds=F.lit(True))
+    acted = acted_on(
+        table,
+        picked,
+        [always],
+        names,
+        columns=brought(table, [clause]),
+        places=reach.place_fields(names.place),
+    )
+    changed = kept_changes([clause], acted)
+    parts = row_changes(table, [clause], changed)
+    return as_events(parts, reach, [clause], changed.files, is_few=all_are_few([changed]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Rows with their chosen clause, computed once and kept.
+
+    `updated` is the number of rows that a clause updates; `files` are the numbers of these rows'
+    files. `events` is the number of events of all rows; `size_bytes` is the approximate size of the
+    events.
+    """
+
+    rows: DataFrame
+    events: int
+    updated: int
+    files: frozenset[int]
+    size_bytes: int
+
+
+def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
+    """Keep the rows that `acted_on` returned, and count them.
+
+    A separate query counts them: Spark reports observed metrics in an event, which Spark may drop.
+    """
+    kept = rows.localCheckpoint()
+    updates = F.col("_clause").isin(_updating(clauses))
+    file = F.col("_file") if "_file" in kept.columns else F.lit(None)
+    counts = [F.count(F.lit(1)), F.count_if(updates), F.collect_set(F.when(updates, file))]
+    if all(clause.action is MergeAction.DELETE for clause in clauses):
+        values: Mapping[str, DataType] = {}
+    else:
+        row = cast("StructType", kept.schema["row"].dataType)
+        values = {f"row.{quoted(field.name)}": field.dataType for field in row}
+    count, updated, files, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
+    events = count + updated
+    return KeptRows(
+        rows=kept,
+        events=events,
+        updated=updated,
+        files=frozenset(files),
+        size_bytes=(size or 0) + events * _EVENT,
+    )
+
+
+def all_are_few(parts: Sequence[KeptRows]) -> bool:
+    """Return True if the kept rows' events are few enough for the driver to write."""
+    return are_few(sum(part.events for part in parts), sum(part.size_bytes for part in parts))
+
+
+def _updating(clauses: Sequence[Clause]) -> list[int]:
+    return [i for i, c in enumerate(clauses) if c.action is MergeAction.UPDATE]
+
+
+def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: KeptRows) -> list[DataFrame]:
+    """Return delete events for all rows with a clause, and insert events for updated rows."""
+    updating = _updating(clauses)
+    rows = kept.rows.where(F.col("_clause").isNotNull())
+    if not updating:
+        return [delete_events(rows)]
+    updated = rows.where(F.col("_clause").isin(updating))
+    if not table.num_buckets:
+        # The seed is the old row's ID, which is in the checkpoint.
+        seed = F.xxhash64("_file", *IDENTITY)
+        updated = spread(table, updated, writers_for(kept.updated), seed)
+    # In a bucketed table a row keeps its bucket, since bucket columns cannot change.
+    return [delete_events(rows), insert_events(updated)]
+
+
+def as_events(
+    parts: Sequence[DataFrame],
+    target: Target,
+    clauses: Sequence[Clause],
+    updated: frozenset[int],
+    *,
+    is_few: bool = False,
+) -> Events:
+    """Return events with the data that each writer task needs.
+
+    Old files are included only if an update leaves columns unset, and then only files with updated
+    rows.
+    """
+    columns = frozenset(c.name for c in target.table.columns)
+    # A delete writes no row, so it needs no old values.
+    given = tuple(
+        frozenset(c.assignments) if c.action is MergeAction.UPDATE else columns for c in clauses
+    )
+    leaves = any(not columns <= names for names in given)
+    frame = parts[0]
+    for part in parts[1:]:
+        frame = frame.unionByName(part)
+    return Events(
+        frame=lambda: grouped(frame),
+        given=given,
+        old_files={f.number: f.data for f in target.files if leaves and f.number in updated},
+        few=frame if is_few else None,
+    )

@@ -1,0 +1,81 @@
+"""Removal of directories that aborted attempts of a job have published, before the job reruns.
+
+Trino reads an aborted base as if it were committed, and a retry cannot wait for the cleaner. The
+input is ledger entries, which record the directories that aborted attempts were about to publish.
+Only directories at the table's present locations are removed. A renamed table keeps its ledger, and
+a different table may now be at the old location.
+
+On a store with uploads, the open uploads of an aborted attempt are aborted first. An upload that
+completes later would leave a file behind; in a base, Trino would show that file's rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import LocationPermissionError
+from airflow_hiveacid.spark.writing.publish import all_staged, token_of
+from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.open_uploads import give_up_all
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.traits import publishes_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+
+log = logging.getLogger("hiveacid")
+
+
+def remove_abandoned(
+    ledger: Ledger, client: MetastorePort, table: TableInfo, abandoned: Sequence[LedgerEntry]
+) -> None:
+    """Remove the directories of these aborted attempts of a job, and their ledger entries.
+
+    Raises:
+        StorageError: a directory or an entry cannot be removed.
+    """
+    if not abandoned:
+        return
+    places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
+    for entry in abandoned:
+        log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
+        found = [d for d in entry.directories if d.rpartition("/")[0] in places]
+        # Abort uploads first: a stalled attempt could complete an open upload after the removal.
+        with _permitted():
+            _discard_staged(table, entry, found)
+        for directory in found:
+            with _permitted():
+                give_up_all(directory)
+            delete_directory(*open_location(directory))
+        ledger.withdraw(entry)
+
+
+def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:
+    """Remove an attempt's notes on its uploads, and abort the noted uploads.
+
+    An attempt reads these notes to complete its uploads. The store's list of uploads may be
+    incomplete: MinIO lists no uploads below a directory.
+    """
+    token = token_of(entry.txn_id, entry.attempt)
+    uploaded = [d for d in directories if publishes_files(scheme_of(d))]
+    for top in {Staging.of(table, d.rpartition("/")[0], token).top for d in uploaded}:
+        for staged in all_staged(top):
+            delete_directory(*open_location(staged))
+
+
+@contextmanager
+def _permitted() -> Iterator[None]:
+    try:
+        yield
+    except LocationPermissionError as error:
+        # The user of a retry may have permission only to write, not to list uploads. The retry goes
+        # on.
+        log.warning("uploads of a dead attempt are left to cleaning: %s", error)

@@ -1,0 +1,1 @@
+"""Expressions, queries and functions, and the differences between Hive and Spark."""

@@ -1,0 +1,108 @@
+"""The parser that finds and removes clauses such as `FOR VERSION AS OF 12` after a table's name.
+
+Engines have different forms of the clause, and sqlglot parses only some of them. This module
+supports all forms in the table below. Input is a statement. Output is the statement without the
+clauses. The last token of the table's name stores the clause for the code that reads earlier
+versions. If no code has used a clause, `check_all_read` refuses the statement.
+
+| clause | engines |
+| --- | --- |
+| `FOR VERSION AS OF 12`, `FOR SYSTEM_VERSION AS OF 12`, `VERSION AS OF 12` | Trino, Hive, Spark |
+| `FOR TIMESTAMP AS OF '...'`, `FOR SYSTEM_TIME AS OF '...'` | the same; also `TIMESTAMP '...'` |
+| `FOR VERSION AS OF 'closing'` | Trino, Spark; the string is the name of a tag |
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("INSERT INTO db.a SELECT * FROM db.b FOR VERSION AS OF 12 x")
+    >>> found = without_clauses(piece)
+    >>> found.text, found.tokens[-2].as_of.version
+    ('INSERT INTO db.a SELECT * FROM db.b x', 'version 12')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBERED: Final = frozenset({"VERSION", "SYSTEM_VERSION"})
+_TIMED: Final = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
+_LONGEST: Final = 6
+"""The maximum number of tokens of a clause: FOR, a word, AS, OF, TIMESTAMP and the literal."""
+
+
+def without_clauses(piece: Piece) -> Piece:
+    """Return the statement without its AS OF clauses; see `Token.as_of`.
+
+    Raises:
+        SqlTextError: the version in a clause is invalid.
+    """
+    tokens: list[Token] = []
+    index = 0
+    while index < len(piece):
+        length = _length(piece.tokens[index : index + _LONGEST])
+        if length and tokens and tokens[-1].name is not None:
+            as_of = _clause(piece[index : index + length])
+            tokens[-1] = dataclasses.replace(tokens[-1], as_of=as_of)
+            index += length
+            continue
+        tokens.append(piece.tokens[index])
+        index += 1
+    return Piece(piece.whole, piece.number, tuple(tokens), piece.at)
+
+
+def check_all_read(piece: Piece) -> None:
+    """Refuse AS OF clauses where no earlier version can be read.
+
+    Raises:
+        SqlTextError: no code has used the statement's AS OF clause.
+    """
+    for token in piece.tokens:
+        if token.as_of is not None and not token.as_of.is_read:
+            piece.fail(
+                f"an earlier version of {token.raw} cannot be read here",
+                "write AS OF after a table of a FROM clause, or the source of a MERGE",
+                token,
+            )
+
+
+def _length(tokens: Sequence[Token]) -> int:
+    """Return the number of tokens of an AS OF clause at the start of `tokens`, or 0."""
+    words: list[str] = []
+    for count, token in enumerate(tokens, start=1):
+        if token.kind in {Kind.STRING, Kind.NUMBER}:
+            body = words[1:] if words[:1] == ["FOR"] else words
+            if body[3:] == ["TIMESTAMP"]:
+                body = body[:3]
+            is_clause = len(body) == 3 and body[0] in _NUMBERED | _TIMED  # noqa: PLR2004 - X AS OF
+            return count if is_clause and body[1:] == ["AS", "OF"] else 0
+        if not token.word:
+            return 0
+        words.extend(token.word.split())
+    return 0
+
+
+def _clause(piece: Piece) -> AsOf:
+    words = [word for token in piece.tokens for word in token.word.split()]
+    literal = piece.tokens[-1]
+    text = literal.raw[1:-1] if literal.kind is Kind.STRING else literal.raw
+    is_timed = not _NUMBERED.intersection(words)
+    try:
+        if is_timed:
+            spec = VersionSpec.of(timestamp=text)
+        elif literal.kind is Kind.STRING:
+            spec = VersionSpec.of(tag=text)
+        else:
+            spec = VersionSpec.of(version=text)
+    except ConfigurationError as error:
+        piece.fail(
+            str(error), "write AS OF 12, AS OF '2026-11-19T02:00:00Z' or the name of a tag", literal
+        )
+    return AsOf(spec.text())

@@ -1,0 +1,419 @@
+"""Checks that refuse SQL which Hive and Spark both accept but evaluate differently.
+
+Spark evaluates the user's expressions. This module refuses expressions whose results would differ
+from Hive's, if the difference is visible in the SQL. Differences that depend on column types are
+not found. Each error proposes SQL that has the same meaning in both engines. `functions`
+decides which functions are refused.
+
+In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
+first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
+most one of them), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and `^` has lower
+precedence than `&`. All comparisons have equal precedence, which is higher than that of `IS NULL`,
+`IN` and similar predicates. So an expression that mixes these operators without parentheses is
+refused.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> check_meaning(statements_of("SELECT stddev_pop(x) || 'a'")[0])
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.table import NULL_PARTITION
+from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
+from airflow_hiveacid.sql.text.bare_names import check_bare
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.sql.text.text import Piece
+    from airflow_hiveacid.sql.text.tokens import Token
+
+_SYMBOLS: Final = frozenset(
+    "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
+)
+_OF_TYPES: Final = frozenset({"<", ">", ":"})
+_VIRTUAL: Final = frozenset(
+    {"row__id", "row__is__deleted", "input__file__name", "block__offset__inside__file"}
+)
+_LONG_ESCAPE: Final = re.compile(r"\\U[0-9A-Fa-f]{8}")
+_NANOSECONDS: Final = re.compile(
+    r"\s*[+-]?[0-9]+-[0-9]+-[0-9]+[ T][0-9]+:[0-9]+:[0-9]+\.[0-9]{6}[0-9]*[1-9]"
+)
+_FLOAT: Final = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?[fF]")
+_LONG_DECIMAL: Final = re.compile(r"[0-9.]+[eE][+-]?[0-9]+[bB][dD]")
+_UNITS: Final = frozenset(
+    f"{unit}{s}" for unit in ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND") for s in ("", "S")
+)
+_VALUES: Final = frozenset({Kind.NUMBER, Kind.STRING, Kind.PARAMETER})
+_RESERVED_PREFIX: Final = "__hiveacid"
+_PATTERN_WORDS: Final = frozenset({"RLIKE", "REGEXP"})
+_OF_TIMES: Final = frozenset({"TIMESTAMP", "FROM_UTC_TIMESTAMP", "TO_UTC_TIMESTAMP", "DATE_FORMAT"})
+# Functions that parse a string argument as a regular expression, path or format.
+_OF_OTHER_TEXTS: Final = frozenset(
+    {"REGEXP_EXTRACT", "REGEXP_REPLACE", "SPLIT", "STR_TO_MAP", "GET_JSON_OBJECT", "PARSE_URL"}
+    | {"DATE_FORMAT", "FROM_UNIXTIME", "INSTR", "LOCATE", "FIND_IN_SET", "XPATH_STRING"}
+)
+_TO_FLOATING: Final = frozenset({("AS", "DOUBLE"), ("AS", "FLOAT")})
+
+_COMPARISONS: Final = frozenset(
+    {"=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="}
+    | {"LIKE", "RLIKE", "REGEXP", "IN", "BETWEEN", "IS"}
+)
+_ADDING: Final = frozenset({"+", "-"})
+_ARITHMETIC: Final = _ADDING | {"*", "/", "%", "DIV", "||", "^", "&", "|"}
+# Words that end a sequence of operators.
+_BORDERS: Final = frozenset(
+    {",", "AND", "OR", "SELECT", "FROM", "WHERE", "ON", "JOIN", "WHEN", "THEN", "ELSE", "VALUES"}
+    | {"GROUP BY", "HAVING", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "PARTITION BY"}
+    | {"UNION", "EXCEPT", "INTERSECT", "MINUS", "LIMIT", "OFFSET", "LATERAL", "WINDOW"}
+)
+_OPENING: Final = frozenset({"(", "[", "CASE"})
+_CLOSING: Final = frozenset({")", "]", "END"})
+# Comparisons of values. The words in `_AROUND_PATTERNS` show that a string is not part of a LIKE
+# pattern.
+_OF_VALUES: Final = _COMPARISONS - {"LIKE", "RLIKE", "REGEXP", "IS"}
+_AROUND_PATTERNS: Final = (_COMPARISONS | _BORDERS | {"["}) - {"LIKE", ",", "SELECT"}
+# After these words a plus or minus is a sign, not an operator.
+_NO_OPERANDS: Final = _BORDERS | _COMPARISONS | _ARITHMETIC | _OPENING | {"~", "NOT", "INTERVAL"}
+
+
+def check_meaning(piece: Piece) -> None:
+    """Refuse SQL that Spark evaluates differently than Hive, or that Hive does not support.
+
+    Raises:
+        SqlTextError: the SQL has a different meaning in Spark, or Hive does not support it.
+    """
+    in_types = _in_types(piece)
+    _check_operators(piece, in_types)
+    for index, token in enumerate(piece.tokens):
+        if index in in_types and token.word in _OF_TYPES:
+            continue
+        if token.kind is Kind.SYMBOL and token.word not in _SYMBOLS:
+            piece.fail(f"{token.raw!r} is not part of Hive's expressions", "remove it", token)
+        if token.kind in {Kind.WORD, Kind.QUOTED}:
+            _check_name(piece, index)
+        if token.kind is Kind.NUMBER:
+            _check_number(piece, token)
+        if token.kind in {Kind.STRING, Kind.PARAMETER}:
+            _check_constant(piece, index)
+        if token.word in _UNITS and index:
+            _check_interval(piece, index)
+
+
+def _in_types(piece: Piece) -> frozenset[int]:
+    """Return the indexes of tokens in the angle brackets of types, including the brackets."""
+    found: set[int] = set()
+    nested = 0
+    for index, token in enumerate(piece.tokens):
+        begins = token.word == "<" and piece.word(index - 1) in {"STRUCT", "ARRAY", "MAP"}
+        nested += begins
+        if nested:
+            found.add(index)
+        nested -= nested > 0 and token.word == ">"
+    return frozenset(found)
+
+
+def _check_name(piece: Piece, index: int) -> None:
+    token = piece.tokens[index]
+    name = (token.name or "").lower()
+    if name.startswith(_RESERVED_PREFIX):
+        piece.fail(
+            f"names that begin with {_RESERVED_PREFIX} are reserved", "choose another", token
+        )
+    if name in _VIRTUAL:
+        piece.fail(
+            f"{token.raw} is a virtual column that only Hive has",
+            "name columns of the table",
+            token,
+        )
+    if name == "grouping__id":
+        piece.fail(
+            "the bits of grouping__id differ",
+            "write grouping(a) for one column, grouping(a) * 2 + grouping(b) for a mask of two",
+            token,
+        )
+    check_bare(piece, index)
+    if piece.word(index + 1) == "(":
+        check_function(piece, index)
+    if token.word == "BOOLEAN" and piece.word(index - 1) == "AS":
+        piece.fail(TRUTH[0], f"write {TRUTH[1]}", token)
+    if token.word in _PATTERN_WORDS and not _is_pattern_of_some(piece, index):
+        piece.fail(
+            "an empty pattern matches no text in Hive and every text in Spark; a pattern that"
+            " is no string literal may be empty",
+            "write a string, or nullif(x, '') for the pattern",
+            token,
+        )
+
+
+def _check_number(piece: Piece, token: Token) -> None:
+    if _FLOAT.fullmatch(token.raw):
+        piece.fail(
+            "F after a number is a name in Hive, and makes a float in Spark",
+            "write cast(1.1 AS float)",
+            token,
+        )
+    if _LONG_DECIMAL.fullmatch(token.raw):
+        piece.fail(
+            "Spark keeps trailing zeros of a decimal with an exponent, Hive drops them",
+            "write its digits, such as 11BD for 1.10e1BD",
+            token,
+        )
+
+
+def _check_constant(piece: Piece, index: int) -> None:
+    token = piece.tokens[index]
+    if token.parameter is not None:
+        _check_parameter(piece, index, token.parameter)
+        return
+    text = token.raw[1:-1]
+    if _LONG_ESCAPE.search(text.replace("\\\\", "")):
+        piece.fail(
+            "\\U and eight digits is one character in Spark, and the letter U in Hive",
+            "write the character itself",
+            token,
+        )
+    _check_text(piece, index, text, has_idle=_has_idle_backslash)
+
+
+def _check_parameter(piece: Piece, index: int, parameter: Parameter) -> None:
+    """Apply the checks for string literals to the string values of a parameter."""
+    for value in parameter.values:
+        if value.type is ValueType.STRING:
+            _check_text(piece, index, value.text or "", has_idle=_has_bound_backslash)
+
+
+def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str], bool]) -> None:
+    """Refuse a literal or a parameter's string that Hive evaluates differently than Spark."""
+    token = piece.tokens[index]
+    if text == NULL_PARTITION:
+        piece.fail(
+            "the partition of NULL has this text in Hive, and is NULL in Spark",
+            "write x IS NULL",
+            token,
+        )
+    if text.lower() == "nan" and _is_compared(piece, index):
+        piece.fail(
+            "NaN equals itself in Spark, but not in Hive's tasks",
+            "write cast(x AS string) RLIKE '^NaN$'",
+            token,
+        )
+    whole = _with_neighbours(piece, index, text)
+    if _NANOSECONDS.match(whole) and _is_time(piece, index):
+        piece.fail(
+            "more than six digits of a second are kept in Hive, and truncated in Spark",
+            "write six digits; for a text: concat('2020-01-31 10:20:30.123456', '7')",
+            token,
+        )
+    if has_idle(text) and _is_pattern(piece, index):
+        piece.fail(
+            "a backslash before neither % nor _ in a LIKE pattern is one character in Hive,"
+            " and an error or something else in Spark",
+            "write RLIKE, or instr(x, y) > 0",
+            token,
+        )
+
+
+def _is_pattern_of_some(piece: Piece, index: int) -> bool:
+    """Return True if the pattern of RLIKE is a nonempty string or nullif(x, '')."""
+    after = piece[index + 1 :]
+    if after.tokens and after.tokens[0].kind is Kind.STRING:
+        return len(after.tokens[0].raw) > 2  # noqa: PLR2004 - its quotes
+    is_call = after.word(0) == "NULLIF" and after.word(1) == "("
+    return is_call and is_never_empty(after[: after.closing(1) + 1])
+
+
+def _is_compared(piece: Piece, index: int) -> bool:
+    """Return True if a string, or its cast to a number, is an operand of a comparison."""
+    begin, end = index, index + 1
+    if (piece.word(end), piece.word(end + 1)) in _TO_FLOATING:  # cast('NaN' AS double)
+        begin, end = index - 2, end + 3
+    elif piece.word(index - 1) == "(" and piece.word(index - 2) in {"DOUBLE", "FLOAT"}:
+        begin, end = index - 2, end + 1
+    around = {piece.word(begin - 1), piece.word(end)}
+    return bool(around & _COMPARISONS) or _is_in_list(piece, begin)
+
+
+def _is_in_list(piece: Piece, index: int) -> bool:
+    """Return True if a value is an element of the list after IN."""
+    opening = _opening_before(piece, index)
+    return opening is not None and piece.word(opening - 1) == "IN"
+
+
+def _opening_before(piece: Piece, index: int) -> int | None:
+    """Return the index of the innermost parenthesis, bracket or CASE around a token, if any."""
+    nested = 0
+    for at in range(index - 1, -1, -1):
+        word = piece.word(at)
+        if word in _OPENING and nested == 0:
+            return at
+        nested += (word in _CLOSING) - (word in _OPENING)
+    return None
+
+
+def _with_neighbours(piece: Piece, index: int, text: str) -> str:
+    """Return a string and the literals directly after it as one string."""
+    for token in piece.tokens[index + 1 :]:
+        if token.kind is not Kind.STRING:
+            break
+        text += token.raw[1:-1]
+    return text
+
+
+def _is_time(piece: Piece, index: int) -> bool:
+    """Return True if a string is converted to a time, or compared with a possible time."""
+    begin, end = index, index + 1
+    while end < len(piece) and piece.tokens[end].kind is Kind.STRING:
+        end += 1
+    while piece.word(begin - 1) == "(" and piece.word(end) == ")" and not _calls(piece, begin - 1):
+        begin, end = begin - 1, end + 1
+    before, behind = piece.word(begin - 1), piece.word(end)
+    opening = _opening_before(piece, begin)
+    is_argument = opening is not None and piece.word(opening - 1) in _OF_TIMES
+    is_cast = (behind, piece.word(end + 1)) == ("AS", "TIMESTAMP")
+    if is_cast or is_argument or before in {"TIMESTAMP", "AND", "WHEN"}:
+        return True
+    return bool({before, behind} & _OF_VALUES) or _is_in_list(piece, begin)
+
+
+def _calls(piece: Piece, index: int) -> bool:
+    """Return True if this parenthesis belongs to a function call, because a name precedes it."""
+    before = piece.tokens[index - 1] if index else None
+    return before is not None and before.name is not None and before.word not in _NO_OPERANDS
+
+
+def _is_pattern(piece: Piece, index: int) -> bool:
+    """Return True if a string is a LIKE pattern, one of several patterns, or part of a pattern."""
+    at: int | None = index - 1
+    while at is not None and at >= 0:
+        word = piece.word(at)
+        if word == "LIKE":
+            return True
+        if word in {",", "THEN", "ELSE"}:  # tokens before this are another value
+            at = _opening_before(piece, at)
+        elif word in _CLOSING:
+            at = _opening_before(piece, at)
+            at = None if at is None else at - 1
+        elif word in _AROUND_PATTERNS or (word == "(" and piece.word(at - 1) in _OF_OTHER_TEXTS):
+            return False
+        else:
+            at -= 1
+    return False
+
+
+# In a parameter's value, unlike in a literal, each backslash is one character.
+_IDLE_BACKSLASH: Final = re.compile(r"\\(?![%_])")
+
+
+def _has_bound_backslash(pattern: str) -> bool:
+    return _IDLE_BACKSLASH.search(pattern) is not None
+
+
+def _has_idle_backslash(pattern: str) -> bool:
+    """Return True if the decoded pattern has a backslash that is not followed by % or _."""
+    rest = pattern
+    while (at := rest.find("\\")) >= 0:
+        if rest[at + 1 : at + 2] == "\\":
+            return not rest[at + 2 : at + 3] or rest[at + 2] not in "%_"
+        rest = rest[at + 2 :]
+    return False
+
+
+def _check_interval(piece: Piece, index: int) -> None:
+    """Refuse `1 DAY`, which is an interval in Hive and a number with an alias in Spark."""
+    token = piece.tokens[index]
+    before = piece.tokens[index - 1]
+    is_value = before.kind in _VALUES and piece.word(index - 2) != "INTERVAL"
+    in_parentheses = (
+        before.word == ")"
+        and piece.word(index - 3) == "("
+        and piece.tokens[index - 2].kind in _VALUES
+    )
+    if is_value or in_parentheses:
+        piece.fail(
+            f"a number before {token.raw} is an interval in Hive and has an alias elsewhere",
+            "write INTERVAL '1' DAY for an interval, and AS before a name",
+            token,
+        )
+
+
+@dataclass(slots=True)
+class _Run:
+    """The operators since the last word in `_BORDERS`, within one level of parentheses. Mutable."""
+
+    comparison: Token | None = None
+    arithmetic: dict[str, Token] = field(default_factory=dict)
+    betweens: int = 0
+
+    def border(self) -> None:
+        self.comparison, self.betweens = None, 0
+        self.arithmetic.clear()
+
+
+def _check_operators(piece: Piece, in_types: Collection[int]) -> None:
+    """Refuse operators without parentheses whose precedence differs between Hive and Spark."""
+    runs = [_Run()]
+    for index, token in [(i, t) for i, t in enumerate(piece.tokens) if i not in in_types]:
+        run = runs[-1]
+        if token.word in _OPENING:
+            runs.append(_Run())
+        elif token.word in _CLOSING and len(runs) > 1:
+            runs.pop()
+        elif token.word == "AND" and run.betweens:
+            run.betweens -= 1
+            run.arithmetic.clear()
+        elif token.word in _BORDERS and not _is_distinct_from(piece, index):
+            run.border()
+        elif token.word in _COMPARISONS:
+            _compare(piece, run, token)
+        elif token.word in _ARITHMETIC and not _is_sign(piece, index):
+            _calculate(piece, run, token)
+
+
+def _is_distinct_from(piece: Piece, index: int) -> bool:
+    """Return True if this FROM is part of IS [NOT] DISTINCT FROM."""
+    return piece.word(index - 1) == "DISTINCT" and piece.word(index - 2) in {"IS", "NOT"}
+
+
+def _compare(piece: Piece, run: _Run, token: Token) -> None:
+    if run.comparison is not None:
+        piece.fail(
+            f"{run.comparison.raw} and {token.raw} without parentheses mean one thing in Hive and"
+            " another in Spark",
+            "put parentheses around one of the comparisons",
+            token,
+        )
+    if token.word == "IS" and run.arithmetic:
+        piece.fail(
+            "IS binds tighter than arithmetic in Hive and looser in Spark",
+            "put parentheses around the operand of IS",
+            token,
+        )
+    run.comparison = token
+    run.betweens += token.word == "BETWEEN"
+    run.arithmetic.clear()
+
+
+def _calculate(piece: Piece, run: _Run, token: Token) -> None:
+    run.arithmetic.setdefault(token.word, token)
+    words = run.arithmetic.keys()
+    mixes = ("||" in words and words & _ADDING) or ("^" in words and len(words) > 1)
+    if mixes:
+        piece.fail(
+            f"{' and '.join(sorted(words))} bind in another order in Hive than in Spark",
+            "put parentheses around the operands that belong together",
+            token,
+        )
+
+
+def _is_sign(piece: Piece, index: int) -> bool:
+    """Return True if a plus or minus is a sign, or if a star means all columns."""
+    return index == 0 or piece.tokens[index - 1].word in _NO_OPERANDS

@@ -1,0 +1,315 @@
+"""The translation of an expression to Spark SQL.
+
+Input is the user's tokens and the user's names for target and source. Output is the user's SQL with
+these names replaced by `t` and `s`. Strings, struct fields and all other tokens are unchanged.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("c.a + 1 > c.s.c AND x = 'c.a'")
+    >>> expression(piece, NameScope(qualifiers={"c": "t"}, sides=frozenset("t")))
+    "t.a + 1 > t.s.c AND x = 'c.a'"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.sql.expressions.differences import check_meaning
+from airflow_hiveacid.sql.expressions.functions import check_calls
+from airflow_hiveacid.sql.expressions.queries import check_queries
+from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.text.bare_names import is_bare
+from airflow_hiveacid.sql.text.nodes import check_expression, position_of
+from airflow_hiveacid.sql.text.views import table_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.sql.text.text import Piece
+    from airflow_hiveacid.sql.text.tokens import Token
+    from airflow_hiveacid.sql.text.views import Views
+
+TARGET: Final = "t"
+SOURCE: Final = "s"
+_CONSTANTS: Final = frozenset({"TRUE", "FALSE", "NULL", "CURRENT_DATE", "CURRENT_TIMESTAMP"})
+_NO_DEFAULT: Final = (
+    "DEFAULT replaces a column's whole value; conditions and queries do not allow it",
+    "write the value",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameScope:
+    """The names that a statement's expressions can use.
+
+    `qualifiers` maps the user's name of a table (`alias` or `db.table`, in lower case) to `t` or
+    `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
+    maps columns of the source to new names. `views` has the tables that subqueries in expressions
+    read, or is None if subqueries are not allowed.
+    """
+
+    qualifiers: Mapping[str, str]
+    sides: frozenset[str]
+    renamed: Mapping[str, str] | None = None
+    views: Views | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """A column in an expression: its name as tokens, and the side to which its qualifier refers.
+
+    For a column in a query, `inner` contains the table names of all enclosing queries. These names
+    hide the table names of the statement. `owner` is the name of the column's table.
+    """
+
+    parts: tuple[Token, ...]
+    side: str | None
+    qualifier_parts: int
+    inner: frozenset[str] = frozenset()
+    owner: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parts of the name in lower case."""
+        return tuple((part.name or "").lower() for part in self.parts)
+
+    @property
+    def column(self) -> Token:
+        """The token of the column's own name, without qualifiers and struct fields."""
+        return self.parts[self.qualifier_parts]
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the name refers to a column, not to a field of a struct column."""
+        return len(self.parts) == self.qualifier_parts + 1
+
+
+def expression(piece: Piece, names: NameScope) -> str:
+    """Return an expression as Spark SQL over `t` and `s`.
+
+    Raises:
+        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
+            Spark.
+    """
+    return written(piece, parsed(piece, names), names)
+
+
+def parsed(piece: Piece, names: NameScope) -> exp.Expr:
+    """Parse an expression with sqlglot, and check that it has the same meaning in Hive and Spark.
+
+    Raises:
+        SqlTextError: as in `expression`.
+    """
+    if [token.word for token in piece.tokens] == ["DEFAULT"]:
+        piece.fail(*_NO_DEFAULT)
+    check_meaning(piece)
+    tree = piece.parsed(exp.Condition)
+    check_expression(piece, tree, with_queries=names.views is not None)
+    check_queries(piece, tree)
+    _check_arguments(piece, tree)
+    check_calls(piece)
+    return tree
+
+
+def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse a function argument that is a name but that sqlglot does not parse as a column.
+
+    sqlglot parses some names as units of time, and drops names that it does not expect. The table
+    of such a column would be unknown.
+
+    Raises:
+        SqlTextError: a name was not parsed as a column.
+    """
+    names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
+    for index, token in enumerate(piece.tokens):
+        is_alone = piece.word(index - 1) in {"(", ","} and piece.word(index + 1) in {")", ","}
+        if not is_alone or token.name is None or token.word in _CONSTANTS:
+            continue
+        if token.start not in names:
+            piece.fail(
+                f"{token.raw} is not recognized as a column here",
+                "write a unit as a string, and a column with its table before it",
+                token,
+            )
+
+
+def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
+    """Return a parsed expression as Spark SQL, with the table names `t` and `s`.
+
+    Raises:
+        SqlTextError: the expression contains an ambiguous name.
+    """
+    if not names.sides and (column := tree.find(exp.Column)) is not None:
+        piece.fail(
+            "no table provides this column here",
+            "write a constant, or SELECT ... FROM db.s",
+            position_of(piece, column),
+        )
+    changes = translations(piece)
+    if names.views is not None:
+        changes |= table_changes(piece, tree, names.views)
+    for use in column_uses(piece, tree, names):
+        if use.side is not None:
+            _check_visible(piece, use)
+            changes |= _requalified(piece, use, use.side)
+        elif use.owner is not None:
+            changes[use.parts[0].start] = f"{quoted(use.owner)}.{use.parts[0].raw}"
+        elif not use.inner and _needs_table(use, names):
+            changes[use.parts[0].start] = _qualified(piece, use, names)
+        if use.side == SOURCE and names.renamed is not None:
+            changes[use.column.start] = names.renamed[(use.column.name or "").lower()]
+    return piece.written(changes)
+
+
+def _requalified(piece: Piece, use: ColumnUse, side: str) -> dict[int, str]:
+    """Return the changes that replace a table's name, in one or more parts, with `t` or `s`."""
+    first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
+    between = {t.start: "" for t in piece.tokens if first < t.start <= last}
+    return {first: side, **between}
+
+
+def _needs_table(use: ColumnUse, names: NameScope) -> bool:
+    """Return True if Spark would misinterpret the column without its table's name."""
+    if len(use.parts) > 1:
+        return use.names[0] in names.sides
+    return is_bare(use.parts[0])
+
+
+def _qualified(piece: Piece, use: ColumnUse, names: NameScope) -> str:
+    """Return a column with its table's name, for columns that Spark would misinterpret.
+
+    Raises:
+        SqlTextError: the table is ambiguous.
+    """
+    if len(names.sides) > 1:
+        piece.fail(
+            f"{use.parts[0].raw} may be a column of either table",
+            "write the table's alias before it",
+            use.parts[0],
+        )
+    return f"{TARGET}.{use.parts[0].raw}"
+
+
+def _check_visible(piece: Piece, use: ColumnUse) -> None:
+    """Refuse a column of the statement's table if an enclosing query has a table of that name.
+
+    Raises:
+        SqlTextError: an enclosing query has a table of that name.
+    """
+    if use.side in use.inner:
+        piece.fail(
+            f"a table of this query is called {use.side!r}, our name for the statement's own",
+            "choose another alias",
+            use.parts[0],
+        )
+    if use.qualifier_parts > 1 and use.names[1] in use.inner:
+        piece.fail(
+            f"{'.'.join(use.names[:2])} is both in the statement and in the query",
+            "give each an alias of its own",
+            use.parts[0],
+        )
+
+
+def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[ColumnUse]:
+    """Yield the columns of an expression, each with the parts of its name.
+
+    Raises:
+        SqlTextError: the expression contains DEFAULT, a star, or an ambiguous name.
+    """
+    by_start = {token.start: token for token in piece.tokens}
+    has_queries = tree.find(exp.Select) is not None
+    for dot in tree.find_all(exp.Dot):
+        if isinstance(dot.expression, exp.Func):
+            piece.fail(
+                "Spark does not know functions of a database",
+                "write the expression out",
+                position_of(piece, dot),
+            )
+    for column in tree.find_all(exp.Column):
+        identifiers = [part for part in column.parts if isinstance(part, exp.Identifier)]
+        tokens = tuple(_token_of(piece, part, by_start) for part in identifiers)
+        if len(tokens) == 1 and tokens[0].word == "DEFAULT":
+            piece.fail(*_NO_DEFAULT, tokens[0])
+        queries = _queries_around(column) if has_queries else []
+        if len(tokens) != len(column.parts):
+            if not queries:
+                piece.fail("a star is not a single value", "name the columns", tokens[0])
+            continue
+        fields = [_token_of(piece, field, by_start) for field in _fields(column)]
+        found = _use(piece, (*tokens, *fields), names)
+        yield _within(piece, found, queries) if queries else found
+
+
+def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
+    """Assign a column in a query to a table of the query or of the statement; return the column.
+
+    If the query's tables lack an unqualified column, SQL takes the column from the statement's
+    table. Then `DELETE ... WHERE id IN (SELECT id FROM other)` could delete every row.
+
+    Raises:
+        SqlTextError: the column's table is ambiguous.
+    """
+    inner = frozenset(name for query in queries for name in query)
+    if len(use.parts) > 1 and use.names[0] in inner:
+        return replace(use, side=None, qualifier_parts=1, inner=inner)
+    if use.side is not None:
+        return replace(use, inner=inner)
+    owner = next(iter(queries[0]), "")
+    if len(queries[0]) != 1 or not owner:
+        piece.fail(
+            f"{use.parts[0].raw} may be a column of any table here",
+            "write the table's alias before it",
+            use.parts[0],
+        )
+    return replace(use, inner=inner, owner=owner)
+
+
+def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
+    """Return the tables of all enclosing queries by lower-case name, the innermost query first."""
+    found: list[Mapping[str, exp.Expr]] = []
+    node = column.parent
+    while node is not None:
+        if isinstance(node, exp.Select):
+            joins = [join.this for join in node.args.get("joins") or []]
+            tables = [node.args["from_"].this] if node.args.get("from_") else []
+            every = [*tables, *joins, *(node.args.get("laterals") or [])]
+            found.append({table.alias_or_name.lower(): table for table in every})
+        node = node.parent
+    return found
+
+
+def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
+    """Return the token of a name.
+
+    Raises:
+        SqlTextError: the name has no position, because sqlglot parsed a word such as NULL as a
+            name.
+    """
+    found = by_start.get(name.meta.get("start", -1))
+    if found is None:
+        piece.fail(f"{name.name} is not a name", "write `...` around it, if it is meant as one")
+    return found
+
+
+def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
+    """Yield the struct fields after a name's fourth part, which are separate nodes in sqlglot."""
+    parent = node.parent
+    while isinstance(parent, exp.Dot) and parent.this is node:
+        if isinstance(parent.expression, exp.Identifier):
+            yield parent.expression
+        node, parent = parent, parent.parent
+
+
+def _use(piece: Piece, parts: tuple[Token, ...], names: NameScope) -> ColumnUse:
+    lower = [(part.name or "").lower() for part in parts]
+    one = names.qualifiers.get(lower[0]) if len(parts) > 1 else None
+    two = names.qualifiers.get(".".join(lower[:2])) if len(parts) > 2 else None  # noqa: PLR2004 - db, table, column
+    if one is not None and two is not None:
+        piece.fail(f"{parts[0].raw} is both a table and a database", "use an alias", parts[0])
+    if two is not None:
+        return ColumnUse(parts, two, 2)
+    return ColumnUse(parts, one, int(one is not None))

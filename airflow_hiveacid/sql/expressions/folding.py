@@ -1,0 +1,79 @@
+"""Constants: expressions without columns, which Hive evaluates at compile time.
+
+Some of Hive's functions return different results for a constant than for an equal value in a
+column.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> [may_be_negative(piece) for piece in statements_of("(2); 1 - 2; int('-1'); x - 9")]
+    [False, True, True, False]
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.plan.parameters import Later
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_hiveacid.jobs.parameters import Parameter
+    from airflow_hiveacid.sql.text.text import Piece
+
+_OPERATIONS: Final[Mapping[type[exp.Expr], Callable[[int, int], int]]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
+
+
+def may_be_negative(piece: Piece) -> bool:
+    """Return True if an argument is a constant that may be negative; NULL is not negative.
+
+    Raises:
+        SqlTextError: the argument cannot be parsed.
+    """
+    given = {token.raw[1:]: token.parameter for token in piece.tokens if token.parameter}
+    if any(isinstance(parameter, Later) for parameter in given.values()):
+        return False
+    tree = piece.parsed(exp.Condition)
+    if tree.find(exp.Column) is not None or isinstance(tree.unnest(), exp.Null):
+        return False
+    number = _whole(tree, given)
+    return number is None or number < 0
+
+
+def _whole(node: exp.Expr, given: Mapping[str, Parameter]) -> int | None:
+    """Return the integer value of a constant, or None if this function cannot evaluate it."""
+    found: int | None = None
+    match node:
+        case exp.Literal():
+            found = int(node.name) if node.name.isdecimal() and not node.is_string else None
+        case exp.Placeholder():
+            found = _of_parameter(given.get(node.name))
+        case exp.Paren():
+            found = _whole(node.this, given)
+        case exp.Neg():
+            inner = _whole(node.this, given)
+            found = None if inner is None else -inner
+        case exp.Add() | exp.Sub() | exp.Mul():
+            left, right = _whole(node.this, given), _whole(node.expression, given)
+            if left is not None and right is not None:
+                found = _OPERATIONS[type(node)](left, right)
+        case _:
+            pass
+    return found
+
+
+def _of_parameter(parameter: Parameter | None) -> int | None:
+    if parameter is None or parameter.is_list:
+        return None
+    (value,) = parameter.values
+    if value.type is ValueType.NULL:
+        return 0  # not negative: both engines return NULL for NULL
+    return int(value.text) if value.type is ValueType.INT else None

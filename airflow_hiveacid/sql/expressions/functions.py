@@ -1,0 +1,632 @@
+"""The Hive functions that SQL may call, and the Spark SQL that replaces them.
+
+A function is allowed if its results were compared with those of Hive 4.0.1 for rows with NULL,
+empty strings, negative numbers and more (tests/interop/test_functions.py). A call runs as Spark's
+own function, as Hive's Java class in Spark (`plan.hive_functions`), or as a Spark expression with
+the same results. All other functions are refused, and the error proposes a replacement.
+
+A replacement changes names, parentheses and commas in the user's SQL, but never an argument.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("substr(x, n)")
+    >>> check_function(piece, 0)
+    >>> piece.written(function_changes(piece))
+    '__hiveacid_substr(x, n)'
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.plan.hive_functions import called
+from airflow_hiveacid.plan.parameters import Later
+from airflow_hiveacid.sql.expressions.folding import may_be_negative
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from airflow_hiveacid.sql.text.text import Piece
+
+TRUTH: Final = (
+    "Hive and Spark differ on which texts are true, and a number here may be a text",
+    "a comparison: x = 'true' for a text, x <> 0 for a number",
+)
+_OF_SESSION: Final = "it is the driver's user"
+_APPROXIMATE: Final = ("each engine approximates it in its own way", "percentile(x, p)")
+_OF_POPULATION: Final = "Hive computes it for the population, Spark for a sample"
+# The difference and the proposed replacement, by function name.
+_NEVER: Final[Mapping[str, tuple[str, str]]] = {
+    "aes_decrypt": ("the modes differ", "the text itself"),
+    "aes_encrypt": ("the modes differ", "sha2(x, 256) for a digest"),
+    "boolean": TRUTH,
+    "char": ("Spark does not truncate a text that is cast", "substr(x, 1, n)"),
+    "current_catalog": ("it is another session's", "the name"),
+    "current_database": ("it is another session's", "the name"),
+    "current_schema": ("it is another session's", "the name"),
+    "current_user": (_OF_SESSION, "a template"),
+    "grouping_id": ("the bits differ", "grouping(a) * 2 + grouping(b)"),
+    "hash": (
+        "the hashes differ; for char and varchar even Hive's own class differs",
+        "md5, sha2 or crc32",
+    ),
+    "histogram_numeric": _APPROXIMATE,
+    "logged_in_user": (_OF_SESSION, "a template"),
+    "percentile_approx": _APPROXIMATE,
+    "session_user": (_OF_SESSION, "a template"),
+    "std": (_OF_POPULATION, "stddev_pop or stddev_samp"),
+    "stddev": (_OF_POPULATION, "stddev_pop or stddev_samp"),
+    "surrogate_key": ("Spark does not have it", "the key yourself"),
+    "typeof": ("Spark has other names for Hive's types", "the type"),
+    "user": (_OF_SESSION, "a template"),
+    "varchar": ("Spark does not truncate a text that is cast", "substr(x, 1, n)"),
+    "variance": (_OF_POPULATION, "var_pop or var_samp"),
+    "version": ("it is Spark's", "the version"),
+    "xpath": ("the engines differ on nodes that are not text", "xpath_string"),
+}
+# Hive's equivalents of functions that users may expect from Spark or other engines.
+_INSTEAD: Final[Mapping[str, str]] = {
+    "any": "max(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "any_value": "max(x)",
+    "approx_count_distinct": "count(DISTINCT x)",
+    "array_size": "size(x)",
+    "charindex": "locate(x, y)",
+    "count_if": "sum(CASE WHEN x THEN 1 ELSE 0 END)",
+    "bool_and": "min(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "bool_or": "max(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "date_diff": "datediff(x, y)",
+    "date_part": "extract(month FROM x)",
+    "date_trunc": "trunc(x, 'MM')",
+    "dec": "cast(x AS decimal(10,2))",
+    "decimal": "cast(x AS decimal(10,2))",
+    "element_at": "x[0]",
+    "endswith": "x LIKE '%y'",
+    "every": "min(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "exists": "EXISTS (SELECT ...)",
+    "group_concat": "concat_ws(',', collect_list(x))",
+    "ifnull": "nvl(x, y)",
+    "left": "substr(x, 1, n)",
+    "len": "length(x)",
+    "like": "x LIKE y",
+    "listagg": "concat_ws(',', collect_list(x))",
+    "make_date": "cast(concat(y, '-', m, '-', d) AS date)",
+    "now": "current_timestamp()",
+    "numeric": "cast(x AS decimal(10,2))",
+    "regexp": "x RLIKE y",
+    "regexp_like": "x RLIKE y",
+    "right": "substr(x, -2)",
+    "rlike": "x RLIKE y",
+    "some": "max(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "startswith": "x LIKE 'y%'",
+    "string_agg": "concat_ws(',', collect_list(x))",
+    "to_timestamp": "cast(x AS timestamp)",
+    "try_cast": "CASE WHEN x RLIKE '^[0-9]+$' THEN cast(x AS int) END",
+}
+# Functions by their minimum and maximum number of arguments; None means no maximum.
+_COUNTED: Final[Mapping[tuple[int, int | None], str]] = {
+    (0, 0): (
+        "cume_dist current_date current_timestamp dense_rank e percent_rank pi rand rank row_number"
+        " unix_timestamp uuid"
+    ),
+    (1, 1): (
+        "abs acos array_distinct array_max array_min ascii asin atan avg base64 bigint bin cbrt"
+        " ceil ceiling char_length character_length chr collect_list collect_set cos crc32 date day"
+        " dayofmonth dayofweek degrees double exp explode extract factorial float floor grouping"
+        " hex hour initcap inline int isnotnull isnull last_day lcase length ln log10 log2 lower"
+        " ltrim map_keys map_values mask max md5 min minute month negative ntile octet_length"
+        " posexplode positive quarter radians reverse rtrim second sha sha1 sign sin size smallint"
+        " soundex sort_array space sqrt stddev_pop stddev_samp string sum tan timestamp tinyint"
+        " to_date trim ucase unbase64 unhex upper var_pop var_samp weekofyear year"
+    ),
+    (1, 2): "bround first_value from_unixtime last_value log round to_unix_timestamp",
+    (1, 3): "lag lead str_to_map",
+    (2, 2): (
+        "add_months array_contains array_except array_intersect array_remove array_union corr"
+        " covar_pop covar_samp date_add date_format date_sub datediff decode encode find_in_set"
+        " format_number from_utc_timestamp get_json_object instr levenshtein mod months_between"
+        " next_day nullif nvl percentile pmod pow power repeat sha2 shiftleft shiftright"
+        " shiftrightunsigned split to_utc_timestamp trunc xpath_boolean xpath_double xpath_float"
+        " xpath_int xpath_long xpath_number xpath_short xpath_string"
+    ),
+    (2, 3): "array_join locate parse_url regexp_extract substr substring",
+    (3, 3): "conv if lpad regexp_replace replace rpad substring_index translate",
+    (4, 4): "width_bucket",
+    (
+        1,
+        None,
+    ): "array cast coalesce concat elt greatest least map named_struct printf stack struct",
+    (2, None): "concat_ws json_tuple",
+}
+_COUNTS: Final[Mapping[str, tuple[int, int | None]]] = (
+    {name: counts for counts, names in _COUNTED.items() for name in names.split()}
+    | dict.fromkeys(("array", "count", "map"), (0, None))
+    | {"unix_timestamp": (0, 2)}
+)
+COMPARED: Final = frozenset(_COUNTS)
+"""The allowed functions, in lower case."""
+# Words before a parenthesis that are not function names; `_calls_though` has the exceptions.
+_NO_CALLS: Final = frozenset(
+    {"AND", "OR", "NOT", "IN", "ON", "WHERE", "WHEN", "THEN", "ELSE", "CASE", "FROM", "JOIN"}
+    | {"SELECT", "OVER", "AS", "BY", "GROUP BY", "ORDER BY", "PARTITION BY", "SORT BY", "HAVING"}
+    | {"CLUSTER BY", "DISTRIBUTE BY", "USING", "EXISTS", "UNION", "ALL", "ANY", "SOME", "DISTINCT"}
+    | {"LIKE", "RLIKE", "REGEXP", "BETWEEN", "IS", "INTERVAL", "VALUES", "SETS", "GROUPING SETS"}
+    | {"ROLLUP", "CUBE", "DIV", "LIMIT", "OFFSET", "EXCEPT", "INTERSECT", "MINUS"}
+    | {"DECIMAL", "NUMERIC", "DEC"}
+)
+_MOST_DIGITS: Final = 38
+_OF_PATTERNS: Final = frozenset({"LIKE", "RLIKE", "REGEXP"})
+_OF_QUERIES: Final = frozenset({"ANY", "SOME", "EXISTS"})
+_OF_DIGITS: Final = frozenset({"DECIMAL", "NUMERIC", "DEC"})
+_BEFORE_TYPES: Final = frozenset({"AS", ":", "<", ","})
+# After these words, a name with a parenthesis is not a function. It is the name of a table with a
+# column list, as in `t (a, b)`; the name of a type, as in `decimal(10,2)`; or a name after a
+# database's name.
+_BEFORE_NAMES: Final = frozenset({"AS", ")", "."})
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """A condition on the argument at `position`, from 0."""
+
+    position: int
+    is_right: Callable[[Piece], bool]
+    problem: str = ""
+    remedy: str = ""
+
+
+def _is_natural(piece: Piece) -> bool:
+    is_number = len(piece) == 1 and piece.tokens[0].kind is Kind.NUMBER
+    return is_number and piece.text.isdigit() and len(piece.text) <= _MOST_DIGITS
+
+
+def _is_among(numbers: Collection[int]) -> Callable[[Piece], bool]:
+    """Return a function that checks whether an argument (literal or marker) is in `numbers`."""
+
+    def is_right(piece: Piece) -> bool:
+        given = piece.tokens[0].parameter if len(piece) == 1 else None
+        if given is None:
+            sign = -1 if piece.word(0) == "-" else 1
+            digits = piece[1:] if sign < 0 else piece
+            return _is_natural(digits) and sign * int(digits.text) in numbers
+        value = given.values[0]
+        is_number = value.type is ValueType.INT and not given.is_list
+        return isinstance(given, Later) or (is_number and int(value.text) in numbers)
+
+    return is_right
+
+
+def _is_length(piece: Piece) -> bool:
+    return not may_be_negative(piece)
+
+
+def _is_positive(piece: Piece) -> bool:
+    return _is_natural(piece) and int(piece.text) > 0
+
+
+def _is_one(piece: Piece) -> bool:
+    return piece.text == "1"
+
+
+def _is_string(piece: Piece) -> bool:
+    return len(piece) == 1 and piece.tokens[0].kind is Kind.STRING
+
+
+def _is_some_text(piece: Piece) -> bool:
+    """Return True for a nonempty string literal, or an expression that is never an empty string."""
+    if _is_string(piece):
+        return len(piece.text) > 2  # noqa: PLR2004 - its quotes
+    return is_never_empty(piece)
+
+
+def is_never_empty(piece: Piece) -> bool:
+    """Return True for `nullif(..., '')`, which returns NULL instead of an empty string."""
+    if piece.word(0) != "NULLIF" or piece.word(1) != "(" or piece.closing(1) != len(piece) - 1:
+        return False
+    last = piece[2:-1].split(",")[-1]
+    return _is_string(last) and len(last.text) == 2  # noqa: PLR2004 - its quotes
+
+
+def _is_base(piece: Piece) -> bool:
+    """Return True if a logarithm's base is a number greater than 1."""
+    number = piece.text
+    return re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) is not None and float(number) > 1
+
+
+def _matches(pattern: str) -> Callable[[Piece], bool]:
+    compiled = re.compile(pattern)
+    return lambda piece: _is_string(piece) and compiled.fullmatch(piece.text[1:-1]) is not None
+
+
+def _is_without_choice(pattern: Piece) -> bool:
+    """Return True if every group of a regular expression takes part in every match."""
+    return _is_string(pattern) and not re.search(r"\)[?*|]|\)\{0|\|", pattern.text)
+
+
+_ZONE: Final = (
+    "Spark applies the offset of a zone with an offset, or of one from a column; Hive does not",
+    "the name of a time zone as a string, such as 'Europe/Vienna'",
+)
+_LENGTH: Final = (
+    "for a constant length below 0, Hive 4.0.1 returns the whole text and Spark none",
+    "a number from 0 on, a length that is not a constant, or '' for no text",
+)
+_IS_ZONE: Final = _matches(r"[A-Za-z]+(/[A-Za-z_]+)*(/[A-Za-z_]+)?|GMT[+-][0-9]{1,2}")
+_BASES: Final = frozenset(range(2, 37))
+_RADIX: Final = (
+    "only bases from 2 to 36, as numbers, were compared with Hive's; the second may be negative",
+    "such a number, or run this statement in Hive",
+)
+_NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
+    ("conv", 3): (
+        _Argument(1, _is_among(_BASES), *_RADIX),
+        _Argument(2, _is_among(_BASES | {-base for base in _BASES}), *_RADIX),
+    ),
+    ("from_utc_timestamp", 2): (_Argument(1, _IS_ZONE, *_ZONE),),
+    ("to_utc_timestamp", 2): (_Argument(1, _IS_ZONE, *_ZONE),),
+    ("trunc", 2): (
+        _Argument(
+            1,
+            _matches("MM|MON|MONTH|YY|YYYY|YEAR|QUARTER"),
+            "Hive knows only these units, as strings in capitals; Spark knows more",
+            "'MM', 'QUARTER' or 'YEAR'",
+        ),
+    ),
+    ("rand", 1): (_Argument(0, lambda _: False, "the numbers of a seed differ", "rand()"),),
+    ("sha2", 2): (
+        _Argument(
+            1,
+            _is_among({0, 224, 256, 384, 512}),
+            "for a length but 0, 224, 256, 384 and 512 Hive has SHA-1 or an error, Spark NULL",
+            "one of these numbers, or sha1(x)",
+        ),
+    ),
+    ("substr", 3): (_Argument(2, _is_length, *_LENGTH),),
+    ("substring", 3): (_Argument(2, _is_length, *_LENGTH),),
+    ("log", 2): (
+        _Argument(
+            0,
+            _is_base,
+            "for a base up to 1, Hive returns NULL or a number, depending on how it runs",
+            "ln(x) / ln(base)",
+        ),
+    ),
+}
+"""Conditions on arguments, by the function's name and number of arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """The replacement for a Hive function whose results differ from those of Spark's function.
+
+    `alike` is a condition on an argument under which the results are equal, or None. `body` is a
+    Spark expression over the arguments a, b, c and d. `bodies` has separate expressions by number
+    of arguments. Without `body` and `bodies`, Hive's Java class is called.
+    """
+
+    alike: _Argument | None = None
+    body: str | None = None
+    bodies: Mapping[int, str] = field(default_factory=dict)
+
+
+_TYPES: Final = "concat_ws(' ', typeof(a), typeof(b), typeof(c))"
+_ARE_DECIMALS: Final = f"{_TYPES} LIKE '%decimal%' AND NOT {_TYPES} RLIKE 'double|float'"
+_NO_DECIMALS: Final = (
+    "raise_error('width_bucket of decimals is exact in Hive, and rounded in Spark:"
+    " write width_bucket(cast(x AS double), ...)')"
+)
+_PATTERN: Final = _Argument(1, _is_some_text)
+_PAD: Final = _Argument(2, _is_some_text)
+_START: Final = _Argument(1, _is_natural)
+_WAYS: Final[Mapping[str, _Way]] = {
+    "acos": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN acos(a) END"),
+    "add_months": _Way(),
+    "array_contains": _Way(),
+    "array_join": _Way(
+        bodies={
+            2: "CASE WHEN size(a) <> 0 THEN array_join(a, b) END",
+            3: (
+                "CASE WHEN size(a) = 0 THEN NULL WHEN c IS NULL THEN array_join(a, b)"
+                " ELSE array_join(a, b, c) END"
+            ),
+        }
+    ),
+    "ascii": _Way(),
+    "asin": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN asin(a) END"),
+    "base64": _Way(body=r"replace(base64(a), '\r\n', '')"),  # Spark breaks lines after 76 letters
+    "concat_ws": _Way(),
+    "get_json_object": _Way(),
+    "initcap": _Way(),
+    "instr": _Way(
+        alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
+    ),
+    "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at every start
+    "lpad": _Way(alike=_PAD),
+    "map_keys": _Way(),
+    "map_values": _Way(),
+    "pmod": _Way(alike=_Argument(1, _is_positive), body="(a % b + b) % b"),
+    "printf": _Way(),
+    "regexp_extract": _Way(alike=_Argument(1, _is_without_choice)),
+    "replace": _Way(alike=_PATTERN),
+    "rpad": _Way(alike=_PAD),
+    "size": _Way(),
+    "soundex": _Way(),
+    "split": _Way(alike=_PATTERN),
+    "sqrt": _Way(body="CASE WHEN a >= 0 THEN sqrt(a) END"),
+    "str_to_map": _Way(),
+    "substr": _Way(alike=_START),
+    "substring": _Way(alike=_START),
+    "substring_index": _Way(
+        body="CASE WHEN length(a) = 0 THEN '' ELSE substring_index(a, b, c) END"
+    ),
+    "width_bucket": _Way(
+        body=f"CASE WHEN {_ARE_DECIMALS} THEN {_NO_DECIMALS} ELSE width_bucket(a, b, c, d) END"
+    ),
+}
+_SUBSTR_FROM_END: Final = _Way(
+    bodies={
+        2: "CASE WHEN length(a) < -b THEN substr(a, 1, 0) ELSE substr(a, b) END",
+        3: "CASE WHEN length(a) < -b THEN substr(a, 1, c * 0) ELSE substr(a, b, c) END",
+    }
+)
+_EXTREMES: Final = {"greatest": "array_max", "least": "array_min"}
+_CLASS_OF: Final = {"substring": "substr"}
+_HELD: Final = "__hiveacid_x"
+_WHOLE: Final = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
+_TO_WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_OPERATORS: Final = frozenset({"+", "-", "*", "/", "%", "DIV"})
+_WITHOUT_BLANKS: Final = frozenset(
+    {"COUNT", "SUM", "AVG", "FLOOR", "CEIL", "CEILING", "ROUND", "LENGTH", "ABS", "SIZE"}
+    | {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "DATEDIFF", "MONTHS_BETWEEN", "POWER"}
+    | {"UNIX_TIMESTAMP", "ROW_NUMBER", "PMOD", "CRC32", "INSTR", "LOCATE"}
+)
+_BLANKS: Final = f"cast({_HELD} AS string) RLIKE '^[\\\\p{{Cntrl}}\\\\s]|[\\\\p{{Cntrl}}\\\\s]$'"
+_NO_NUMBER: Final = (
+    "raise_error('a text with blanks around a number is not a number in tasks of Hive: remove"
+    ' blanks by trim(x), tabs and line ends by regexp_replace(x, "[^0-9-]", "")\')'
+)
+_ELSE: Final = f"CASE WHEN {_BLANKS} THEN {_NO_NUMBER} ELSE"
+_PARAMETERS: Final = "abcd"
+_PARAMETER: Final = re.compile(r"\b[abcd]\b")
+
+
+def check_function(piece: Piece, index: int) -> None:
+    """Refuse a call whose results are known to differ between Spark and Hive.
+
+    Args:
+        piece: the SQL that contains the call.
+        index: the position of the function's name; a parenthesis follows.
+
+    Raises:
+        SqlTextError: the results differ.
+    """
+    name = _name(piece, index)
+    if name in _NEVER:
+        _refuse(piece, index, *_NEVER[name])
+    if name == "extract" and piece.word(index + 2) in {"SECOND", "SECONDS"}:
+        _refuse(piece, index, "SECOND has a fraction in Spark, none in Hive", "second(x)")
+    arguments = _arguments(piece, index)
+    for needed in _NEEDED.get((name, len(arguments)), ()):
+        argument = arguments[needed.position]
+        if not needed.is_right(argument):
+            argument.fail(f"{name}(): {needed.problem}", f"write {needed.remedy}")
+
+
+def check_calls(piece: Piece) -> None:
+    """Refuse each call of a function whose results were not compared with Hive's.
+
+    Raises:
+        SqlTextError: a called function is not in `COMPARED`, or has a different number of
+            arguments.
+    """
+    for index, token in enumerate(piece.tokens):
+        if token.name and piece.word(index - 1) == "." and piece.word(index + 1) == "(":
+            piece.fail(
+                "Spark knows no functions of a database, and Hive knows none of Spark's",
+                "write the function alone, or the expression out",
+                piece.tokens[_path_begin(piece, index)],
+            )
+        if not _is_call(piece, index):
+            continue
+        name = _name(piece, index)
+        if name not in _COUNTS:
+            _refuse(piece, index, "its results were not compared with Hive's", _suggested(name))
+        least, most = _COUNTS[name]
+        given = len(_arguments(piece, index))
+        if given < least or (most is not None and given > most):
+            piece.fail(
+                f"{name}(): its results were compared with Hive's for"
+                f" {_told(least, most)} arguments, not for {given}",
+                "write as many, or run this statement in Hive",
+                token,
+            )
+
+
+def _path_begin(piece: Piece, index: int) -> int:
+    while index > 1 and piece.word(index - 1) == ".":
+        index -= 2
+    return index
+
+
+def _told(least: int, most: int | None) -> str:
+    if most is None:
+        return f"{least} or more"
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def function_changes(piece: Piece) -> dict[int, str]:
+    """Return a dict from start position to replacement, for parts of function calls.
+
+    These parts are names, parentheses and commas.
+
+    Args:
+        piece: SQL whose calls have passed `check_function`.
+    """
+    changes: dict[int, str] = {}
+    for index in range(len(piece.tokens)):
+        if _is_call(piece, index):
+            changes |= _changes(piece, index)
+    return changes
+
+
+def _changes(piece: Piece, index: int) -> dict[int, str]:
+    name = _name(piece, index)
+    opens, closes = piece.tokens[index + 1], piece.tokens[piece.closing(index + 1)]
+    start = piece.tokens[index].start
+    if name == "cast":
+        return _cast_changes(piece, index)
+    if name in _TO_WHOLE:
+        return _call_changes(piece, index)
+    if name in _EXTREMES:
+        one = f"{_HELD}_one"
+        extreme = (
+            f"CASE WHEN exists({_HELD}, {one} -> {one} IS NULL) THEN NULL"
+            f" ELSE {_EXTREMES[name]}({_HELD}) END"
+        )
+        return {
+            start: "transform(array(array",
+            closes.start: f")), {_HELD} -> {extreme})[0]",
+        }
+    arguments = _arguments(piece, index)
+    way = _way(name, arguments)
+    if way is None:
+        return {}
+    body = way.bodies.get(len(arguments), way.body)
+    if body is None:
+        found = {start: called(_CLASS_OF.get(name, name))}
+        if name == "add_months":  # Hive 2.3 parses 31 June as 1 July
+            found |= {
+                opens.start: "(cast(",
+                _commas(piece, index)[0]: " AS date),",
+            }
+        return found
+    body = _PARAMETER.sub(lambda found: f"{_HELD}.{found[0]}", body)
+    commas = _commas(piece, index)
+    return {
+        start: "transform(array(named_struct",
+        opens.start: "('a', ",
+        **{at: f", '{parameter}'," for at, parameter in zip(commas, _PARAMETERS[1:], strict=False)},
+        closes.start: f")), {_HELD} -> {body})[0]",
+    }
+
+
+def _cast_changes(piece: Piece, index: int) -> dict[int, str]:
+    """Make a cast to an integer fail for strings with blanks; Hive's tasks return NULL for them."""
+    closes = piece.closing(index + 1)
+    inner = piece[index + 2 : closes]
+    at = inner.find("AS")
+    if at is None or inner.word(at + 1) not in _WHOLE or _has_no_blanks(inner[:at]):
+        return {}
+    return {
+        piece.tokens[index].start: "transform(array",
+        inner.tokens[at].start: f"), {_HELD} -> {_ELSE} cast({_HELD} AS",
+        piece.tokens[closes].start: ") END)[0]",
+    }
+
+
+def _call_changes(piece: Piece, index: int) -> dict[int, str]:
+    """Return the same changes as `_cast_changes` for casts such as int(x)."""
+    closes = piece.closing(index + 1)
+    if _has_no_blanks(piece[index + 2 : closes]):
+        return {}
+    cast = f"cast({_HELD} AS {_name(piece, index)})"
+    return {
+        piece.tokens[index].start: "transform(array",
+        piece.tokens[closes].start: f"), {_HELD} -> {_ELSE} {cast} END)[0]",
+    }
+
+
+def _has_no_blanks(piece: Piece) -> bool:
+    """Return True if a value is known not to be a string with leading or trailing blanks."""
+    if len(piece) == 1:
+        token = piece.tokens[0]
+        return token.kind in {Kind.NUMBER, Kind.STRING} or token.word in {"NULL", "TRUE", "FALSE"}
+    if any(token.word in _OPERATORS for _, token in piece.outside()):
+        return True
+    is_call = len(piece) > 1 and piece.word(1) == "(" and piece.closing(1) == len(piece) - 1
+    return is_call and piece.word(0) in _WITHOUT_BLANKS
+
+
+def _way(name: str, arguments: Sequence[Piece]) -> _Way | None:
+    """Return the replacement for a function, or None if Spark's own function is used."""
+    way = _WAYS.get(name)
+    if way is None:
+        return None
+    if way.alike is not None:
+        if len(arguments) <= way.alike.position:
+            return None
+        argument = arguments[way.alike.position]
+        if way.alike.is_right(argument):
+            return None
+        is_literal = argument.word(0) == "-" and _is_natural(argument[1:])
+        if way.alike is _START and is_literal:
+            return _SUBSTR_FROM_END
+    return way
+
+
+def _commas(piece: Piece, index: int) -> list[int]:
+    """Return the start positions of the commas between a call's arguments."""
+    inner = piece[index + 2 : piece.closing(index + 1)]
+    return [token.start for _, token in inner.outside() if token.word == ","]
+
+
+def _arguments(piece: Piece, index: int) -> tuple[Piece, ...]:
+    inner = piece[index + 2 : piece.closing(index + 1)]
+    return inner.split(",") if len(inner) else ()
+
+
+def _is_call(piece: Piece, index: int) -> bool:
+    """Return True if a token is the name of a called function.
+
+    A name with a parenthesis may also be a table with columns, or a type with a precision.
+    """
+    token = piece.tokens[index]
+    is_name = token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.word not in _NO_CALLS)
+    if piece.word(index + 1) != "(" or piece.word(index - 1) in _BEFORE_NAMES:
+        return False
+    if not is_name:
+        return _calls_though(piece, index)
+    end = piece.closing(index + 1)
+    is_cte = piece.word(end + 1) == "AS" and piece.word(end + 2) == "("
+    return not is_cte
+
+
+def _calls_though(piece: Piece, index: int) -> bool:
+    """Return True if a word of Hive's grammar is used as the name of a Spark function.
+
+    In Hive's own use of such a word, one pattern follows an operator such as LIKE; a query follows
+    ANY, SOME or EXISTS; and a precision follows a type.
+    """
+    word, before = piece.tokens[index].word, piece.word(index - 1)
+    arguments = _arguments(piece, index)
+    if word in _OF_PATTERNS:
+        return len(arguments) > 1
+    if word in _OF_QUERIES:
+        first = next((t.word for t in piece.tokens[index + 1 :] if t.word != "("), "")
+        return before not in _OF_PATTERNS and first not in {"SELECT", "WITH"}
+    if word in _OF_DIGITS:
+        # In a column definition, the name precedes the type.
+        is_behind_name = index > 0 and piece.tokens[index - 1].name is not None
+        is_type = before in _BEFORE_TYPES or (is_behind_name and before not in _NO_CALLS)
+        return not is_type or not all(_is_natural(argument) for argument in arguments)
+    return False
+
+
+def _name(piece: Piece, index: int) -> str:
+    return (piece.tokens[index].name or "").lower()
+
+
+def _suggested(name: str) -> str:
+    if name in _INSTEAD:
+        return _INSTEAD[name]
+    near = difflib.get_close_matches(name, COMPARED, n=3)
+    told = f"one of {', '.join(near)}" if near else "it with other functions"
+    return f"{told}, or run this statement in Hive"
+
+
+def _refuse(piece: Piece, index: int, problem: str, remedy: str) -> None:
+    piece.fail(f"{_name(piece, index)}(): {problem}", f"write {remedy}", piece.tokens[index])

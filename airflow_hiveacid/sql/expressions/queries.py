@@ -1,0 +1,246 @@
+"""Conversion of a query to a source of rows, with views in place of tables.
+
+Input is the user's SELECT. Output is a `SourceSpec` with the same SQL, in which views replace the
+tables, and with the table of each view. The user's name of a table remains as an alias.
+
+This module refuses SQL for which Hive and Spark return different results; see also `differences`.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("SELECT a.x FROM db.a JOIN db.b c ON a.x = c.x")
+    >>> spec = source_of(piece, Views(None))
+    >>> spec.query
+    'SELECT a.x FROM `__hiveacid_1` AS `a` JOIN `__hiveacid_2` c ON a.x = c.x'
+    >>> dict(spec.tables)
+    {'__hiveacid_1': 'db.a', '__hiveacid_2': 'db.b'}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
+from airflow_hiveacid.sql.expressions.differences import check_meaning
+from airflow_hiveacid.sql.expressions.functions import check_calls
+from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.text.bare_names import column_changes
+from airflow_hiveacid.sql.text.nodes import check_query, position_of
+from airflow_hiveacid.sql.text.views import Views, table_changes
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.text.text import Piece
+
+_JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
+_AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
+_GROUPINGS: Final = (exp.Group, exp.Paren, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
+_AFTER_FROM: Final = frozenset(
+    {"WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
+    | {"LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL"}
+)
+QUERY_BEGINS: Final = frozenset({"SELECT", "WITH", "("})
+"""The words with which a query can begin."""
+
+
+def parsed_query(piece: Piece) -> exp.Expr:
+    """Parse a query with sqlglot, and check that it has the same meaning in Hive and Spark.
+
+    Raises:
+        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
+            Spark.
+    """
+    check_meaning(piece)
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Query):
+        piece.fail("this is not a query", "write SELECT ...")
+    check_query(piece, tree)
+    check_queries(piece, tree)
+    check_calls(piece)
+    return tree
+
+
+def check_queries(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse a tree if a query in it, or its root, has a different meaning in Spark.
+
+    Raises:
+        SqlTextError: a query has a different meaning in Spark.
+    """
+    for select in tree.find_all(exp.Select):
+        _check_joins(piece, select)
+        _check_ordered(piece, select)
+    _check_commas(piece)
+    _check_orders(piece)
+    for group in tree.find_all(exp.Group):
+        _check_group(piece, group)
+    for operation in tree.find_all(exp.SetOperation):
+        _check_set_operation(piece, operation)
+    for node in tree.find_all(exp.In):
+        if isinstance(node.this, exp.Tuple) and not node.args.get("query"):
+            piece.fail(
+                "(a, b) IN (...) is NULL in Hive if a is NULL, and false in Spark",
+                "write (a = 1 AND b = 2) OR ...",
+                position_of(piece, node),
+            )
+
+
+def source_of(piece: Piece, views: Views) -> SourceSpec:
+    """Return the source that a query describes.
+
+    Args:
+        piece: the query.
+        views: the views of the statement; the query's views are added to them.
+
+    Raises:
+        SqlTextError: a name is not a valid table name; or an error of `parsed_query`.
+    """
+    return source_of_tree(piece, parsed_query(piece), views)
+
+
+def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
+    """Return the source that a parsed query describes.
+
+    Raises:
+        SqlTextError: a name in the query is not a valid table name.
+    """
+    changes = table_changes(piece, tree, views) | column_changes(piece, tree)
+    tables = views.tables
+    if len(tables) == 1 and not views.of_many and _is_whole_table(tree):
+        versions = dict(zip([SOURCE_VIEW], views.versions.values(), strict=False))
+        return SourceSpec(table=next(iter(tables.values())), versions=versions)
+    query = views.written(piece, translations(piece) | changes)
+    return SourceSpec(tables=tables, query=query, versions=views.versions)
+
+
+def _is_whole_table(tree: exp.Expr) -> bool:
+    """Return True if the query is `SELECT * FROM db.t` and nothing else."""
+    given = {key for key, value in tree.args.items() if value}
+    if not isinstance(tree, exp.Select) or given != {"expressions", "from_"}:
+        return False
+    (table,) = tree.args["from_"].args.values()
+    is_plain = isinstance(table, exp.Table) and not table.args.get("laterals")
+    return is_plain and len(tree.expressions) == 1 and type(tree.expressions[0]) is exp.Star
+
+
+def _check_group(piece: Piece, group: exp.Group) -> None:
+    for key in group.find_all(exp.Literal, exp.Placeholder):
+        is_value = isinstance(key, exp.Placeholder) or not key.is_string
+        if is_value and isinstance(key.parent, _GROUPINGS):
+            at = next(t for t in piece.tokens if t.word == "GROUP BY")
+            piece.fail(
+                "a number in GROUP BY is a constant in Hive and a column's position in Spark",
+                "write the expression again",
+                at,
+            )
+
+
+def _check_ordered(piece: Piece, select: exp.Select) -> None:
+    """Refuse ORDER BY x LIMIT n if x is both a GROUP BY column and an alias.
+
+    Hive sorts by the column, and Spark by the alias.
+    """
+    order, group = select.args.get("order"), select.args.get("group")
+    if (
+        order is None
+        or group is None
+        or not (select.args.get("limit") or select.args.get("offset"))
+    ):
+        return
+    grouped = {column.name.lower() for column in group.find_all(exp.Column)}
+    aliases = {
+        one.alias.lower()
+        for one in select.expressions
+        if isinstance(one, exp.Alias) and one.this.name.lower() != one.alias.lower()
+    }
+    for column in order.find_all(exp.Column):
+        if not column.table and column.name.lower() in grouped & aliases:
+            piece.fail(
+                f"{column.name} in ORDER BY is the GROUP BY column in Hive, and the alias in Spark",
+                "write another alias",
+                position_of(piece, column),
+            )
+
+
+def _check_set_operation(piece: Piece, node: exp.SetOperation) -> None:
+    for side in (node.this, node.expression):
+        if isinstance(side, exp.SetOperation) and type(side) is not type(node):
+            piece.fail(
+                f"{node.key.upper()} and {side.key.upper()} without parentheses bind in different"
+                " orders",
+                "put parentheses around one of them",
+                position_of(piece, side),
+            )
+
+
+def _check_joins(piece: Piece, select: exp.Select) -> None:
+    for join in select.args.get("joins") or []:
+        if join.kind not in _JOINS:
+            piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
+        if join.args.get("using") and join.side in {"FULL", "RIGHT"}:
+            piece.fail(
+                f"USING of a {join.side} JOIN is the left table's column in Hive: NULL where"
+                " that table has no row",
+                "write ON, and coalesce(a.x, b.x) for the column",
+                position_of(piece, join.this),
+            )
+
+
+def _check_commas(piece: Piece) -> None:
+    """Refuse a FROM clause with both commas and JOIN.
+
+    In Spark, a comma has lower precedence than JOIN; in Hive, both have equal precedence.
+    """
+    for index, token in enumerate(piece.tokens):
+        if token.word != "FROM" or piece.word(index - 1) == "DISTINCT":
+            continue
+        words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
+        if "," in words and "JOIN" in words:
+            piece.fail(
+                "a comma binds looser than JOIN in Spark, and equally in Hive",
+                "write CROSS JOIN for the comma",
+                token,
+            )
+
+
+def _check_orders(piece: Piece) -> None:
+    """Refuse ORDER BY without NULLS FIRST or LAST if the order affects which rows are returned.
+
+    In ascending order, Hive 3 and Spark put NULL first, but Hive 4 puts it last.
+    """
+    for index, token in enumerate(piece.tokens):
+        if token.word == "LIMIT" and piece.word(index + 2) == ",":
+            piece.fail("Spark does not know LIMIT with two numbers", "write OFFSET", token)
+        if token.word not in {"ORDER BY", "SORT BY"}:
+            continue
+        end = _end_of_order(piece, index)
+        in_window = end < len(piece) and piece.tokens[end].word in {")", "ROWS", "RANGE"}
+        is_cut = end < len(piece) and piece.tokens[end].word in {"LIMIT", "OFFSET"}
+        if not (is_cut or (in_window and _is_in_window(piece, index))):
+            continue
+        for part in piece[index + 1 : end].split(","):
+            if not any(t.word == "NULLS" for t in part.tokens):
+                part.fail(
+                    "Hive 3, Hive 4 and Spark differ on where NULL goes in an order",
+                    "write NULLS FIRST or NULLS LAST",
+                )
+
+
+def _end_of_order(piece: Piece, index: int) -> int:
+    nested = 0
+    for at in range(index + 1, len(piece)):
+        word = piece.tokens[at].word
+        if nested == 0 and word in _AFTER_ORDER:
+            return at
+        nested += (word in {"(", "["}) - (word in {")", "]"})
+    return len(piece)
+
+
+def _is_in_window(piece: Piece, index: int) -> bool:
+    """Return True if a token is in the parentheses of OVER or of a window definition."""
+    nested = 0
+    for at in range(index - 1, -1, -1):
+        word = piece.tokens[at].word
+        if word == "(" and nested == 0:
+            return piece.tokens[at + 1].word != "SELECT" and piece.tokens[at + 1].word != "WITH"
+        nested += (word == ")") - (word == "(")
+    return False

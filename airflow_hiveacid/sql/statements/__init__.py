@@ -1,0 +1,1 @@
+"""Parsers of statements, with one module for each kind."""

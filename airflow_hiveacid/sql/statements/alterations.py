@@ -1,0 +1,172 @@
+"""The parser of ALTER TABLE, for metastore statements and for COMPACT (see `short.py`).
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 1, q = 'x')")
+    >>> alteration_of(piece, None).partitions
+    ((('p', '1'), ('q', 'x')),)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.definition_rules import why_fixed
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddColumns,
+    AddPartitions,
+    ChangeColumn,
+    DropPartitions,
+    NewPartition,
+    RenameTable,
+    SetProperties,
+    UnsetProperties,
+)
+from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.statements.short import compaction_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
+    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+    from airflow_hiveacid.sql.text.text import Piece
+
+_FORM: Final = (
+    "write ALTER TABLE db.t followed by ADD COLUMNS (...), CHANGE COLUMN a a type, RENAME TO db.u,"
+    " SET | UNSET TBLPROPERTIES (...), ADD | DROP PARTITION (...) or COMPACT 'minor' | 'major'"
+)
+_CHANGE_FORM: Final = "write CHANGE COLUMN a a type [COMMENT 'x'] [CASCADE]"
+_AFTER_TYPE: Final = frozenset({"FIRST", "AFTER", "CASCADE", "RESTRICT"})
+_NO_RENAME: Final = (
+    "a column keeps its name: Hive 3.1, Trino and Spark find columns of files by name, Hive 4 by"
+    " position, so in existing rows some would see NULL and others the old values"
+)
+
+
+def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | CompactSpec:
+    """Parse `ALTER TABLE t ...`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement, or would change how readers interpret rows.
+    """
+    cursor = Cursor(piece, _FORM, 1)
+    if not cursor.took("TABLE"):
+        cursor.fail("only ALTER TABLE is supported")
+    target = cursor.table(database)
+    if _is_compaction(cursor):
+        return compaction_of(piece, database)
+    for words, read in _FORMS.items():
+        if cursor.took(*words):
+            found = read(cursor, target, database)
+            cursor.end()
+            return found
+    if cursor.word == "PARTITION":
+        cursor.fail("single partitions cannot be altered, except by COMPACT")
+    if cursor.took("REPLACE"):
+        cursor.fail(
+            "columns are not replaced: files keep what was written", "write ADD COLUMNS only"
+        )
+    return cursor.fail("this kind of ALTER TABLE is not supported")
+
+
+def _is_compaction(cursor: Cursor) -> bool:
+    at = cursor.at
+    if cursor.piece.word(at) == "PARTITION" and cursor.piece.word(at + 1) == "(":
+        at = cursor.piece.closing(at + 1) + 1
+    return cursor.piece.word(at) == "COMPACT"
+
+
+def _add_columns(cursor: Cursor, target: str, _: str | None) -> AddColumns:
+    return AddColumns(target=target, columns=cursor.columns(), cascade=_cascade(cursor))
+
+
+def _change_column(cursor: Cursor, target: str, _: str | None) -> ChangeColumn:
+    cursor.took("COLUMN")
+    cursor.form = _CHANGE_FORM
+    old = cursor.name("column")
+    begin = cursor.token
+    column = cursor.column_so_far(_AFTER_TYPE)
+    if column.name != old:
+        cursor.piece.fail(
+            _NO_RENAME, "add a column of the new name and UPDATE it, or create a new table", begin
+        )
+    if cursor.word in {"FIRST", "AFTER"}:
+        cursor.fail(
+            "a column keeps its position: Hive 4 finds columns of files by position",
+            "leave FIRST or AFTER out; name columns in your queries",
+        )
+    return ChangeColumn(target=target, column=column, cascade=_cascade(cursor))
+
+
+def _cascade(cursor: Cursor) -> bool:
+    if cursor.took("RESTRICT"):
+        return False
+    return cursor.took("CASCADE")
+
+
+def _rename(cursor: Cursor, target: str, database: str | None) -> RenameTable:
+    # As in Hive, a name without a database refers to a table in the default database.
+    return RenameTable(target=target, new_name=cursor.table(database))
+
+
+def _set(cursor: Cursor, target: str, _: str | None) -> SetProperties:
+    at = cursor.at
+    properties = cursor.properties()
+    _check(cursor, at, (name for name, _ in properties))
+    return SetProperties(target=target, properties=properties)
+
+
+def _unset(cursor: Cursor, target: str, _: str | None) -> UnsetProperties:
+    if_exists = cursor.took("IF", "EXISTS")
+    at = cursor.at
+    names = []
+    for entry in cursor.entries():
+        names.append(entry.string("name of a property"))
+        entry.end()
+    _check(cursor, at, names)
+    return UnsetProperties(target=target, names=tuple(dict.fromkeys(names)), if_exists=if_exists)
+
+
+def _check(cursor: Cursor, at: int, names: Iterable[str]) -> None:
+    for name in names:
+        if why := why_fixed(name):
+            cursor.at = at
+            cursor.fail(f"property {name!r} cannot be changed: {why}", "leave it out")
+
+
+def _add_partitions(cursor: Cursor, target: str, _: str | None) -> AddPartitions:
+    if_not_exists = cursor.took("IF", "NOT", "EXISTS")
+    found: list[NewPartition] = []
+    while cursor.took("PARTITION"):
+        values = cursor.partition()
+        location = cursor.string("location") if cursor.took("LOCATION") else None
+        found.append(NewPartition(values=values, location=location))
+        cursor.took(",")
+    if not found:
+        cursor.fail("PARTITION is missing here", "write ADD [IF NOT EXISTS] PARTITION (p = value)")
+    return AddPartitions(target=target, partitions=tuple(found), if_not_exists=if_not_exists)
+
+
+def _drop_partitions(cursor: Cursor, target: str, _: str | None) -> DropPartitions:
+    if_exists = cursor.took("IF", "EXISTS")
+    found: list[PartitionValues] = []
+    while cursor.took("PARTITION"):
+        found.append(cursor.partition())
+        cursor.took(",")
+    if not found:
+        cursor.fail("PARTITION is missing here", "write DROP [IF EXISTS] PARTITION (p = value)")
+    purge = cursor.took("PURGE")
+    return DropPartitions(target=target, partitions=tuple(found), if_exists=if_exists, purge=purge)
+
+
+_FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], MetastoreStatement]]] = {
+    ("ADD", "COLUMNS"): _add_columns,
+    ("CHANGE",): _change_column,
+    ("RENAME", "TO"): _rename,
+    ("SET", "TBLPROPERTIES"): _set,
+    ("UNSET", "TBLPROPERTIES"): _unset,
+    ("ADD",): _add_partitions,
+    ("DROP",): _drop_partitions,
+}
+"""The forms that may follow the table's name; a long form comes before its own prefix."""

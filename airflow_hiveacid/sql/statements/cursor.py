@@ -1,0 +1,262 @@
+"""A left-to-right reader of tokens, for statements that sqlglot does not parse.
+
+Input is a piece. The caller reads names, strings, lists and definitions one after another. If the
+next tokens do not match, the statement is refused at their position. Extra tokens at the end are
+also refused.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> cursor = Cursor(statements_of("DROP TABLE IF EXISTS db.t")[0], "write DROP TABLE db.t")
+    >>> cursor.took("DROP", "TABLE"), cursor.took("IF", "EXISTS"), cursor.table(None)
+    (True, True, 'db.t')
+    >>> cursor.end()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.jobs.metastore_statements import NewColumn
+from airflow_hiveacid.sql.statements.inserts import partition_value
+from airflow_hiveacid.sql.text.literals import text
+from airflow_hiveacid.sql.text.names import table_name
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.jobs.metastore_statements import PartitionValues
+    from airflow_hiveacid.sql.text.text import Piece
+    from airflow_hiveacid.sql.text.tokens import Token
+
+_CONSTRAINTS = frozenset(
+    {
+        "CHECK", "CONSTRAINT", "DEFAULT", "DISABLE", "ENABLE", "FOREIGN", "FOREIGN KEY", "NOT",
+        "PRIMARY", "PRIMARY KEY", "REFERENCES", "UNIQUE",
+    }
+)  # fmt: skip
+
+
+class Cursor:
+    """A mutable position in a statement, which advances as tokens are read.
+
+    `form` is the remedy that an error message proposes if the error has no remedy of its own.
+    """
+
+    def __init__(self, piece: Piece, form: str, at: int = 0) -> None:
+        self.piece = piece
+        self.form = form
+        self.at = at
+
+    @property
+    def word(self) -> str:
+        """The current word or symbol in upper case; empty for any other token and at the end."""
+        return self.piece.word(self.at)
+
+    @property
+    def token(self) -> Token | int:
+        """The current token, or the position after the last token."""
+        tokens = self.piece.tokens
+        return tokens[self.at] if self.at < len(tokens) else tokens[-1].end
+
+    def took(self, *words: str) -> bool:
+        """If the next tokens are these words, advance and return True; otherwise, return False."""
+        found = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
+        self.at += len(words) if found else 0
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Advance over these words.
+
+        Raises:
+            SqlTextError: the next tokens are not these words.
+        """
+        if not self.took(*words):
+            self.fail(f"{' '.join(words)} is missing here")
+
+    def fail(self, problem: str, remedy: str | None = None) -> NoReturn:
+        """Refuse the statement at the current token.
+
+        Raises:
+            SqlTextError: always.
+        """
+        self.piece.fail(problem, remedy or self.form, self.token)
+
+    def end(self) -> None:
+        """Refuse the statement if there are more tokens.
+
+        Raises:
+            SqlTextError: there are more tokens.
+        """
+        if self.at < len(self.piece):
+            self.fail(f"{self.piece.tokens[self.at].raw!r} is not understood here")
+
+    def table(self, database: str | None) -> str:
+        """Read a table's name, and return it with its database.
+
+        Raises:
+            SqlTextError: there is no name.
+        """
+        found = table_name(self.piece, database, self.at)
+        self.at = found.end
+        return found.full
+
+    def name(self, what: str) -> str:
+        """Read a name, and return it in lower case.
+
+        Raises:
+            SqlTextError: there is no name.
+        """
+        name = self.piece.tokens[self.at].name if self.at < len(self.piece) else None
+        if name is None or not name.strip():
+            self.fail(f"the name of a {what} is missing here")
+        self.at += 1
+        return name.lower()
+
+    def string(self, what: str) -> str:
+        """Read a quoted string.
+
+        Raises:
+            SqlTextError: the next token is not a string.
+        """
+        if self.at >= len(self.piece) or self.piece.tokens[self.at].kind is not Kind.STRING:
+            self.fail(f"the {what} is missing here, in quotes")
+        self.at += 1
+        return text(self.piece, self.at - 1)
+
+    def number(self, what: str) -> int:
+        """Read an integer of up to 18 digits.
+
+        Raises:
+            SqlTextError: the next token is not an integer, or is too long.
+        """
+        raw = self.piece.tokens[self.at].raw if self.at < len(self.piece) else ""
+        if not (raw.isascii() and raw.isdigit() and len(raw) <= 18):  # noqa: PLR2004 - fits 64 bits
+            self.fail(f"the {what} is missing here, a whole number")
+        self.at += 1
+        return int(raw)
+
+    def entries(self) -> Iterator[Cursor]:
+        """Yield a cursor for each entry of a list in parentheses.
+
+        Raises:
+            SqlTextError: there are no parentheses, or an entry is empty.
+        """
+        if self.word != "(":
+            self.fail("a list in parentheses is missing here")
+        end = self.piece.closing(self.at)
+        inner = self.piece[self.at + 1 : end]
+        self.at = end + 1
+        for entry in _split(inner):
+            if not len(entry):
+                entry.fail("an entry is missing here", self.form)
+            yield Cursor(entry, self.form)
+
+    def columns(self, before: tuple[NewColumn, ...] = ()) -> tuple[NewColumn, ...]:
+        """Read column definitions in parentheses; `before` are columns that the table already has.
+
+        Raises:
+            SqlTextError: there are no definitions, a name occurs twice, or a definition has more
+                than a name, type and comment.
+        """
+        names = {column.name for column in before}
+        found: list[NewColumn] = []
+        for entry in self.entries():
+            begin = entry.token
+            column = entry.column()
+            if column.name in names:
+                self.piece.fail(f"column {column.name!r} is named twice", "name it once", begin)
+            names.add(column.name)
+            found.append(column)
+        return tuple(found)
+
+    def column(self) -> NewColumn:
+        """Read a column definition (name, type, comment) up to the end of the piece.
+
+        Raises:
+            SqlTextError: the tokens are not a column definition.
+        """
+        found = self.column_so_far(frozenset())
+        self.end()
+        return found
+
+    def column_so_far(self, stops: frozenset[str]) -> NewColumn:
+        """Read a column definition up to its last token; more tokens may follow.
+
+        Raises:
+            SqlTextError: the tokens are not a column definition, or it has a constraint.
+        """
+        if self.word in _CONSTRAINTS and self.piece.word(self.at + 1) != "":
+            self._no_constraint()
+        name = self.name("column")
+        begin, depth = self.at, 0
+        while self.at < len(self.piece):
+            word = self.word
+            if depth == 0 and (word == "COMMENT" or word in _CONSTRAINTS or word in stops):
+                break
+            depth += word.count("<") + (word == "(") - word.count(">") - (word == ")")
+            self.at += 1
+        kind = self.piece[begin : self.at]
+        if not len(kind):
+            self.fail(f"the type of column {name!r} is missing here")
+        try:
+            type_text = str(parse_type(kind.text))
+        except InvalidNameError as error:
+            kind.fail(str(error), "write one of Hive's types, such as bigint or decimal(10,2)")
+        comment = self.string("comment") if self.took("COMMENT") else None
+        if self.word in _CONSTRAINTS:
+            self._no_constraint()
+        return NewColumn(name=name, type=type_text, comment=comment)
+
+    def _no_constraint(self) -> NoReturn:
+        self.fail(
+            "constraints are not supported: rows would be written without checking them",
+            "remove it, and check rows in the query that inserts them",
+        )
+
+    def properties(self) -> tuple[tuple[str, str], ...]:
+        """Read a list of properties, `('key'='value', ...)`.
+
+        Raises:
+            SqlTextError: the tokens are not a list of properties, or a key occurs twice.
+        """
+        found: dict[str, str] = {}
+        for entry in self.entries():
+            begin = entry.token
+            key = entry.string("name of a property")
+            if key in found:
+                self.piece.fail(f"property {key!r} is named twice", "name it once", begin)
+            if not entry.took("="):
+                entry.fail(f"the value of property {key!r} is missing here", "write 'name'='value'")
+            found[key] = entry.string(f"value of property {key!r}")
+            entry.end()
+        return tuple(found.items())
+
+    def partition(self) -> PartitionValues:
+        """Read the values of partition columns in parentheses.
+
+        Raises:
+            SqlTextError: the tokens are not a list of values, or a column occurs twice.
+        """
+        found: dict[str, str] = {}
+        for entry in self.entries():
+            begin = entry.token
+            name = entry.name("partition column")
+            if name in found:
+                self.piece.fail(f"partition column {name!r} is named twice", "name it once", begin)
+            found[name] = partition_value(entry.piece[entry.at :])
+        return tuple(found.items())
+
+
+def _split(piece: Piece) -> Iterator[Piece]:
+    """Split a piece at commas outside of parentheses and the angle brackets of types."""
+    begin = depth = 0
+    for index, token in enumerate(piece.tokens):
+        depth += (token.word in {"(", "["}) - (token.word in {")", "]"})
+        depth += token.word.count("<") - token.word.count(">")
+        if token.word == "," and depth == 0:
+            yield piece[begin:index]
+            begin = index + 1
+    yield piece[begin:]

@@ -1,0 +1,311 @@
+"""The parsers of CREATE and DROP, which return statements for the metastore.
+
+CREATE TABLE ... AS SELECT becomes a Spark job, because only Spark can determine the columns of a
+query.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("CREATE TABLE db.t (id bigint) PARTITIONED BY (day date)")
+    >>> made = creation_of(piece, None)
+    >>> made.target, [c.name for c in made.columns], made.insert_only
+    ('db.t', ['id'], False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from airflow_hiveacid.format.definition_rules import why_fixed
+from airflow_hiveacid.jobs.metastore_statements import (
+    CreateDatabase,
+    CreateTable,
+    DropTable,
+)
+from airflow_hiveacid.jobs.specs.statements import CreateAsSpec
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
+from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.text.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.sql.text.text import Piece
+
+_TABLE_FORM: Final = (
+    "write CREATE TABLE [IF NOT EXISTS] db.t (column type [COMMENT 'x'], ...) [COMMENT 'x']"
+    " [PARTITIONED BY (column type, ...)] [CLUSTERED BY (column, ...) INTO n BUCKETS]"
+    " [STORED AS ORC | PARQUET | TEXTFILE] [LOCATION 'uri'] [TBLPROPERTIES ('name'='value', ...)]"
+)
+_DATABASE_FORM: Final = "write CREATE DATABASE [IF NOT EXISTS] db"
+_DROP_FORM: Final = "write DROP TABLE [IF EXISTS] db.t [PURGE]"
+_FORMATS: Final = {"ORC": "orc", "PARQUET": "parquet", "AVRO": "avro", "TEXTFILE": "textfile"}
+_NO_TABLES: Final[Mapping[str, tuple[str, str]]] = {
+    "EXTERNAL": (
+        "external tables have no transactions",
+        "leave EXTERNAL out, or create the table in Hive",
+    ),
+    "TEMPORARY": (
+        "a temporary table belongs to one session, and a task has none",
+        "create a table, and drop it at the end",
+    ),
+    "VIEW": ("views are not tables", "create it in Hive"),
+    "MATERIALIZED": ("materialized views are not supported", "create it in Hive"),
+}
+_AS_FORM: Final = (
+    "write CREATE TABLE [IF NOT EXISTS] db.t [COMMENT 'x'] [PARTITIONED BY (column, ...)]"
+    " [CLUSTERED BY (column, ...) INTO n BUCKETS] [STORED AS ORC | PARQUET]"
+    " [TBLPROPERTIES ('name'='value', ...)] AS SELECT ..."
+)
+_NO_CLAUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "LIKE": (
+        "CREATE TABLE ... LIKE is not supported",
+        "write the columns, as SHOW CREATE TABLE prints them",
+    ),
+    "SKEWED": (
+        "SKEWED BY is not supported: its values cannot be changed without loss",
+        "remove it",
+    ),
+    "ROW": (
+        "ROW FORMAT is not supported: the file format decides how rows are written",
+        "write STORED AS ORC, PARQUET, AVRO or TEXTFILE alone",
+    ),
+    "WITH SERDEPROPERTIES": ("properties of a SerDe are not supported", "remove them"),
+}
+_TRANSACTIONAL: Final = "transactional"
+_KIND: Final = "transactional_properties"
+_INSERT_ONLY: Final = "insert_only"
+_BUCKETING: Final = "bucketing_version"
+
+
+def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | CreateAsSpec:
+    """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement, or the table is not supported.
+    """
+    cursor = Cursor(piece, _TABLE_FORM, 1)
+    if cursor.took("DATABASE") or cursor.took("SCHEMA"):
+        return _database(cursor)
+    if cursor.word in _NO_TABLES:
+        cursor.fail(*_NO_TABLES[cursor.word])
+    is_said = cursor.took("TRANSACTIONAL")
+    if not is_said:
+        cursor.took("MANAGED")
+    cursor.expect("TABLE")
+    return _table(cursor, database, is_said=is_said)
+
+
+def drop_of(piece: Piece, database: str | None) -> DropTable:
+    """Parse `DROP TABLE [IF EXISTS] t [PURGE]`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    cursor = Cursor(piece, _DROP_FORM, 1)
+    if not cursor.took("TABLE"):
+        cursor.fail("only DROP TABLE is supported")
+    if_exists = cursor.took("IF", "EXISTS")
+    target = cursor.table(database)
+    purge = cursor.took("PURGE")
+    cursor.end()
+    return DropTable(target=target, if_exists=if_exists, purge=purge)
+
+
+def _database(cursor: Cursor) -> CreateDatabase:
+    cursor.form = _DATABASE_FORM
+    if_not_exists = cursor.took("IF", "NOT", "EXISTS")
+    name = cursor.name("database")
+    cursor.end()
+    return CreateDatabase(target=name, if_not_exists=if_not_exists)
+
+
+def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTable | CreateAsSpec:
+    if_not_exists = cursor.took("IF", "NOT", "EXISTS")
+    target = cursor.table(database)
+    if cursor.word != "(":
+        made = _table_as(cursor, target, database, is_said=is_said)
+        return replace(made, if_not_exists=if_not_exists)
+    columns = cursor.columns()
+    comment = cursor.string("comment") if cursor.took("COMMENT") else None
+    partition_columns = cursor.columns(columns) if cursor.took("PARTITIONED BY") else ()
+    bucket_columns, num_buckets = _buckets(cursor, {column.name for column in columns})
+    stored_as, format_at = _format(cursor)
+    location = cursor.string("location") if cursor.took("LOCATION") else None
+    insert_only, properties = _properties(cursor, is_said=is_said)
+    if cursor.word == "AS":
+        cursor.fail(
+            "a table takes its columns from a list or from a query, not from both", _AS_FORM
+        )
+    _leftover(cursor)
+    cursor.end()
+    _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
+    return CreateTable(
+        target=target,
+        columns=columns,
+        partition_columns=partition_columns,
+        bucket_columns=bucket_columns,
+        num_buckets=num_buckets,
+        insert_only=insert_only,
+        stored_as=stored_as or "orc",
+        location=location,
+        comment=comment,
+        properties=properties,
+        if_not_exists=if_not_exists,
+    )
+
+
+def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: bool) -> CreateAsSpec:
+    """Parse the rest of CREATE TABLE ... AS SELECT, after the table's name."""
+    cursor.form = _AS_FORM if cursor.piece.find("SELECT", "WITH") is not None else _TABLE_FORM
+    comment = cursor.string("comment") if cursor.took("COMMENT") else None
+    partition_columns = _names(cursor, None) if cursor.took("PARTITIONED BY") else ()
+    bucket_columns, num_buckets = _buckets(cursor, None)
+    stored_as, format_at = _format(cursor)
+    if cursor.word == "LOCATION":
+        cursor.fail(
+            "LOCATION is not supported with AS SELECT: files already there would count as its rows",
+            "leave it out, or create the table first and INSERT INTO it",
+        )
+    insert_only, properties = _properties(cursor, is_said=is_said)
+    if not cursor.took("AS"):
+        _leftover(cursor)
+        cursor.fail("the columns are missing here")
+    _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
+    if stored_as in {"textfile", "avro"}:
+        cursor.piece.fail(
+            "a table of text or Avro cannot be created from a query here",
+            "write STORED AS ORC or PARQUET, or create the table first and INSERT INTO it",
+            cursor.piece.tokens[format_at],
+        )
+    query = cursor.piece[cursor.at :]
+    if query.word(0) not in QUERY_BEGINS:
+        query.fail("the query is missing here", cursor.form)
+    return CreateAsSpec(
+        target=target,
+        source=source_of(query, Views(database)),
+        partition_columns=partition_columns,
+        bucket_columns=bucket_columns,
+        num_buckets=num_buckets,
+        insert_only=insert_only,
+        stored_as=stored_as or "orc",
+        comment=comment,
+        properties=dict(properties),
+    )
+
+
+def _check_kind(
+    cursor: Cursor,
+    stored_as: str | None,
+    format_at: int,
+    *,
+    insert_only: bool,
+    buckets: tuple[str, ...],
+) -> None:
+    if not insert_only and stored_as not in {None, "orc"}:
+        cursor.piece.fail(
+            "a full-ACID table must be ORC",
+            "write STORED AS ORC, or TBLPROPERTIES ('transactional'='true',"
+            " 'transactional_properties'='insert_only')",
+            cursor.piece.tokens[format_at],
+        )
+    if insert_only and buckets:
+        cursor.piece.fail(
+            "insert-only tables with buckets are not supported",
+            "leave CLUSTERED BY out, or create a full-ACID table",
+        )
+
+
+def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
+    """Read column names in parentheses; if `known` is not None, each name must be in `known`."""
+    names: list[str] = []
+    for entry in cursor.entries():
+        begin = entry.token
+        name = entry.name("column")
+        entry.end()
+        if name in names or (known is not None and name not in known):
+            cursor.piece.fail(
+                f"{name!r} is not one of the columns, or is named twice",
+                "name columns of the table, once each",
+                begin,
+            )
+        names.append(name)
+    return tuple(names)
+
+
+def _buckets(cursor: Cursor, known: Collection[str] | None) -> tuple[tuple[str, ...], int]:
+    if not cursor.took("CLUSTERED", "BY"):
+        return (), 0
+    names = _names(cursor, known)
+    if cursor.word == "SORTED":
+        cursor.fail(
+            "SORTED BY is not supported: files of transactional tables are sorted by row ID",
+            "remove it",
+        )
+    cursor.expect("INTO")
+    count_at = cursor.token
+    count = cursor.number("number of buckets")
+    if not count:
+        cursor.piece.fail("a table has at least one bucket", cursor.form, count_at)
+    cursor.expect("BUCKETS")
+    return names, count
+
+
+def _format(cursor: Cursor) -> tuple[str | None, int]:
+    """Return the normalized file format (None if none is given) and the index of its name."""
+    _refuse_clause(cursor)
+    if not cursor.took("STORED", "AS"):
+        if cursor.word == "STORED":
+            cursor.fail("storage handlers are not supported: their tables have no transactions")
+        return None, cursor.at
+    at = cursor.at
+    if cursor.word not in _FORMATS:
+        cursor.fail(
+            "this format is not supported", "write STORED AS ORC, PARQUET, AVRO or TEXTFILE"
+        )
+    found = _FORMATS[cursor.word]
+    cursor.at += 1
+    _refuse_clause(cursor)
+    return found, at
+
+
+def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str, str], ...]]:
+    """Return whether the table is insert-only, and the table's remaining properties."""
+    at = cursor.at
+    given = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
+    end, cursor.at = cursor.at, at
+
+    def refuse(problem: str, remedy: str) -> NoReturn:
+        cursor.fail(problem, remedy)
+
+    transactional = given.pop(_TRANSACTIONAL, "true" if is_said else None)
+    kind = given.pop(_KIND, None)
+    if transactional is not None and transactional.lower() != "true":
+        refuse("tables without transactions are not supported here", "create it in Hive")
+    if transactional is None and kind is not None:
+        refuse(
+            f"{_KIND!r} means nothing without {_TRANSACTIONAL!r}", f"add '{_TRANSACTIONAL}'='true'"
+        )
+    if kind is not None and kind.lower() not in {"default", _INSERT_ONLY}:
+        refuse(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
+    if given.get(_BUCKETING) == "2":
+        del given[_BUCKETING]  # every new table has it, and SHOW CREATE TABLE prints it
+    for name in given:
+        if why := why_fixed(name):
+            refuse(f"{name!r} is not a property to set: {why}", "remove it")
+    cursor.at = end
+    is_insert_only = kind is not None and kind.lower() == _INSERT_ONLY
+    return is_insert_only, tuple(given.items())
+
+
+def _refuse_clause(cursor: Cursor) -> None:
+    if cursor.word in _NO_CLAUSES:
+        cursor.fail(*_NO_CLAUSES[cursor.word])
+
+
+def _leftover(cursor: Cursor) -> None:
+    """Refuse tokens after the last clause; a misplaced clause has its own error message."""
+    _refuse_clause(cursor)
+    if cursor.word in {"COMMENT", "PARTITIONED BY", "CLUSTERED", "STORED", "LOCATION"}:
+        cursor.fail(f"{cursor.word} is in the wrong place", f"keep to the order: {cursor.form}")

@@ -1,0 +1,210 @@
+"""The parser of INSERT INTO and INSERT OVERWRITE.
+
+Hive matches a query's columns with the table's columns by position: data columns first, then the
+partition columns without a value in the PARTITION clause. A column list overrides this order.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("INSERT INTO db.t PARTITION (y = 1, m) SELECT a, m FROM db.s")
+    >>> spec = insert_of(piece, None)
+    >>> dict(spec.partition), spec.dynamic_partition, spec.match.value
+    ({'y': '1'}, ('m',), 'position')
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.format.table import NULL_PARTITION
+from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode, InsertSpec, SourceSpec
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query, source_of_tree
+from airflow_hiveacid.sql.statements.values import DefaultPositions, values_of
+from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
+from airflow_hiveacid.sql.text.names import column_list, table_name
+from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.sql.text.names import NamedTable
+
+_MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
+_FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
+
+
+def insert_of(piece: Piece, database: str | None, views: Views | None = None) -> InsertSpec:
+    """Parse `[WITH ...] INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] rows`.
+
+    Args:
+        piece: the statement; its rows are VALUES or a query.
+        database: the default database of table names; if None, all names must include a database.
+        views: the views of the multi-insert that contains this INSERT, if any.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement; or an error of `queries.parsed_query`.
+    """
+    begin = piece.find("INSERT")
+    if begin is None:
+        piece.fail("INSERT is missing after WITH", _FORM)
+    mode, at = _mode(piece, begin)
+    table = table_name(piece, database, at)
+    partition, dynamic, at = partition_clause(piece, table)
+    columns, at = _columns(piece, at)
+    if at >= len(piece):
+        piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
+    if piece.tokens[at].word == "IF":
+        piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
+    tree = _checked(piece, table, columns)
+    positions = DefaultPositions()
+    _check_partition_columns(piece, columns, partition, dynamic)
+    if piece.tokens[at].word == "VALUES":
+        if begin:
+            piece.fail("VALUES cannot use WITH", "remove WITH")
+        source, positions = values_of(piece[at + 1 :], tree, columns)
+    elif piece.tokens[at].word in QUERY_BEGINS:
+        source = _query(piece, begin, at, tree, views or Views(database))
+    else:
+        piece.fail(f"{piece.tokens[at].raw!r} is not understood here", _FORM, piece.tokens[at])
+    return InsertSpec(
+        target=table.full,
+        source=source,
+        mode=mode,
+        columns=columns,
+        partition=partition,
+        match=ColumnMatch.POSITION,
+        dynamic_partition=() if columns else dynamic,
+        default_at=positions.default_at,
+        default_where=positions.default_where,
+        text_at=positions.text_at,
+    )
+
+
+def _mode(piece: Piece, begin: int) -> tuple[InsertMode, int]:
+    """Return the mode of the INSERT, and the index of the table's name."""
+    word = piece.word(begin + 1)
+    if word not in _MODES:
+        piece.fail("INSERT is followed by neither INTO nor OVERWRITE", _FORM)
+    at = begin + 2
+    if piece.word(at) in {"DIRECTORY", "LOCAL"}:
+        piece.fail("writing a directory is not supported", "insert into a table", piece.tokens[at])
+    return _MODES[word], at + (piece.word(at) == "TABLE")
+
+
+def partition_clause(
+    piece: Piece, table: NamedTable
+) -> tuple[dict[str, str], tuple[str, ...], int]:
+    """Return static and dynamic partition columns, and the index after the PARTITION clause.
+
+    Raises:
+        SqlTextError: the PARTITION clause is invalid.
+    """
+    at = table.end
+    if piece.word(at) != "PARTITION":
+        return {}, (), at
+    if piece.word(at + 1) != "(":
+        piece.fail("PARTITION is not followed by a list", "write PARTITION (column = value)")
+    end = piece.closing(at + 1)
+    static: dict[str, str] = {}
+    dynamic: list[str] = []
+    for part in piece[at + 2 : end].split(","):
+        name = part.tokens[0].name if part.tokens else None
+        if name is None:
+            part.fail("this is not a partition column", "write PARTITION (column = value)")
+        column = name.lower()
+        if column in static or column in dynamic:
+            part.fail(f"partition column {name!r} is named twice", "name it once")
+        if len(part) == 1:
+            dynamic.append(column)
+            continue
+        if dynamic:
+            part.fail(
+                "a partition column with a value comes after one without",
+                "give values to the first ones, as Hive requires",
+            )
+        static[column] = partition_value(part[1:])
+    return static, tuple(dynamic), end + 1
+
+
+def partition_value(piece: Piece) -> str:
+    """Return the value of `= constant`, as the string that a string partition column would store.
+
+    Raises:
+        SqlTextError: the value is not a constant, or is NULL or blank.
+    """
+    value: object = ABSENT
+    if piece.tokens and piece.tokens[0].word in {"=", "=="}:
+        value = constant(piece[1:])
+    if value is None or value == NULL_PARTITION:
+        piece.fail(
+            "NULL as a static partition is not supported", "let a query supply it: SELECT ..., NULL"
+        )
+    if isinstance(value, Absent) or not str(value).strip():
+        remedy = "write a number or a string"
+        if len(piece) > 1 and piece.tokens[1].parameter is not None:
+            remedy = "give a text, a whole number, a Decimal, a date or a datetime without a zone"
+        piece.fail("this is not a value of a partition", remedy)
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def _columns(piece: Piece, at: int) -> tuple[tuple[str, ...], int]:
+    """Return the columns of the column list, if any, and the index after the list."""
+    if piece.word(at) != "(" or piece.word(at + 1) in QUERY_BEGINS:
+        return (), at
+    end = piece.closing(at)
+    return column_list(piece[at : end + 1]), end + 1
+
+
+def _check_partition_columns(
+    piece: Piece, columns: tuple[str, ...], static: Mapping[str, str], dynamic: tuple[str, ...]
+) -> None:
+    if not columns:
+        return
+    for column in columns:
+        if column in static:
+            piece.fail(f"column {column!r} already has a value in PARTITION", "remove it from one")
+    for column in dynamic:
+        if column not in columns:
+            piece.fail(
+                f"partition column {column!r} is not in the list of columns",
+                "add it to the list, and its value to the rows",
+            )
+
+
+def _checked(piece: Piece, target: NamedTable, columns: tuple[str, ...]) -> exp.Insert:
+    """Parse the statement with sqlglot, and check that sqlglot finds the same table and columns."""
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Insert):
+        piece.fail("this is not a plain INSERT", _FORM)
+    check_keys(piece, tree, ("this", "expression", "overwrite", "with_"))
+    table = tree.this
+    found: tuple[str, ...] = ()
+    if isinstance(table, exp.Schema):
+        check_keys(piece, table, ("this", "expressions"))
+        found = tuple(column.name.lower() for column in table.expressions)
+        table = table.this
+    check_table(piece, table, target, "partition")
+    if found != columns:
+        piece.fail("the list of columns is not clear", _FORM)
+    return tree
+
+
+def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, views: Views) -> SourceSpec:
+    """Return the query after the column list, together with the WITH clause before INSERT."""
+    tokens = (*piece.tokens[:begin], *piece.tokens[at:])
+    query = Piece(piece.whole, piece.number, tokens, piece.tokens[at].start)
+    if begin and piece.tokens[at].word == "WITH":
+        piece.fail("there are two WITH clauses", "write one", piece.tokens[at])
+    found = parsed_query(query)
+    with_ = found.args.get("with_")
+    alone = found.copy()
+    if begin:
+        alone.set("with_", None)
+        if with_ != tree.args.get("with_"):
+            piece.fail("it is not clear where WITH ends", "put it after the columns")
+    if alone != tree.expression:
+        query.fail("it is not clear where the query ends", "put parentheses around it")
+    return source_of_tree(query, found, views)

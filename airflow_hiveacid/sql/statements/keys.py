@@ -1,0 +1,147 @@
+"""The parser of the ON condition of a MERGE, which finds the keys.
+
+The keys are the equalities of a target column and a source column in `ON`. The rest of `ON` is an
+additional condition. A key must have the same name on both sides. If the names differ, the source
+is wrapped in a query that renames the source columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.sql.expressions.expressions import (
+    SOURCE,
+    TARGET,
+    NameScope,
+    column_uses,
+    parsed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec
+    from airflow_hiveacid.sql.text.text import Piece
+
+_SOURCE_ALIAS: Final = "source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """The names of a target column and the source column that it must equal, in lower case."""
+
+    target: str
+    source: str
+
+
+def taken_apart(
+    piece: Piece, node: exp.Expr, names: NameScope
+) -> tuple[tuple[Key, ...], tuple[Piece, ...]]:
+    """Split an ON condition into the keys and the remaining conditions.
+
+    Args:
+        piece: the condition.
+        node: the same condition in sqlglot's tree of the whole statement.
+        names: the names that the condition can use.
+
+    Raises:
+        SqlTextError: the condition has no key; or an error of `expressions.expression`.
+    """
+    if parsed(piece, names) != node:
+        piece.fail("it is not clear where the condition ends", "put parentheses around it")
+    keys: dict[str, Key] = {}
+    rest: list[Piece] = []
+    for part in _conjuncts(piece):
+        key = _key(part, names)
+        if key is None or key.target in keys:
+            rest.append(part)
+        else:
+            keys[key.target] = key
+    if not keys:
+        piece.fail(
+            "ON has no equality of a plain column of the target and a column of the source, by"
+            " which Spark could find the rows to change",
+            "write such an equality with the tables' aliases, such as t.id = s.id; where only an"
+            " expression is equal, such as lower(t.name), write UPDATE or DELETE FROM db.t x WHERE"
+            " EXISTS (SELECT 1 FROM db.s y WHERE y.name = lower(x.name)), and INSERT ... SELECT",
+        )
+    return tuple(keys.values()), tuple(rest)
+
+
+def _conjuncts(piece: Piece) -> list[Piece]:
+    """Split a condition at AND; a condition with OR is not split."""
+    if piece.find("OR") is not None:
+        return [piece]
+    parts = piece.split("AND")
+    if len(parts) > 1:
+        return [found for part in parts for found in _conjuncts(part)]
+    inner = piece.unwrapped()
+    if len(inner) == len(piece):
+        return [piece]
+    return _conjuncts(inner) if inner.find("OR") is None else [piece]
+
+
+def _key(piece: Piece, names: NameScope) -> Key | None:
+    tree = parsed(piece, names)
+    if not isinstance(tree, exp.EQ):
+        return None
+    found: dict[str, str] = {}
+    for side in (tree.this, tree.expression):
+        if not isinstance(side, exp.Column):
+            return None
+        uses = list(column_uses(piece, side, names))
+        if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
+            return None
+        found[uses[0].side] = (uses[0].column.name or "").lower()
+    if found.keys() != {TARGET, SOURCE}:
+        return None
+    return Key(target=found[TARGET], source=found[SOURCE])
+
+
+def renamed(
+    source: SourceSpec,
+    names: NameScope,
+    keys: Sequence[Key],
+    columns: Mapping[str, str],
+) -> tuple[SourceSpec, NameScope]:
+    """Return the source with renamed columns, and the name scope for expressions over it.
+
+    Keys get the names of the target's columns. The new source has only the key columns and the
+    columns in `columns`, which maps old names to new names.
+    """
+    chosen = {new: old for old, new in columns.items()}
+    chosen |= {key.target: key.source for key in keys}
+    items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
+    rows = _SOURCE_ALIAS if source.table else f"({source.query}) AS {_SOURCE_ALIAS}"
+    # The names are quoted, and the query is the user's own SQL.
+    query = replace(source, query=f"SELECT {items} FROM {rows}")  # noqa: S608
+    return query, replace(names, renamed={old: quoted(new) for old, new in columns.items()})
+
+
+def named_columns(keys: Sequence[Key], names: NameScope, pieces: Sequence[Piece]) -> dict[str, str]:
+    """Return the source columns in expressions, each with a new name that no key has.
+
+    Raises:
+        SqlTextError: a column may belong to either table.
+    """
+    given = {key.target: key.source for key in keys}
+    columns: dict[str, str] = {}
+    for piece in pieces:
+        for use in column_uses(piece, parsed(piece, names), names):
+            if use.side is None and use.inner:
+                continue  # a column of a table of the query that contains it
+            if use.side is None:
+                piece.fail(
+                    f"{use.parts[0].raw} may be a column of either table",
+                    "write the table's alias before it: the tables' keys have different names",
+                    use.parts[0],
+                )
+            if use.side == SOURCE:
+                name = (use.column.name or "").lower()
+                is_free = given.get(name, name) == name
+                columns[name] = name if is_free else f"__hiveacid_{name}"
+    return columns

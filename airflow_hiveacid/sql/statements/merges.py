@@ -1,0 +1,332 @@
+"""The parser of MERGE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.specs.statements import (
+    SOURCE_VIEW,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+from airflow_hiveacid.plan.statements import unreachable_clause
+from airflow_hiveacid.sql.expressions.expressions import SOURCE, TARGET, NameScope, parsed, written
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
+from airflow_hiveacid.sql.statements.keys import named_columns, renamed, taken_apart
+from airflow_hiveacid.sql.statements.update_delete import (
+    agreed,
+    agreed_value,
+    assignments_of,
+    expect_end,
+    is_default,
+)
+from airflow_hiveacid.sql.text.names import (
+    NamedTable,
+    alias_at,
+    column_list,
+    table_name,
+    with_alias,
+)
+from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.sql.text.text import Piece
+
+_FORM: Final = (
+    "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
+)
+_ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _When:
+    """A WHEN clause, split into pieces; `rest` follows UPDATE, INSERT or DELETE."""
+
+    when: MergeWhen
+    action: MergeAction
+    condition: Piece | None
+    rest: Piece
+    node: exp.When
+
+
+def merge_of(piece: Piece, database: str | None) -> MergeSpec:
+    """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression` or
+            `queries.parsed_query`.
+    """
+    _expect(piece, 1, "INTO")
+    target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
+    _expect(piece, target.end, "USING")
+    source, using, at = _source(piece, target.end + 1, database)
+    _expect(piece, at, "ON")
+    of_clauses = Views(database, before=len(source.tables or {}), reads_past=False)
+    names = _names(piece, target, using)
+    first = piece.find("WHEN", start=at)
+    if first is None:
+        piece.fail("WHEN is missing", _FORM, piece.tokens[-1].end)
+    tree = _checked(piece, target, using)
+    on = piece[at + 1 : first]
+    keys, rest = taken_apart(on, tree.args["on"], names)
+    clauses = [
+        _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
+    ]
+    if (unreached := unreachable_clause(clauses)) is not None:
+        clauses[unreached].rest.fail(
+            "no row reaches this clause: an earlier one has no condition",
+            "give that one a condition, or put it last",
+        )
+    names = replace(names, views=of_clauses)
+    said = tuple(_clause(clause, names) for clause in clauses)
+    if any(key.target != key.source for key in keys):
+        _check_no_star(clauses)
+        columns = named_columns(keys, names, [*rest, *_expressions(clauses)])
+        source, names = renamed(source, names, keys, columns)
+        said = tuple(_clause(clause, names) for clause in clauses)
+    return MergeSpec(
+        target=target.full,
+        source=source,
+        keys=tuple(key.target for key in keys),
+        clauses=said,
+        condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
+        tables=of_clauses.tables,
+    )
+
+
+def _expect(piece: Piece, index: int, word: str) -> None:
+    if piece.word(index) != word:
+        piece[index:].fail(f"{word} is missing", _FORM)
+
+
+def _source(
+    piece: Piece, at: int, database: str | None
+) -> tuple[SourceSpec, NamedTable | str, int]:
+    """Return three values: the source, its name, and the index after its alias.
+
+    The name is a table, if the source is a table, or the alias of a query.
+    """
+    stops = frozenset({"ON"})
+    if piece.word(at) == "(":
+        end = piece.closing(at)
+        query = piece[at + 1 : end]
+        if query.word(0) not in QUERY_BEGINS:
+            piece.fail("this is not a query", _FORM, piece.tokens[at])
+        alias, after = alias_at(piece, end + 1, stops=stops)
+        if alias is None:
+            piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
+        return source_of(query, Views(database)), alias, after
+    name = table_name(piece, database, at)
+    table = with_alias(piece, name, stops=stops)
+    as_of = piece.tokens[name.end - 1].as_of
+    versions = {}
+    if as_of is not None:
+        as_of.is_read = True
+        versions = {SOURCE_VIEW: as_of.version}
+    return SourceSpec(table=table.full, versions=versions), table, table.end
+
+
+def _names(piece: Piece, target: NamedTable, using: NamedTable | str) -> NameScope:
+    source = (using,) if isinstance(using, str) else using.qualifiers
+    both = set(target.qualifiers) & set(source)
+    if both:
+        piece.fail(
+            f"{min(both)!r} is the name of both target and source", "give each its own alias"
+        )
+    return NameScope(
+        qualifiers={
+            **dict.fromkeys(target.qualifiers, TARGET),
+            **dict.fromkeys(source, SOURCE),
+        },
+        sides=frozenset({TARGET, SOURCE}),
+    )
+
+
+def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.Merge:
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Merge):
+        piece.fail("this is not a MERGE", _FORM)
+    check_keys(piece, tree, ("this", "using", "on", "whens"))
+    check_table(piece, tree.this, target)
+    source = tree.args["using"]
+    if isinstance(using, NamedTable):
+        check_table(piece, source, using)
+    elif not isinstance(source, exp.Subquery) or source.alias.lower() != using:
+        piece.fail("it is not clear what USING names", _FORM)
+    if not isinstance(tree.args.get("on"), exp.Expr):
+        piece.fail("ON is missing", _FORM)
+    return tree
+
+
+def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Piece, exp.When]]:
+    """Return a pair for each clause: the tokens after WHEN, and sqlglot's node."""
+    parts = piece[first + 1 :].split("WHEN")
+    if len(parts) != len(nodes):
+        piece.fail("it is not clear where a clause ends", "put parentheses around CASE")
+    return list(zip(parts, nodes, strict=True))
+
+
+def _when(piece: Piece, node: exp.When) -> _When:
+    """Parse the tokens of a clause after WHEN."""
+    when, at = _rows_of(piece)
+    check_keys(piece, node, ("matched", "source", "condition", "then"))
+    is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
+    said = (when is MergeWhen.MATCHED, is_by_source)
+    if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
+        piece.fail("it is not clear which rows this clause is about", _FORM)
+    then = piece.find("THEN")
+    if then is None or then + 1 >= len(piece):
+        piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
+    condition = None
+    if then != at:
+        _expect(piece, at, "AND")
+        condition = piece[at + 1 : then]
+    word = piece.tokens[then + 1]
+    action = _ACTIONS.get(word.word)
+    if action is None:
+        piece.fail(f"{word.raw!r} is not UPDATE, DELETE or INSERT", _FORM, word)
+    if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
+        allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
+        piece.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
+    return _When(when=when, action=action, condition=condition, rest=piece[then + 2 :], node=node)
+
+
+def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
+    """Return the kind of rows to which a clause applies, and the index of the next token."""
+    words = [token.word for token in piece.tokens[:4]]
+    if words[:1] == ["MATCHED"]:
+        return MergeWhen.MATCHED, 1
+    if words == ["NOT", "MATCHED", "BY", "SOURCE"]:
+        return MergeWhen.NOT_MATCHED_BY_SOURCE, 4
+    if words == ["NOT", "MATCHED", "BY", "TARGET"]:
+        return MergeWhen.NOT_MATCHED, 4
+    if words[:2] != ["NOT", "MATCHED"]:
+        piece.fail("WHEN is followed by neither MATCHED nor NOT MATCHED", _FORM)
+    return MergeWhen.NOT_MATCHED, 2
+
+
+def _clause(clause: _When, names: NameScope) -> MergeClause:
+    node = clause.node
+    condition = None
+    if clause.condition is not None:
+        condition = agreed(clause.condition, node.args.get("condition"), names)
+        if (at := clause.condition.find("OR")) is not None:
+            clause.condition.fail(
+                "OR without parentheses also acts on rows of other clauses in Hive, which puts ON"
+                " and AND before it",
+                "put parentheses around the condition of this clause",
+                clause.condition.tokens[at],
+            )
+    elif node.args.get("condition") is not None:
+        clause.rest.fail("the condition of this clause is not clear", "put parentheses around it")
+    then = node.args["then"]
+    set_: dict[str, str] | None = None
+    values: tuple[str, ...] | None = None
+    match clause.action:
+        case MergeAction.DELETE:
+            expect_end(clause.rest, 0)
+        case MergeAction.UPDATE:
+            set_ = _update(clause, then, names)
+        case MergeAction.INSERT:
+            set_, values = _insert(clause, then, names)
+    return MergeClause(
+        when=clause.when, action=clause.action, condition=condition, set=set_, values=values
+    )
+
+
+def _is_star(clause: _When, index: int) -> bool:
+    if clause.rest.word(index) != "*":
+        return False
+    expect_end(clause.rest, index + 1)
+    return True
+
+
+def _update(clause: _When, then: exp.Expr, names: NameScope) -> dict[str, str] | None:
+    _expect(clause.rest, 0, "SET")
+    if not isinstance(then, exp.Update):
+        clause.rest.fail("this is not an UPDATE", _FORM)
+    check_keys(clause.rest, then, ("expressions",))
+    if _is_star(clause, 1):
+        if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
+            clause.rest.fail("this clause has no source row", "write SET column = value")
+        return None
+    return assignments_of(clause.rest[1:], names, then.expressions)
+
+
+def _insert(
+    clause: _When, then: exp.Expr, names: NameScope
+) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
+    """Return the inserted expressions as one of two values; the other value is None.
+
+    With a column list, the first value maps columns to expressions. Without a column list, the
+    second value contains the expressions in the table's order. With `INSERT *`, both are None.
+    """
+    rest = clause.rest
+    if not isinstance(then, exp.Insert):
+        rest.fail("this is not an INSERT", _FORM)
+    check_keys(rest, then, ("this", "expression"))
+    if _is_star(clause, 0):
+        return None, None
+    columns: tuple[str, ...] | None = None
+    at = 0
+    if rest.word(0) == "(":
+        at = rest.closing(0) + 1
+        columns = column_list(rest[:at])
+    if (rest.word(at), rest.word(at + 1)) != ("VALUES", "("):
+        rest.fail("VALUES (...) is missing", "write INSERT [(columns)] VALUES (...)")
+    expect_end(rest, rest.closing(at + 1) + 1)
+    cells = rest[at + 2 : -1].split(",")
+    node = then.expression
+    nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
+    if len(nodes) != len(cells):
+        rest.fail("it is not clear where a value ends", "put parentheses around each")
+    values = tuple(agreed_value(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
+    if columns is None:
+        return None, values
+    if len(columns) != len(values):
+        rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one")
+    return dict(zip(columns, values, strict=True)), None
+
+
+def _check_no_star(clauses: Sequence[_When]) -> None:
+    for clause in clauses:
+        if _means_all(clause):
+            clause.rest.fail(
+                "a star is ambiguous: the keys have different names in target and source",
+                "name the columns",
+            )
+
+
+def _means_all(clause: _When) -> bool:
+    """Return True if an action is `UPDATE SET *` or `INSERT *`."""
+    words = [token.word for token in clause.rest.tokens]
+    return words in (["*"], ["SET", "*"])
+
+
+def _expressions(clauses: Sequence[_When]) -> list[Piece]:
+    """Return all expressions in the clauses, without the assigned columns."""
+    found: list[Piece] = []
+    for clause in clauses:
+        if clause.condition is not None:
+            found.append(clause.condition)
+        if _means_all(clause) or clause.action is MergeAction.DELETE:
+            continue
+        if clause.action is MergeAction.UPDATE:
+            for part in clause.rest[1:].split(","):
+                equal = part.find("=", "==")
+                if equal is not None:
+                    found.append(part[equal + 1 :])
+        else:
+            at = clause.rest.find("VALUES")
+            if at is not None:
+                found.extend(clause.rest[at + 2 : -1].split(","))
+    return [piece for piece in found if not is_default(piece)]

@@ -1,0 +1,228 @@
+"""FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
+
+Each INSERT is parsed as a separate statement, into which the tokens of WITH and FROM are copied. So
+all rules for INSERT also apply here. The INSERTs share the queries in WITH and FROM, and each of
+these queries runs only once.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of(
+    ...     "FROM (SELECT a, b FROM db.s) q INSERT INTO db.t SELECT q.a WHERE q.b > 0"
+    ...     " INSERT INTO db.u SELECT q.b"
+    ... )
+    >>> (spec,) = multi_insert_of(piece, None).statements
+    >>> [(insert.target, insert.source.query) for insert in spec.inserts]
+    [('db.t', 'SELECT q.a FROM `__hiveacid_shared_1` q WHERE q.b > 0'), \
+('db.u', 'SELECT q.b FROM `__hiveacid_shared_1` q')]
+    >>> dict(spec.shared)
+    {'__hiveacid_shared_1': 'SELECT a, b FROM `__hiveacid_1` AS `s`'}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.format.errors import SharedTargetError
+from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.transactions import check_order, steps_of
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query
+from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.statements.inserts import insert_of
+from airflow_hiveacid.sql.text.bare_names import column_changes
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.views import Views, table_changes
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.specs.statements import InsertSpec
+
+_FORM: Final = "write FROM db.s INSERT INTO db.t SELECT ... [WHERE ...] INSERT INTO db.u SELECT ..."
+_AFTER_COLUMNS: Final = (
+    "LATERAL",
+    "WHERE",
+    "GROUP BY",
+    "HAVING",
+    "WINDOW",
+    "ORDER BY",
+    "SORT BY",
+    "CLUSTER BY",
+    "DISTRIBUTE BY",
+    "LIMIT",
+    "OFFSET",
+)
+_OPERATIONS: Final = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
+_OF_CHANCE: Final = frozenset(
+    {"RAND", "RANDN", "RANDOM", "SHUFFLE", "UUID", "REFLECT", "REFLECT2", "JAVA_METHOD"}
+    | {"MONOTONICALLY_INCREASING_ID", "SPARK_PARTITION_ID"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """A multi-insert, split into clauses; each INSERT has the index where FROM is to be inserted.
+
+    `with_` is empty if there is no WITH clause.
+    """
+
+    with_: Piece
+    from_: Piece
+    inserts: tuple[tuple[Piece, int], ...]
+
+    def alone(self, part: Piece, at: int) -> Piece:
+        """Return an INSERT with the WITH and FROM clauses, as a separate statement."""
+        tokens = (
+            *self.with_.tokens,
+            *part.tokens[:at],
+            *self.from_.tokens,
+            *part.tokens[at:],
+        )
+        return Piece(part.whole, part.number, tokens, part.at)
+
+    def query(self, part: Piece, at: int) -> Piece:
+        """Return the query of an INSERT, with the WITH and FROM clauses."""
+        begin = part.find("SELECT") or 0
+        return self.alone(part[begin:], at - begin)
+
+
+def begins_with_from(piece: Piece) -> bool:
+    """Return True if FROM precedes the first INSERT."""
+    at = piece.find("FROM", "INSERT")
+    return at is not None and piece.word(at) == "FROM"
+
+
+def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | TransactionSpec:
+    """Parse `[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
+
+    If there is only one INSERT, the result is an `InsertSpec`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement; or an error of `inserts.insert_of`.
+    """
+    cut = _cut(piece)
+    if len(cut.inserts) == 1:
+        return insert_of(cut.alone(*cut.inserts[0]), database)
+    views = Views(database, of_many=True)
+    _share(cut, views)
+    inserts = tuple(insert_of(cut.alone(*part), database, views) for part in cut.inserts)
+    spec = TransactionSpec(statements=(MultiInsertSpec(inserts=inserts, shared=views.shared),))
+    try:
+        check_order(steps_of(spec.statements))
+    except SharedTargetError as error:
+        part, _ = cut.inserts[error.statement - 1]
+        part.fail(
+            f"INSERT {error.other} of this FROM clause also writes {error.table}, and one of them"
+            " overwrites it",
+            "combine both into one INSERT with UNION ALL, or name different static partitions",
+        )
+    return spec
+
+
+def _cut(piece: Piece) -> _Cut:
+    begin = piece.find("FROM") or 0
+    first = piece.find("INSERT", start=begin)
+    if first is None:
+        piece.fail("INSERT is missing after FROM", _FORM, piece.tokens[-1].end)
+    ends = [i for i, token in piece.outside() if token.word == "INSERT" and i > first]
+    borders = zip([first, *ends], [*ends, len(piece)], strict=True)
+    return _Cut(
+        with_=piece[:begin],
+        from_=piece[begin:first],
+        inserts=tuple((part, _end_of_columns(part)) for part in (piece[b:e] for b, e in borders)),
+    )
+
+
+def _end_of_columns(part: Piece) -> int:
+    """Return the index at which the FROM clause must be inserted into an INSERT."""
+    select = part.find("SELECT")
+    if select is None:
+        part.fail("SELECT is missing in an INSERT after FROM", _FORM)
+    at = part.find(*_OPERATIONS)
+    if at is not None:
+        word = part.tokens[at]
+        part.fail(f"{word.raw} is not supported in an INSERT after FROM", "put it into FROM", word)
+    for index, token in part.outside():
+        if token.word == "FROM" and part.word(index - 1) != "DISTINCT":
+            part.fail("there are two FROM clauses", "write one, before the first INSERT", token)
+    found = part.find(*_AFTER_COLUMNS, start=select)
+    return len(part) if found is None else found
+
+
+def _share(cut: _Cut, views: Views) -> None:
+    """Replace the queries of WITH and FROM with shared views, which run once for all INSERTs."""
+    query = cut.query(*cut.inserts[0])
+    tree = parsed_query(query)
+    if len(cut.with_):
+        first, last = cut.with_.tokens[0], cut.with_.tokens[-1]
+        _share_with(cut.with_, tree, views)
+        views.put(first.start, last.end, "")
+    _share_from(cut.from_, tree, views)
+    for begin, token in enumerate(cut.from_.tokens):
+        if token.word in _OF_CHANCE and cut.from_.word(begin + 1) == "(":
+            if views.hides(token.start):
+                continue
+            cut.from_.fail(
+                f"{token.raw}() would return different values to each INSERT",
+                "put it into a query: FROM (SELECT ...) q",
+                token,
+            )
+
+
+def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
+    with_ = tree.args.get("with_")
+    parts = piece[1:].split(",")
+    found = [] if with_ is None else with_.expressions
+    if len(found) != len(parts):
+        piece.fail("it is not clear where a WITH query ends", "write WITH a AS (...), b AS (...)")
+    for part, cte in zip(parts, found, strict=True):
+        at = part.find("AS")
+        if at is None or part.word(at + 1) != "(" or part.closing(at + 1) != len(part) - 1:
+            part.fail("this is not a named query", "write WITH a AS (SELECT ...)")
+        name = part.tokens[0]
+        if cte.args["alias"].this.meta.get("start") != name.start:
+            part.fail("the name of this query is not clear", "write WITH a AS (SELECT ...)")
+        text = _text(part[at + 2 : -1], cte.this, views)
+        if columns := cte.args["alias"].columns:
+            names = ", ".join(quoted(column.name) for column in columns)
+            text = f"SELECT * FROM ({text}) AS q({names})"  # noqa: S608 - the user's own query
+        views.share_cte(name.start, text)
+
+
+def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
+    """Replace the subqueries of the FROM clause, including joined subqueries, with shared views."""
+    joins = [join.this for join in tree.args.get("joins") or []]
+    from_ = tree.args.get("from_")
+    tables = [*([] if from_ is None else [from_.this]), *joins]
+    found = [table for table in tables if isinstance(table, exp.Subquery)]
+    places = [
+        index
+        for index, token in piece.outside()
+        if token.word == "("
+        and piece.word(index - 1) in {"FROM", "JOIN", ","}
+        and piece.word(index + 1) in QUERY_BEGINS
+    ]
+    if len(found) != len(places):
+        piece.fail("it is not clear where a FROM query ends", "give each parentheses and a name")
+    for begin, table in zip(places, found, strict=True):
+        end = piece.closing(begin)
+        view = views.share(_text(piece[begin + 1 : end], table.this, views))
+        views.put(piece.tokens[begin].start, piece.tokens[end].end, f"`{view}`")
+
+
+def _text(piece: Piece, node: exp.Expr, views: Views) -> str:
+    """Return the SQL of a subquery, with views in place of tables.
+
+    Args:
+        piece: the query.
+        node: the same query in sqlglot's tree of the whole statement.
+        views: the views of the statement.
+
+    Raises:
+        SqlTextError: sqlglot parses the query differently outside of the statement.
+    """
+    if parsed_query(piece) != node:
+        piece.fail("it is not clear where this query ends", "put parentheses around it")
+    changes = table_changes(piece, node, views) | column_changes(piece, node)
+    return piece.written(translations(piece) | changes)

@@ -1,0 +1,203 @@
+"""The parsers of TRUNCATE, LOAD DATA, COMPACT, SHOW and ABORT TRANSACTIONS.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> truncate_of(statements_of("TRUNCATE TABLE db.t PARTITION (p = 1)")[0], None)
+    TruncateSpec(target='db.t', partition={'p': '1'})
+    >>> load_of(statements_of("LOAD DATA INPATH '/landing/day' INTO TABLE db.t")[0], None)
+    LoadSpec(target='db.t', location='/landing/day', partition={}, overwrite=False)
+    >>> compaction_of(statements_of("ALTER TABLE db.t COMPACT 'major'")[0], None).choice.value
+    'major'
+    >>> question_of(statements_of("SHOW LOCKS db.t PARTITION (p = 1)")[0], None).partition
+    (('p', '1'),)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.metastore_statements import (
+    AbortTransactions,
+    ShowCompactions,
+    ShowLocks,
+    ShowTransactions,
+)
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec
+from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.statements.inserts import partition_clause, partition_value
+from airflow_hiveacid.sql.text.literals import constant, text
+from airflow_hiveacid.sql.text.names import table_name
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
+    from airflow_hiveacid.sql.text.text import Piece
+
+_TRUNCATE_FORM: Final = "write TRUNCATE TABLE db.t [PARTITION (column = value)]"
+_LOAD_FORM: Final = (
+    "write LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE db.t [PARTITION (column = value)]"
+)
+_LOCATION: Final = 3  # the index after LOAD DATA INPATH
+_COMPACT_FORM: Final = (
+    "write ALTER TABLE db.t [PARTITION (column = value)] COMPACT 'minor' | 'major'"
+)
+_CHOICES: Final = {"minor": CompactionChoice.MINOR, "major": CompactionChoice.MAJOR}
+_SHOW_FORM: Final = (
+    "write SHOW COMPACTIONS, SHOW TRANSACTIONS or SHOW LOCKS; the first and the last may name a"
+    " table: db.t [PARTITION (column = value)]"
+)
+_ABORT_FORM: Final = "write ABORT TRANSACTIONS 1 2, with the IDs that SHOW TRANSACTIONS lists"
+
+
+def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
+    """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    table = table_name(piece, database, 1 + (piece.word(1) == "TABLE"))
+    partition, without_value, at = partition_clause(piece, table)
+    if without_value:
+        piece.fail(f"partition column {without_value[0]!r} has no value", _TRUNCATE_FORM)
+    if at < len(piece):
+        piece.fail(
+            f"{piece.tokens[at].raw!r} is not understood here", _TRUNCATE_FORM, piece.tokens[at]
+        )
+    return TruncateSpec(target=table.full, partition=partition)
+
+
+def load_of(piece: Piece, database: str | None) -> LoadSpec:
+    """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    if (piece.word(1), piece.word(2)) == ("DATA", "LOCAL"):
+        piece.fail(
+            "LOCAL means files on the machine that sends the statement, and Spark runs elsewhere",
+            "put the files where the cluster sees them, and leave LOCAL out",
+            piece.tokens[2],
+        )
+    if (piece.word(1), piece.word(2)) != ("DATA", "INPATH"):
+        piece.fail("LOAD is not followed by DATA INPATH", _LOAD_FORM)
+    location = _location(piece)
+    overwrite = piece.word(_LOCATION + 1) == "OVERWRITE"
+    at = _LOCATION + 1 + overwrite
+    if (piece.word(at), piece.word(at + 1)) != ("INTO", "TABLE"):
+        where = piece.tokens[at] if at < len(piece) else piece.tokens[-1].end
+        piece.fail("the location is not followed by INTO TABLE", _LOAD_FORM, where)
+    table = table_name(piece, database, at + 2)
+    partition, without_value, end = partition_clause(piece, table)
+    if without_value:
+        piece.fail(
+            f"partition column {without_value[0]!r} has no value",
+            "give it one; to use the rows' own values, insert from the files as a source",
+        )
+    if end < len(piece):
+        piece.fail(
+            f"{piece.tokens[end].raw!r} is not understood here", _LOAD_FORM, piece.tokens[end]
+        )
+    return LoadSpec(target=table.full, location=location, partition=partition, overwrite=overwrite)
+
+
+def _location(piece: Piece) -> str:
+    is_text = len(piece) > _LOCATION and piece.tokens[_LOCATION].kind is Kind.STRING
+    found = text(piece, _LOCATION) if is_text else ""
+    if not found.strip():
+        piece.fail("INPATH is not followed by a location", _LOAD_FORM)
+    return found
+
+
+def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
+    """Parse `ALTER TABLE t [PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`.
+
+    A task always waits for its compaction, so AND WAIT changes nothing.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    words = [token.word for token in piece.tokens]
+    if words[1:2] != ["TABLE"] or "COMPACT" not in words:
+        piece.fail("only ALTER TABLE ... COMPACT is supported", _COMPACT_FORM)
+    table = table_name(piece, database, 2)
+    partition, at = _partition_name(piece, table.end)
+    if words[at : at + 1] != ["COMPACT"]:
+        where = piece.tokens[at] if at < len(piece) else piece.tokens[-1].end
+        piece.fail("this is not a COMPACT", _COMPACT_FORM, where)
+    kind = piece[at + 1 : at + 2]
+    is_text = bool(kind.tokens) and kind.tokens[0].kind is Kind.STRING
+    choice = _CHOICES.get(str(constant(kind)).lower()) if is_text else None
+    if choice is None:
+        kind.fail("the kind of compaction must be 'minor' or 'major'", _COMPACT_FORM)
+    if words[at + 2 :] not in ([], ["AND", "WAIT"]):
+        piece.fail(
+            "the words after the kind of compaction are not supported",
+            _COMPACT_FORM,
+            piece.tokens[at + 2],
+        )
+    return CompactSpec(target=table.full, partition=partition, choice=choice)
+
+
+def _partition_name(piece: Piece, at: int) -> tuple[str | None, int]:
+    """Return the partition's name and the next index; the name is None without PARTITION."""
+    words = [token.word for token in piece.tokens[at : at + 2]]
+    if words != ["PARTITION", "("]:
+        return None, at
+    end = piece.closing(at + 1)
+    columns: list[str] = []
+    values: list[str] = []
+    for part in piece[at + 2 : end].split(","):
+        name = part.tokens[0].name if part.tokens else None
+        if name is None or name.lower() in columns:
+            part.fail("this is not a partition column, or it is named twice", _COMPACT_FORM)
+        columns.append(name.lower())
+        value = partition_value(part[1:])
+        # A partition name has booleans in lower case.
+        values.append(value.lower() if part.word(2) in {"TRUE", "FALSE"} else value)
+    return str(PartitionName(tuple(columns), tuple(values))), end + 1
+
+
+def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
+    """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    cursor = Cursor(piece, _SHOW_FORM, 1)
+    found: MetastoreStatement
+    if cursor.took("TRANSACTIONS"):
+        found = ShowTransactions()
+    elif cursor.took("COMPACTIONS"):
+        target, partition = _place(cursor, database)
+        found = ShowCompactions(target=target, partition=partition)
+    elif cursor.took("LOCKS"):
+        target, partition = _place(cursor, database)
+        cursor.took("EXTENDED")  # no effect: the result always has every detail
+        found = ShowLocks(target=target, partition=partition)
+    else:
+        cursor.fail("only SHOW COMPACTIONS, TRANSACTIONS and LOCKS are supported")
+    cursor.end()
+    return found
+
+
+def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
+    """Parse `ABORT TRANSACTIONS id ...`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement.
+    """
+    cursor = Cursor(piece, _ABORT_FORM, 1)
+    cursor.expect("TRANSACTIONS")
+    found = [cursor.number("ID of a transaction")]
+    while cursor.at < len(piece):
+        found.append(cursor.number("ID of a transaction"))
+    return AbortTransactions(txn_ids=tuple(dict.fromkeys(found)))
+
+
+def _place(cursor: Cursor, database: str | None) -> tuple[str, PartitionValues]:
+    if cursor.at >= len(cursor.piece) or cursor.word in {"EXTENDED", "DATABASE", "SCHEMA"}:
+        return "", ()
+    target = cursor.table(database)
+    return target, cursor.partition() if cursor.took("PARTITION") else ()

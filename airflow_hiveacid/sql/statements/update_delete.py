@@ -1,0 +1,168 @@
+"""The parsers of UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, UpdateSpec
+from airflow_hiveacid.plan.constraints import DEFAULT
+from airflow_hiveacid.sql.expressions.expressions import TARGET, NameScope, parsed, written
+from airflow_hiveacid.sql.text.names import NamedTable, table_name, with_alias
+from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.views import Views
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.text.text import Piece
+    from airflow_hiveacid.sql.text.tokens import Token
+
+
+def update_of(piece: Piece, database: str | None) -> UpdateSpec:
+    """Parse `UPDATE t [[AS] x] SET column = expression, ... [WHERE condition]`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression`.
+    """
+    table = with_alias(piece, table_name(piece, database, 1), stops=frozenset({"SET"}))
+    names = _names(table, database)
+    if piece.word(table.end) != "SET":
+        piece[table.end :].fail("SET is missing", "write UPDATE db.t SET column = value WHERE ...")
+    where = piece.find("WHERE", start=table.end)
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Update):
+        piece.fail("this is not an UPDATE", "write UPDATE db.t SET column = value WHERE ...")
+    check_keys(piece, tree, ("this", "expressions", "where"))
+    check_table(piece, tree.this, table)
+    assignments = assignments_of(piece[table.end + 1 : where], names, tree.expressions)
+    condition = _condition(piece, where, tree, names)
+    return UpdateSpec(target=table.full, set=assignments, where=condition, tables=_tables(names))
+
+
+def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
+    """Parse `DELETE FROM t [[AS] x] [WHERE condition]`.
+
+    Raises:
+        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression`.
+    """
+    if piece.word(1) != "FROM":
+        piece.fail("FROM is missing", "write DELETE FROM db.t WHERE ...")
+    table = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"WHERE"}))
+    where = piece.find("WHERE", start=table.end)
+    tree = piece.parsed()
+    if not isinstance(tree, exp.Delete):
+        piece.fail("this is not a DELETE", "write DELETE FROM db.t WHERE ...")
+    check_keys(piece, tree, ("this", "where"))
+    check_table(piece, tree.this, table)
+    if table.end < len(piece) and where != table.end:
+        piece.fail(
+            f"{piece.tokens[table.end].raw!r} is not understood here",
+            "write DELETE FROM db.t WHERE ...",
+            piece.tokens[table.end],
+        )
+    names = _names(table, database)
+    condition = _condition(piece, where, tree, names)
+    return DeleteSpec(target=table.full, where=condition, tables=_tables(names))
+
+
+def _names(table: NamedTable, database: str | None) -> NameScope:
+    """Return the names that expressions in an UPDATE or DELETE can use."""
+    return NameScope(
+        qualifiers=dict.fromkeys(table.qualifiers, TARGET),
+        sides=frozenset({TARGET}),
+        views=Views(database, reads_past=False),
+    )
+
+
+def _tables(names: NameScope) -> dict[str, str]:
+    """Return the tables by view name, for the queries in all expressions translated so far."""
+    return {} if names.views is None else names.views.tables
+
+
+def _condition(piece: Piece, where: int | None, tree: exp.Expr, names: NameScope) -> str | None:
+    node = tree.args.get("where")
+    if where is None or node is None:
+        if where is not None or node is not None:
+            piece.fail(
+                "the end of the condition is not clear", "put parentheses around the condition"
+            )
+        return None
+    return agreed(piece[where + 1 :], node.this, names)
+
+
+def assignments_of(piece: Piece, names: NameScope, found: list[exp.Expr]) -> dict[str, str]:
+    """Return the expressions after SET, by column name in lower case.
+
+    Args:
+        piece: the assignments.
+        names: the names that the expressions can use.
+        found: the same assignments in sqlglot's tree of the whole statement.
+
+    Raises:
+        SqlTextError: a column is assigned twice, or does not belong to the target; or an error
+            of `expressions.expression`.
+    """
+    parts = piece.split(",")
+    assignments: dict[str, str] = {}
+    for index, part in enumerate(parts):
+        equal = part.find("=", "==")
+        if equal is None:
+            part.fail("this is not an assignment", "write column = expression")
+        column = _assigned(part[:equal], names)
+        if column in assignments:
+            part.fail(f"column {column!r} is assigned twice", "assign it once")
+        node = found[index] if index < len(found) else None
+        value = node.expression if isinstance(node, exp.EQ) else None
+        assignments[column] = agreed_value(part[equal + 1 :], value, names)
+    if len(found) != len(parts):
+        piece.fail("it is not clear where an assignment ends", "put parentheses around the values")
+    return assignments
+
+
+def _assigned(piece: Piece, names: NameScope) -> str:
+    """Return the column on the left side of an assignment."""
+    parts = [token.name for token in piece.tokens if token.word != "."]
+    if not parts or None in parts or len(piece) != 2 * len(parts) - 1:
+        piece.fail("this is not a column", "write column = expression")
+    lower = [part.lower() for part in parts if part is not None]
+    if len(lower) > 1 and names.qualifiers.get(".".join(lower[:-1])) != TARGET:
+        piece.fail("the left side of = must be a column of the target", "write its name alone")
+    return lower[-1]
+
+
+def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
+    """Translate an expression, and check that it has the same tree as in the whole statement.
+
+    Raises:
+        SqlTextError: the trees differ, so the end of the expression is unclear; or an error of
+            `expressions.expression`.
+    """
+    tree = parsed(piece, names)
+    if tree != node:
+        piece.fail("it is not clear where this ends", "put parentheses around it")
+    return written(piece, tree, names)
+
+
+def agreed_value(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
+    """Translate the value of a column, which may be DEFAULT.
+
+    Raises:
+        SqlTextError: as in `agreed`.
+    """
+    return DEFAULT if is_default(piece) else agreed(piece, node, names)
+
+
+def is_default(piece: Piece) -> bool:
+    """Return True if the piece is the word DEFAULT."""
+    return [token.word for token in piece.tokens] == [DEFAULT]
+
+
+def expect_end(piece: Piece, index: int) -> None:
+    """Refuse a piece that has tokens at or after this index.
+
+    Raises:
+        SqlTextError: the piece has a token at this index.
+    """
+    if index < len(piece):
+        token: Token = piece.tokens[index]
+        piece.fail(f"{token.raw!r} is not understood here", "remove it", token)

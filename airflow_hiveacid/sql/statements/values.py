@@ -1,0 +1,293 @@
+"""The parser of the rows of INSERT ... VALUES.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
+    >>> values_of(piece[6:], piece.parsed(), ())[0].values
+    ((1, 'x'), (2, None))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.plan.parameters import Later
+from airflow_hiveacid.plan.statements import sql_string
+from airflow_hiveacid.sql.expressions.expressions import NameScope
+from airflow_hiveacid.sql.statements.update_delete import agreed, expect_end, is_default
+from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.sql.text.text import Piece
+
+_NO_NAMES: Final = NameScope(qualifiers={}, sides=frozenset())
+_MOST_QUERIES: Final = 500
+_TRUTHS: Final = {True: "true", False: "false"}
+_IS_DEFAULT: Final = "__hiveacid_default_{}"
+_MADE: Final = "__hiveacid_{}_{}"
+_NUMBERS: Final = frozenset({ValueType.INT, ValueType.DECIMAL})
+_Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultPositions:
+    """Column positions, from 0; see `InsertSpec` for the fields."""
+
+    default_at: tuple[int, ...] = ()
+    default_where: tuple[int, ...] = ()
+    text_at: tuple[int, ...] = ()
+
+
+def values_of(
+    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
+) -> tuple[SourceSpec, DefaultPositions]:
+    """Return the rows of VALUES as a source: values if all are constants, otherwise a query.
+
+    Args:
+        piece: the tokens after VALUES.
+        tree: sqlglot's tree of the whole statement.
+        columns: the statement's column list; empty without a list.
+
+    Returns:
+        The rows, and the positions of columns with DEFAULT. Columns with DEFAULT in all rows are
+        left out. For each column with DEFAULT in some rows, an additional column at the end marks
+        these rows.
+
+    Raises:
+        SqlTextError: the rows differ in length; or an error of `expressions.expression`.
+    """
+    rows, nodes = _rows(piece, tree, columns)
+    width = len(rows[0])
+    positions = _defaults(rows)
+    given = [at for at in range(width) if at not in positions.default_at]
+    constants = {at: _constants([row[at] for row in rows]) for at in given}
+    plain = [column for column in constants.values() if column is not None]
+    if len(plain) == len(given):
+        names = [name for at, name in enumerate(columns) if at in given]
+        return _of_constants(rows, plain, names, positions), positions
+    if len(rows) > _MOST_QUERIES:
+        piece.fail(
+            f"more than {_MOST_QUERIES} rows, of which one holds an expression, are too many for"
+            " Spark, since each row becomes a query",
+            "write constants only, or put the rows into a table",
+        )
+    selects = []
+    parameters: dict[str, Parameter] = {}
+    for number, node in enumerate(nodes):
+        found = _cell_nodes(piece, node, width)
+        for at in given:
+            column = constants[at]
+            if column is not None and _parameter(rows[number][at]) is not None:
+                parameters[_MADE.format(number, at)] = _made(column[number])
+        items = [_item(rows[number][at], found[at], constants[at], (number, at)) for at in given]
+        items += [_as_text(_TRUTHS[is_default(rows[number][at])]) for at in positions.default_where]
+        selects.append(f"SELECT {', '.join(items)}")
+    for at in given:
+        if constants[at] is None:
+            _check_alike([row[at] for row in rows])
+    text_at = tuple(at for at in given if constants[at] is not None)
+    source = SourceSpec(tables={}, query=" UNION ALL ".join(selects), parameters=parameters)
+    return source, replace(positions, text_at=text_at)
+
+
+def _rows(
+    piece: Piece, tree: exp.Insert, columns: tuple[str, ...]
+) -> tuple[list[tuple[Piece, ...]], list[exp.Expr]]:
+    """Return each row as a sequence of cells, and each row's node in sqlglot's tree."""
+    rows = [_cells(row) for row in piece.split(",")]
+    width = len(columns or rows[0])
+    for row, cells in zip(piece.split(","), rows, strict=True):
+        if len(cells) != width:
+            row.fail(f"this row has {len(cells)} values, not {width}", "give each row as many")
+    nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
+    if len(nodes) != len(rows):
+        piece.fail("it is not clear where a row ends", "write VALUES (...), (...)")
+    return rows, nodes
+
+
+def _of_constants(
+    rows: Sequence[Sequence[Piece]],
+    given: Sequence[list[_Value]],
+    names: Sequence[str],
+    positions: DefaultPositions,
+) -> SourceSpec:
+    """Return a source of constants, with a flag column for each column in `default_where`."""
+    flags: list[list[_Value]] = [
+        [_TRUTHS[is_default(row[at])] for row in rows] for at in positions.default_where
+    ]
+    every = [*given, *flags]
+    return SourceSpec(
+        values=tuple(zip(*every, strict=True)) if every else ((),) * len(rows),
+        columns=(*names, *(_IS_DEFAULT.format(at) for at in positions.default_where if names)),
+    )
+
+
+def _item(
+    cell: Piece, node: exp.Expr, column: list[_Value] | None, position: tuple[int, int]
+) -> str:
+    """Return a cell as Spark SQL.
+
+    Args:
+        cell: the cell.
+        node: the same cell in sqlglot's tree.
+        column: the constants of the cell's column, or None if the column has a cell that is not a
+            constant.
+        position: the indexes of the cell's row and column.
+
+    Raises:
+        SqlTextError: as in `expressions.expression`.
+    """
+    if column is not None and _parameter(cell) is not None:
+        return f":{_MADE.format(*position)}"  # the SQL text contains no values
+    if column is not None:
+        return _as_text(column[position[0]])
+    return "NULL" if is_default(cell) else agreed(cell, node, _NO_NAMES)
+
+
+def _made(value: _Value) -> Parameter:
+    """Return a parameter with the string that a string column would store for a constant."""
+    if value is None:
+        return Parameter(values=(Value(type=ValueType.NULL),))
+    return Parameter(values=(Value(type=ValueType.STRING, text=str(value)),))
+
+
+def _parameter(cell: Piece) -> Parameter | None:
+    """Return the parameter of a cell that consists of a marker, else None."""
+    return cell.tokens[0].parameter if len(cell) == 1 else None
+
+
+def _as_text(value: _Value) -> str:
+    """Return a Spark SQL literal of the string that a string column would store for a constant."""
+    return "NULL" if value is None else sql_string(str(value))
+
+
+def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
+    """Return which columns have DEFAULT in all rows or in some rows.
+
+    Raises:
+        SqlTextError: a column has both DEFAULT and numbers, and the numbers do not have the same
+            number of digits after the decimal point. In a column of strings, the default would
+            decide with how many digits Hive stores such numbers.
+    """
+    default_at, default_where = [], []
+    for at, cells in enumerate(zip(*rows, strict=True)):
+        others = [cell for cell in cells if not is_default(cell)]
+        if not others:
+            default_at.append(at)
+        elif len(others) < len(cells):
+            default_where.append(at)
+            if len(set(_fractions(others))) > 1:
+                others[0].fail(
+                    "as a text, the digits of a number beside DEFAULT depend on the default",
+                    "write all of them with the same number of digits, or use two statements",
+                )
+    return DefaultPositions(default_at=tuple(default_at), default_where=tuple(default_where))
+
+
+def _check_alike(cells: Sequence[Piece]) -> None:
+    """Refuse a column with both strings and numbers.
+
+    The rows become a UNION, in which Spark would convert the column to numbers. Hive converts it to
+    strings.
+
+    Raises:
+        SqlTextError: the column has both strings and numbers.
+    """
+    bare = [_without_signs(cell) for cell in cells]
+    texts = [cell for cell in bare if _is_text(cell)]
+    if texts and any(_is_no_text(cell) for cell in bare):
+        texts[0].fail(
+            "texts and numbers in one column become texts in Hive, but numbers in Spark if VALUES"
+            " also holds an expression",
+            "write all of them as texts, or use two statements",
+        )
+
+
+def _without_signs(cell: Piece) -> Piece:
+    """Return a cell without its outer parentheses and signs."""
+    cell = cell.unwrapped()
+    while len(cell) > 1 and cell.tokens[0].word in {"-", "+"}:
+        cell = cell[1:].unwrapped()
+    return cell
+
+
+def _is_text(cell: Piece) -> bool:
+    """Return True if a cell is known to be a string; False for a parameter without a value."""
+    parameter = _parameter(cell)
+    if parameter is not None:
+        is_known = not isinstance(parameter, Later)
+        return is_known and parameter.values[0].type is ValueType.STRING
+    return len(cell) > 0 and all(token.kind is Kind.STRING for token in cell.tokens)
+
+
+def _is_no_text(cell: Piece) -> bool:
+    """Return True if a cell is a constant that is neither a string nor NULL."""
+    parameter = _parameter(cell)
+    if parameter is not None:
+        is_known = not isinstance(parameter, Later)
+        return is_known and parameter.values[0].type not in {ValueType.STRING, ValueType.NULL}
+    is_number = any(token.kind is Kind.NUMBER for token in cell.tokens)
+    if is_number and all(t.kind is Kind.NUMBER or t.word == "." for t in cell.tokens):
+        return True
+    return not _is_text(cell) and constant(cell) not in (ABSENT, None)
+
+
+def _is_number(constant: Piece) -> bool:
+    parameter = _parameter(constant)
+    if parameter is not None:
+        return parameter.values[0].type in _NUMBERS
+    return any(token.kind is Kind.NUMBER for token in constant.tokens)
+
+
+def _constants(cells: Sequence[Piece]) -> list[_Value] | None:
+    """Return a column's constants as Hive stores them; None if a cell is not a constant.
+
+    Booleans are in upper case. All numbers get the same number of digits after the decimal point.
+    """
+    values: list[_Value] = []
+    for cell in cells:
+        value = None if is_default(cell) else constant(cell)
+        if isinstance(value, Absent):
+            return None
+        values.append(str(value).upper() if isinstance(value, bool) else value)
+    fractions = _fractions(cells)
+    are_numbers = len(fractions) == len(values) - values.count(None)
+    if not are_numbers or len(set(fractions)) <= 1:
+        return values
+    return [None if value is None else _padded(str(value), max(fractions)) for value in values]
+
+
+def _fractions(cells: Sequence[Piece]) -> list[int]:
+    """Return the number of digits after the decimal point for each number."""
+    return [
+        len(str(constant(cell)).partition(".")[2])
+        for cell in cells
+        if constant(cell) is not ABSENT and _is_number(cell)
+    ]
+
+
+def _padded(number: str, digits: int) -> str:
+    whole, _, fraction = number.partition(".")
+    return f"{whole}.{fraction.ljust(digits, '0')}"
+
+
+def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:
+    found = node.expressions if isinstance(node, exp.Tuple) else []
+    if len(found) != width:
+        piece.fail("it is not clear where a value ends", "put parentheses around each")
+    return found
+
+
+def _cells(row: Piece) -> tuple[Piece, ...]:
+    if len(row) < 2 or row.tokens[0].word != "(":  # noqa: PLR2004 - two parentheses
+        row.fail("this is not a row", "write VALUES (...), (...)")
+    expect_end(row, row.closing(0) + 1)
+    return row[1:-1].split(",")

@@ -1,0 +1,101 @@
+"""Names that Spark interprets as functions without parentheses if no column has that name.
+
+Examples are `user` and `current_time`. Hive has only two functions without parentheses,
+`current_date` and `current_timestamp`. The names of Spark's additional functions are refused if
+they have no backticks. A name in backticks is a column, as in Hive. The table's name is inserted
+before the column, because Spark never interprets a qualified name as a function.
+
+Example:
+    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> (piece,) = statements_of("SELECT `user` FROM db.s")
+    >>> piece.written(column_changes(piece, piece.parsed()))
+    'SELECT `s`.`user` FROM db.s'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.sql.text.tokens import Kind
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.text.text import Piece
+    from airflow_hiveacid.sql.text.tokens import Token
+
+_FUNCTIONS: Final = frozenset({"current_user", "user", "session_user", "current_time"})
+# Next to these tokens, the name is an alias, or a column with its table's name.
+_BEFORE_OTHERS: Final = frozenset({".", "AS"})
+_BEHIND_OTHERS: Final = frozenset({".", "("})
+
+
+def is_bare(token: Token) -> bool:
+    """Return True if a token is a name that Spark interprets as a function, in backticks or not."""
+    return (token.name or "").lower() in _FUNCTIONS
+
+
+def check_bare(piece: Piece, index: int) -> None:
+    """Refuse a name without backticks and table name if Spark may interpret it as a function.
+
+    Raises:
+        SqlTextError: Spark may interpret the token as a function.
+    """
+    token = piece.tokens[index]
+    is_other = piece.word(index - 1) in _BEFORE_OTHERS or piece.word(index + 1) in _BEHIND_OTHERS
+    if token.kind is Kind.WORD and is_bare(token) and not is_other:
+        piece.fail(
+            f"{token.raw} without backticks may be a function in Spark, and is none in Hive",
+            f"write `{token.raw}` for a column or table, or a template for another value",
+            token,
+        )
+
+
+def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
+    """Return a dict from start position to replacement, which qualifies columns in backticks.
+
+    Args:
+        piece: a query that has passed the checks.
+        query: the same query as sqlglot's tree.
+
+    Raises:
+        SqlTextError: the table of a column is ambiguous.
+    """
+    tokens = {token.start: token for token in piece.tokens if is_bare(token)}
+    changes: dict[int, str] = {}
+    if not tokens:
+        return changes
+    for column in query.find_all(exp.Column):
+        token = tokens.get(column.this.meta.get("start", -1))
+        if token is None or len(column.parts) > 1:
+            continue
+        around = column.find_ancestor(exp.Select, exp.SetOperation)
+        if isinstance(around, exp.Query) and _is_of_result(column, around):
+            continue
+        owner = _only_table(around)
+        if not owner:
+            piece.fail(
+                f"{token.raw} may be a column of any table here, or a function of Spark's",
+                "write the table's alias before it",
+                token,
+            )
+        changes[token.start] = f"{quoted(owner)}.{token.raw}"
+    return changes
+
+
+def _is_of_result(column: exp.Column, query: exp.Query) -> bool:
+    """Return True if a name in ORDER BY or HAVING refers to a column of the query's result."""
+    behind = column.find_ancestor(exp.Order, exp.Having, exp.Query)
+    if not isinstance(behind, exp.Order | exp.Having) or behind.parent is not query:
+        return False
+    names = {name.lower() for name in query.named_selects}
+    return column.name.lower() in names
+
+
+def _only_table(query: exp.Expr | None) -> str:
+    """Return the name of a query's only table; empty if the query has no table or several."""
+    if query is None or query.args.get("joins") or query.args.get("laterals"):
+        return ""
+    from_ = query.args.get("from_")
+    return "" if from_ is None else from_.this.alias_or_name

@@ -1,0 +1,188 @@
+"""The kinds of node in sqlglot's trees that are supported; all other kinds are refused.
+
+Trees are only inspected, never converted to SQL. The supported keys of each kind of node are
+listed. So a clause that sqlglot parses but we do not support is an error, and is never silently
+dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_hiveacid.sql.text.names import NamedTable
+    from airflow_hiveacid.sql.text.text import Piece
+
+_OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.Add, exp.And, exp.Between, exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor,
+    exp.Div, exp.DPipe, exp.EQ, exp.GT, exp.GTE, exp.In, exp.IntDiv, exp.Is, exp.Like, exp.LT,
+    exp.LTE, exp.Mod, exp.Mul, exp.Neg, exp.NEQ, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Or,
+    exp.PropertyEQ, exp.Sub,
+)  # fmt: skip
+_PARTS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.All, exp.Any, exp.Boolean, exp.Bracket, exp.Column, exp.ColumnDef, exp.DataType,
+    exp.DataTypeParam, exp.Distinct, exp.Dot, exp.Identifier, exp.Interval, exp.IntervalSpan,
+    exp.JSONPath, exp.JSONPathPart, exp.Literal, exp.Null, exp.Paren, exp.Placeholder, exp.Star,
+    exp.Tuple, exp.Var,
+)  # fmt: skip
+# sqlglot parses these nodes as functions, but Hive does not have such functions.
+_NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (
+    exp.Collate, exp.JSONBContains, exp.ParameterizedAgg,
+)  # fmt: skip
+
+QUERY_KEYS: Final[Mapping[type[exp.Expr], Collection[str]]] = {
+    exp.Select: (
+        "with_", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",
+        "having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset",
+    ),
+    exp.Union: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Except: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Intersect: ("with_", "this", "expression", "distinct", "order", "limit", "offset"),
+    exp.Subquery: ("this", "alias"),
+    exp.With: ("expressions",),  # not `recursive`
+    exp.CTE: ("this", "alias"),
+    exp.TableAlias: ("this", "columns"),
+    exp.From: ("this",),
+    exp.Table: ("this", "db", "catalog", "alias", "laterals"),
+    exp.Join: ("this", "side", "kind", "on", "using"),
+    exp.Lateral: ("this", "view", "outer", "alias"),
+    exp.Where: ("this",),
+    exp.Having: ("this",),
+    exp.Group: ("expressions", "rollup", "cube", "grouping_sets"),
+    exp.Rollup: ("expressions",),
+    exp.Cube: ("expressions",),
+    exp.GroupingSets: ("expressions",),
+    exp.Order: ("expressions",),
+    exp.Sort: ("expressions",),
+    exp.Cluster: ("expressions",),
+    exp.Distribute: ("expressions",),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    exp.Limit: ("expression",),
+    exp.Offset: ("expression",),
+    exp.Alias: ("this", "alias"),
+    exp.Aliases: ("this", "expressions"),
+    exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
+    exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
+    exp.Exists: ("this",),
+    exp.IgnoreNulls: ("this",),
+    exp.RespectNulls: ("this",),
+    exp.Distinct: ("expressions",),
+    exp.Star: (),
+}  # fmt: skip
+"""Kinds of node that only queries have, with their supported keys."""
+
+_NAMES: Final[Mapping[type[exp.Expr], str]] = {
+    exp.TableSample: "TABLESAMPLE",
+    exp.Values: "VALUES as a table",
+    exp.Collate: "COLLATE",
+    exp.Returning: "RETURNING",
+    exp.Hint: "a hint",
+}
+
+
+def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
+    """Refuse an expression with unsupported parts, or with queries if they are not allowed.
+
+    Raises:
+        SqlTextError: the tree has an unsupported part.
+    """
+    for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if not isinstance(node, exp.Query):
+            if not _is_understood(node):
+                _refuse(piece, node)
+            continue
+        at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+        if not with_queries:
+            piece.fail(
+                "a query within this expression is not supported",
+                "put it into a WHEN clause or the source of a MERGE, or write INSERT ... SELECT",
+                at,
+            )
+        if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):
+            piece.fail(
+                "WITH, ANY and ALL are not supported in a query within an expression",
+                "write IN (SELECT ...) or EXISTS (SELECT ...)",
+                at,
+            )
+        check_query(piece, node)
+
+
+def check_query(piece: Piece, tree: exp.Expr) -> None:
+    """Refuse a query with unsupported parts.
+
+    Raises:
+        SqlTextError: the tree has an unsupported part.
+    """
+    for node in tree.walk():
+        keys = QUERY_KEYS.get(type(node))
+        if keys is None and not _is_understood(node):
+            _refuse(piece, node)
+        if keys is not None:
+            check_keys(piece, node, keys)
+
+
+def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
+    """Refuse a node that has a value for a key not in `known`.
+
+    Raises:
+        SqlTextError: the node has a value for an unknown key.
+    """
+    for key, value in node.args.items():
+        if value and key not in known:
+            inner = value[0] if isinstance(value, list) else value
+            name = _name(inner) if isinstance(inner, exp.Expr) else key.strip("_").upper()
+            piece.fail(
+                f"{name} in {_name(node)} is not supported",
+                "write the statement without it",
+                position_of(piece, inner if isinstance(inner, exp.Expr) else node),
+            )
+
+
+def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> None:
+    """Refuse a table that sqlglot and this package parse differently, or that has unknown keys.
+
+    Raises:
+        SqlTextError: sqlglot and this package parse the table differently, or the table has unknown
+            keys.
+    """
+    check_keys(piece, node, ("this", "db", "alias", *more))
+    name, db = node.name.lower(), node.text("db").lower() or table.ref.db
+    if (db, name, node.alias.lower()) != (table.ref.db, table.ref.name, table.alias or ""):
+        piece.fail(
+            "it is not clear which table or alias this is",
+            "write db.table AS alias",
+            position_of(piece, node),
+        )
+
+
+def position_of(piece: Piece, node: exp.Expr) -> int | None:
+    """Return the position of the first name in a node, or None if the node has no name."""
+    found = [
+        start
+        for inner in node.walk()
+        if isinstance(start := inner.meta.get("start"), int) and inner is not None
+    ]
+    ours = {token.start for token in piece.tokens}
+    return min((start for start in found if start in ours), default=None)
+
+
+def _is_understood(node: exp.Expr) -> bool:
+    if isinstance(node, _NO_FUNCTIONS):
+        return False
+    return isinstance(node, (*_OPERATIONS, *_PARTS, exp.Func))
+
+
+def _refuse(piece: Piece, node: exp.Expr) -> None:
+    piece.fail(
+        f"{_name(node)} is not supported here",
+        "write it another way, or use the operator for this kind of statement",
+        position_of(piece, node),
+    )
+
+
+def _name(node: exp.Expr) -> str:
+    return _NAMES.get(type(node), node.key.upper())

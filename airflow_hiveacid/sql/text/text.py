@@ -1,0 +1,257 @@
+"""The statements of a script as pieces: sequences of tokens that can be split, parsed and edited.
+
+Input is a script. Output is a `Piece` for each statement. sqlglot parses pieces, but the SQL that
+we return consists of the user's own tokens without comments. SQL is never generated from sqlglot's
+tree, because it could have a different meaning.
+
+Example:
+    >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
+    >>> piece.text
+    "DELETE FROM db.t WHERE a = 'x'"
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sqlglot.dialects.hive import Hive
+from sqlglot.errors import ParseError
+
+from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.sql.text.tokens import Token, check_gaps, place_of, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from sqlglot import exp
+
+    from airflow_hiveacid.jobs.parameters import Parameter
+
+
+class _Quiet(Hive):
+    """Hive's dialect, without warnings about JSON paths that sqlglot cannot parse."""
+
+    STRICT_JSON_PATH_SYNTAX = False
+
+
+_HIVE: Final = _Quiet()
+_OPENING: Final = {"(": ")", "[": "]"}
+_DEEPEST: Final = 100
+"""The maximum depth of parentheses; sqlglot's own limit is lower, but not always applied."""
+_TOO_DEEP: Final = "this is nested too deeply"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A sequence of tokens of statement `number`; `whole` is the SQL of the whole script.
+
+    `at` is the position for errors about an empty piece.
+    """
+
+    whole: str
+    number: int
+    tokens: tuple[Token, ...]
+    at: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, cut: slice) -> Piece:
+        tokens = self.tokens[cut]
+        start, _, _ = cut.indices(len(self.tokens))
+        if start < len(self.tokens):
+            at = self.tokens[start].start
+        else:
+            at = self.tokens[-1].end if self.tokens else self.at
+        return Piece(self.whole, self.number, tokens, at)
+
+    def word(self, index: int) -> str:
+        """Return the word or symbol at an index, in upper case; empty for any other token."""
+        return self.tokens[index].word if 0 <= index < len(self.tokens) else ""
+
+    @property
+    def text(self) -> str:
+        """The user's own SQL of the piece, without comments."""
+        return self.written({})
+
+    def written(self, changes: Mapping[int, str]) -> str:
+        """Return the SQL with some tokens replaced; `changes` has their start positions as keys."""
+        parts: list[str] = []
+        before = None
+        for token in self.tokens:
+            if before is not None:
+                gap = self.whole[before.end : token.start]
+                is_next = before.end <= token.start and not gap.strip()
+                parts.append(gap if is_next else " ")
+            parts.append(changes.get(token.start, token.raw))
+            before = token
+        return "".join(parts)
+
+    def place(self, position: int | None = None) -> tuple[int, int]:
+        """Return the line and column of a position, from 1; the default is the first token."""
+        at = position if position is not None else self.tokens[0].start if self.tokens else self.at
+        return place_of(self.whole, at)
+
+    def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
+        """Refuse the statement with an error at a position.
+
+        Raises:
+            SqlTextError: always.
+        """
+        line, column = self.place(at.start if isinstance(at, Token) else at)
+        raise SqlTextError(
+            statement=self.number, line=line, column=column, problem=problem, remedy=remedy
+        )
+
+    def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
+        """Yield the index and the token, for each token outside of parentheses and CASE.
+
+        The iteration stops at a word of `until`. The iteration also stops at an unmatched closing
+        parenthesis.
+        """
+        nested, cases = 0, 0
+        for index, token in enumerate(self.tokens):
+            nested -= token.word in _OPENING.values()
+            is_outside = nested == 0 and cases == 0
+            if nested < 0 or (is_outside and token.word in until):
+                return
+            if is_outside:
+                yield index, token
+            nested += token.word in _OPENING
+            cases += (token.word == "CASE") - (token.word == "END" and cases > 0)
+
+    def find(self, *words: str, start: int = 0) -> int | None:
+        """Return the index of the first of these words outside of parentheses and CASE, or None."""
+        found = (i for i, token in self.outside() if token.word in words and i >= start)
+        return next(found, None)
+
+    def split(self, word: str) -> tuple[Piece, ...]:
+        """Split at a word outside of parentheses and CASE; do not split at the AND of BETWEEN."""
+        pieces, begin, betweens = [], 0, 0
+        for index, token in self.outside():
+            betweens += token.word == "BETWEEN"
+            if token.word != word:
+                continue
+            if word == "AND" and betweens:
+                betweens -= 1
+                continue
+            pieces.append(self[begin:index])
+            begin = index + 1
+        return (*pieces, self[begin:])
+
+    def closing(self, index: int) -> int:
+        """Return the index of the token that closes the parenthesis at an index."""
+        nested, at = 1, index
+        while nested:
+            at += 1
+            nested += self.tokens[at].word in _OPENING
+            nested -= self.tokens[at].word in _OPENING.values()
+        return at
+
+    def unwrapped(self) -> Piece:
+        """Return the piece without parentheses around the whole piece."""
+        piece = self
+        while len(piece) > 1 and piece.tokens[0].word == "(":
+            if piece.closing(0) != len(piece) - 1:
+                break
+            piece = piece[1:-1]
+        return piece
+
+    def parsed(self, into: type[exp.Expr] | None = None) -> exp.Expr:
+        """Return the tree that sqlglot parses from the piece.
+
+        Raises:
+            SqlTextError: sqlglot does not accept the piece as SQL in Hive's dialect.
+        """
+        tokens = [part for token in self.tokens for part in token.parts]
+        if not tokens:
+            self.fail("nothing is here", "complete the statement")
+        parser = _HIVE.parser()
+        try:
+            if into is None:
+                found = parser.parse(tokens, self.whole)
+            else:
+                found = parser.parse_into(into, tokens, self.whole)
+        except ParseError as error:
+            self._not_read(error)
+        except Exception as error:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
+            self._not_read(error)
+        if len(found) != 1 or found[0] is None:
+            self.fail("this is not one statement", "write one, and `;` between several")
+        return found[0]
+
+    def _not_read(self, error: Exception) -> NoReturn:
+        details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        at = _position(self, details.get("highlight"), details.get("line"), details.get("col"))
+        found = details.get("highlight")
+        what = f"cannot be read at {found!r}" if found else "cannot be read"
+        nested = isinstance(error, RecursionError)
+        raise_at = self.place(at)
+        reason = "it is nested too deeply" if nested else details.get("description") or str(error)
+        if reason.startswith("Required keyword"):  # contains a field of sqlglot, no user text
+            reason = "something is missing there"
+        raise SqlTextError(
+            statement=self.number,
+            line=raise_at[0],
+            column=raise_at[1],
+            problem=f"this {what}: {_one_line(reason)}",
+            remedy="write it as Hive's dialect has it",
+        ) from error
+
+
+def statements_of(
+    script: str, parameters: Mapping[str, Parameter] | None = None
+) -> tuple[Piece, ...]:
+    """Return the statements of a script, split at semicolons, without empty statements.
+
+    Each marker gets its value from `parameters`.
+
+    Raises:
+        SqlTextError: the script cannot be split into tokens, or is ambiguous.
+    """
+    tokens = tokens_of(script, parameters)
+    statements: list[Piece] = []
+    begin = 0
+    for end in [*(i for i, t in enumerate(tokens) if t.word == ";"), len(tokens)]:
+        if end > begin:
+            found = tokens[begin:end]
+            statements.append(Piece(script, len(statements) + 1, found, found[0].start))
+        begin = end + 1
+    check_gaps(script, tokens)
+    for piece in statements:
+        _check_balance(piece)
+    if not statements:
+        nowhere = Piece(script, 1, (), 0)
+        nowhere.fail("there is no statement", "write one, such as DELETE FROM db.t WHERE id = 1")
+    return tuple(statements)
+
+
+def _check_balance(piece: Piece) -> None:
+    expected: list[tuple[str, Token]] = []
+    for token in piece.tokens:
+        if token.word in _OPENING:
+            expected.append((_OPENING[token.word], token))
+            if len(expected) > _DEEPEST:
+                piece.fail(_TOO_DEEP, "write it in smaller parts", token)
+        elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
+            piece.fail(f"{token.raw} closes what was not opened", "remove it", token)
+    if expected:
+        piece.fail(f"{expected[-1][1].raw} is not closed", "close it", expected[-1][1])
+
+
+def _position(piece: Piece, text: object, line: object, column: object) -> int | None:
+    """Return the position of the token whose line and end column sqlglot's error contains."""
+    if not isinstance(line, int) or not isinstance(column, int):
+        return None
+    for token in piece.tokens:
+        part = token.parts[0]
+        if (part.line, part.col) == (line, column) and (text is None or token.raw == text):
+            return token.start
+    return None
+
+
+def _one_line(text: str) -> str:
+    plain = re.sub(r" for <class '.*?'>", "", text)
+    return " ".join(plain.split())[:200].rstrip(".")

@@ -1,0 +1,304 @@
+"""The tokens of a script with their positions, and checks of the characters between them.
+
+Input is a script. Output is the script's tokens, with the user's own characters. This module
+refuses SQL that Hive, sqlglot and Spark do not parse equally: hints, nested comments, variables
+(`${x}`), doubled quotes.
+
+Example:
+    >>> [token.raw for token in tokens_of("DELETE FROM t -- all of it")]
+    ['DELETE', 'FROM', 't']
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+
+from sqlglot.dialects.hive import Hive
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token as SqlglotToken
+from sqlglot.tokenizer_core import TokenType
+
+from airflow_hiveacid.format.errors import SqlTextError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.jobs.parameters import Parameter
+
+_COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
+_LEXEME: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `(?:[^`]|``)*` | --[^\n]* | /\*.*?\*/
+    | (?P<plain>[^'"`/-]+ | /(?!\*) | -(?!-))""",
+    re.DOTALL | re.VERBOSE,
+)
+_NO_TEXT: Final = re.compile("\x00|[\ud800-\udfff]")
+_MOST_CHARACTERS: Final = 1_000_000
+_MARK: Final = ":"
+_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_BEFORE_PATH: Final = frozenset(")]'\"`:")
+_OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
+
+
+class _Words(Hive):
+    """Hive's dialect without sqlglot's commands, such as SHOW, whose arguments are one token."""
+
+    class Tokenizer(Hive.Tokenizer):
+        """Hive's tokenizer without sqlglot's commands."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class Kind(enum.Enum):
+    """The kinds of token."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    PARAMETER = "parameter"
+    SYMBOL = "symbol"
+
+
+@dataclass(slots=True)
+class AsOf:
+    """The version (`VersionSpec.text`) of an AS OF clause after a table's name.
+
+    The code that reads the version sets `is_read`.
+    """
+
+    version: str
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One token; for a word or symbol, `word` is the token in upper case, else empty.
+
+    `parts` are sqlglot's tokens, such as two for a number with a suffix. `as_of` is the AS OF
+    clause after a table's name; the last token of the name has this clause. `parameter` is the
+    parameter of a marker such as `:day`.
+    """
+
+    kind: Kind
+    word: str
+    raw: str
+    start: int
+    parts: tuple[SqlglotToken, ...]
+    as_of: AsOf | None = None
+    parameter: Parameter | None = None
+
+    @property
+    def end(self) -> int:
+        """The position after the token's last character."""
+        return self.start + len(self.raw)
+
+    @property
+    def name(self) -> str | None:
+        """The token as a name without quotes, or None if the token cannot be a name."""
+        if self.kind is Kind.QUOTED:
+            return self.raw[1:-1].replace("``", "`")
+        return self.raw if self.kind is Kind.WORD else None
+
+
+def place_of(script: str, position: int) -> tuple[int, int]:
+    """Return the line and column, each from 1, of a position in the script."""
+    return script.count("\n", 0, position) + 1, position - (script.rfind("\n", 0, position) + 1) + 1
+
+
+def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) -> tuple[Token, ...]:
+    """Return the tokens of a script, with the values of its markers.
+
+    Raises:
+        SqlTextError: the script cannot be split into tokens, is too long, contains variables, or
+            has a marker without a parameter.
+    """
+    if len(script) > _MOST_CHARACTERS:
+        _refuse(
+            script,
+            0,
+            f"the text has {len(script)} characters, more than {_MOST_CHARACTERS}",
+            "put rows into a table or file, and select from there",
+        )
+    if (found := _NO_TEXT.search(script)) is not None:
+        _refuse(script, found.start(), "this character is not text", "remove it")
+    if (at := script.find("${")) >= 0:
+        _refuse(
+            script,
+            at,
+            "${...} is replaced by variables in Hive and in Spark",
+            "use a template of Airflow; in a string, write '$' '{'",
+        )
+    try:
+        raw = _Words().tokenize(script)
+    except (SqlglotError, RecursionError, ValueError, IndexError) as error:
+        problem = "a quote or comment that begins here does not end"
+        raise _error(script, _unclosed(script), problem, "close it") from error
+    return tuple(_with_parameters(script, list(_joined(script, raw)), parameters or {}))
+
+
+def _with_parameters(
+    script: str, tokens: Sequence[Token], parameters: Mapping[str, Parameter]
+) -> Iterator[Token]:
+    """Yield the tokens, with one token for each marker, which is a colon and a name.
+
+    A colon in a type, or directly after a name, value or bracket, does not begin a marker.
+
+    Raises:
+        SqlTextError: a marker has no parameter.
+    """
+    index, depth = 0, 0
+    while index < len(tokens):
+        token = tokens[index]
+        before = tokens[index - 1] if index else None
+        depth += token.raw == "<" and before is not None and before.word in _OF_FIELDS
+        depth -= min(depth, token.raw.count(">"))
+        name = tokens[index + 1] if index + 1 < len(tokens) else None
+        if depth or name is None or not _is_marker(script, token, name):
+            yield token
+            index += 1
+            continue
+        if name.raw not in parameters:
+            known = f"; it has {', '.join(parameters)}" if parameters else ""
+            _refuse(
+                script,
+                token.start,
+                f"there is no value for :{name.raw}",
+                f"add it to the argument parameters{known}",
+            )
+        word = name.parts[0]
+        yield Token(
+            kind=Kind.PARAMETER,
+            word="",
+            raw=_MARK + name.raw,
+            start=token.start,
+            # After a colon, a SQL keyword such as date is a name.
+            parts=(
+                *token.parts,
+                SqlglotToken(TokenType.VAR, name.raw, word.line, word.col, word.start, word.end),
+            ),
+            parameter=parameters[name.raw],
+        )
+        index += 2
+
+
+def _is_marker(script: str, token: Token, name: Token) -> bool:
+    if token.raw != _MARK or name.start != token.end or not _PARAMETER.match(name.raw):
+        return False
+    before = script[token.start - 1 : token.start]
+    return not (before in _BEFORE_PATH or before.isalnum() or before == "_")
+
+
+def _joined(script: str, raw: list[SqlglotToken]) -> Iterator[Token]:
+    """Yield one token for each position; sqlglot has several for a number with a suffix."""
+    index = 0
+    while index < len(raw):
+        first = raw[index]
+        parts = [first]
+        while index + len(parts) < len(raw) and raw[index + len(parts)].start == first.start:
+            parts.append(raw[index + len(parts)])
+        index += len(parts)
+        text = script[first.start : first.end + 1]
+        kind = _kind(first, text)
+        word = " ".join(text.upper().split()) if kind in {Kind.WORD, Kind.SYMBOL} else ""
+        yield Token(kind=kind, word=word, raw=text, start=first.start, parts=tuple(parts))
+
+
+def _kind(token: SqlglotToken, text: str) -> Kind:
+    if token.token_type is TokenType.STRING:
+        return Kind.STRING
+    if token.token_type is TokenType.NUMBER:
+        return Kind.NUMBER
+    if text.startswith("`"):
+        return Kind.QUOTED
+    return Kind.WORD if text[0].isalnum() or text[0] == "_" else Kind.SYMBOL
+
+
+def check_gaps(script: str, tokens: Sequence[Token]) -> None:
+    """Refuse everything between tokens except blanks and comments.
+
+    Hints, nested comments and unclosed comments are also refused.
+
+    Raises:
+        SqlTextError: the script contains one of these, or no blank between two strings.
+    """
+    for token in tokens:
+        if token.word.startswith("/*"):
+            _no_hint(script, token.start)
+    edges = [0, *(edge for token in tokens for edge in (token.start, token.end)), len(script)]
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        gap = script[begin:end]
+        if gap.strip():
+            _check_comments(script, begin, gap)
+    for before, token in pairwise(tokens):
+        is_doubled = before.end == token.start and before.kind is token.kind is Kind.STRING
+        if is_doubled and before.raw[0] == token.raw[0]:
+            _refuse(
+                script,
+                token.start,
+                "two quotes in a row join two strings in Hive; elsewhere they stand for one quote",
+                "write \\' for a quote, or a blank between two strings",
+            )
+
+
+def _check_comments(script: str, begin: int, gap: str) -> None:
+    for comment in _COMMENT.finditer(gap):
+        at = begin + comment.start()
+        block = comment["block"] or ""
+        if block.startswith("+"):
+            _no_hint(script, at)
+        if "/*" in block:
+            _refuse(
+                script,
+                at,
+                "readers disagree on where a nested comment ends",
+                "remove one of them",
+            )
+    if _COMMENT.sub("", gap).strip():
+        _refuse(script, begin, "this comment cannot be read", "close it, or remove it")
+
+
+def _no_hint(script: str, at: int) -> NoReturn:
+    _refuse(
+        script,
+        at,
+        "hints are not understood and would be dropped",
+        "remove it; Spark chooses how to join, and its own settings are arguments of the operator",
+    )
+
+
+def _refuse(script: str, at: int, problem: str, remedy: str) -> NoReturn:
+    raise _error(script, at, problem, remedy)
+
+
+def _error(script: str, at: int, problem: str, remedy: str) -> SqlTextError:
+    line, column = place_of(script, at)
+    number = _number(script, at)
+    return SqlTextError(statement=number, line=line, column=column, problem=problem, remedy=remedy)
+
+
+def _unclosed(script: str) -> int:
+    """Return the position of a quote or comment that is not closed."""
+    at = 0
+    while (found := _LEXEME.match(script, at)) is not None:
+        at = found.end()
+    return at
+
+
+def _number(script: str, position: int) -> int:
+    """Return the number of the statement at a position, without counting empty statements."""
+    at, number, is_empty = 0, 1, True
+    while at < position and (found := _LEXEME.match(script, at, position)) is not None:
+        at = found.end()
+        if found["plain"] is None:
+            is_empty &= found[0].startswith(("--", "/*"))
+            continue
+        *ended, last = found["plain"].split(";")
+        for text in ended:
+            number += not (is_empty and not text.strip())
+            is_empty = True
+        is_empty &= not last.strip()
+    return number

@@ -1,0 +1,248 @@
+"""Read the rows that were inserted or deleted in a range of write IDs, as Arrow batches.
+
+Input is the data files of one segment of a root's history (`format.change_range`). Each data file
+comes with the delete files that may contain events for its rows. Output is the rows with their
+changes. A row is inserted ("born" in the code) at the write ID of its insert event. A row is
+deleted ("dies") at the write ID of its first delete event, or of the overwrite that ends the
+segment. Two kinds of rows are not reported:
+
+* A row that was deleted before the range, because it is not visible in any version of the range.
+* A row that was inserted in the range and deleted at the same or a lower write ID. This is possible
+  because a write can see rows with higher write IDs that were committed while it waited for its
+  locks.
+
+A file without inserts of the range is opened only to read rows that were deleted in the range. From
+such a file, only the stripes that may contain these rows are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
+from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
+from airflow_hiveacid.storage.acid.read.old_rows import Stripes
+from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.storage.acid.identity import Mask
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+
+    Ints = npt.NDArray[np.int64]
+    Read = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
+
+_ALIVE: Final = -1
+_NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFile:
+    """One data file whose rows may have changed in a range, with the delete files for its rows.
+
+    If `is_whole`, every row is read, because the range inserted some of the rows or deleted all of
+    them. Otherwise only the rows with a delete event in the range are read. `fresh` is the subset
+    of `deletes` with events in the range.
+    """
+
+    data: AcidFile
+    deletes: tuple[AcidFile, ...]
+    fresh: tuple[AcidFile, ...]
+    is_whole: bool
+
+    def stripes_hit(self) -> list[int]:
+        """Return the stripes that may hold a row with a delete event of the range.
+
+        Raises:
+            HiveAcidError: a footer cannot be read.
+        """
+        wanted = [one for delete in self.fresh for one in bounds_of(delete, delete.tail())]
+        return meeting(bounds_of(self.data, self.data.tail()), wanted)
+
+
+def change_files(segment: ChangeSegment, buckets: Iterable[BucketFiles]) -> Iterator[ChangeFile]:
+    """Yield the files of a segment that must be read; `buckets` is the result of `buckets_of`."""
+    for bucket, data in ((b, d) for b in buckets for d in b.inserts):
+        deletes = bucket.deletes_of(data)
+        fresh = tuple(file for file in deletes if _top(file) in segment.fresh)
+        is_whole = segment.ends_with is not None or _top(data) in segment.fresh
+        if is_whole or fresh:
+            yield ChangeFile(data=data, deletes=deletes, fresh=fresh, is_whole=is_whole)
+
+
+def _top(file: AcidFile) -> str:
+    return file.key.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Inserted rows, or deleted rows, in identity order, with the write ID of each change.
+
+    `rows` are the events as read from the file. `is_born` is True if the rows were inserted and
+    False if they were deleted.
+    """
+
+    rows: pa.RecordBatch
+    write_ids: pa.Array
+    is_born: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deaths:
+    """The delete events of a range, one per row, and the rows that were deleted before the range.
+
+    `keys` were deleted in the range, at the write IDs in `write_ids`. `buried` were deleted before
+    the range. `keys` and `buried` are sorted.
+    """
+
+    keys: Keys
+    write_ids: Ints
+    buried: Keys
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesManner:
+    """Which changes of rows to report.
+
+    If `is_net`, rows that are both inserted and deleted within `part` are not reported. `ends_with`
+    is the write ID of the overwrite that deletes all remaining rows at the end, or None.
+    """
+
+    part: ChangeRange
+    ends_with: WriteId | None = None
+    is_net: bool = False
+
+
+def deaths_of(
+    files: Iterable[AcidFile], part: ChangeRange, near: Sequence[Bounds] | None = None
+) -> Deaths:
+    """Return the rows that were deleted in a range, and the rows that were deleted before it.
+
+    Args:
+        files: the delete files, which may include events for rows of other files.
+        part: the range.
+        near: bounds of the row identities to include; None includes all.
+
+    Raises:
+        HiveAcidError: see `read_identity`.
+    """
+    dead: list[pa.RecordBatch] = []
+    buried: list[pa.RecordBatch] = []
+    for file in files:
+        tail = file.tail()
+        stripes = None if near is None else meeting(bounds_of(file, tail), near)
+        events = read_identity(file, stripes=stripes, tail=tail)
+        for batch in visible_events(events, part.until):
+            before = visible_mask(current_write_ids(batch), part.since)
+            for found, chosen in ((buried, before), (dead, ~before)):
+                if chosen.any():
+                    found.append(batch.filter(pa.array(chosen)))
+    keys, write_ids = _first_of_each(dead)
+    old, _ = _first_of_each(buried)
+    return Deaths(keys=keys, write_ids=write_ids, buried=old)
+
+
+def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to read it
+    file: AcidFile,
+    stripes: Sequence[int] | None,
+    deaths: Deaths,
+    manner: ChangesManner,
+    read: Read,
+    *,
+    is_whole: bool,
+) -> Iterator[Changed]:
+    """Yield the changes of the rows of one data file.
+
+    Args:
+        file: a data file, sorted by row identity.
+        stripes: the stripes to read; None means all stripes.
+        deaths: the deletions of the file's rows, and possibly of rows of other files.
+        manner: which changes to report.
+        read: a function that reads the events of a file or of some of its stripes.
+        is_whole: True to read every row, False to read only deleted rows.
+
+    Raises:
+        HiveAcidError: see `read_events`.
+    """
+    if not is_whole:
+        if not len(deaths):
+            return
+        hit = Stripes(file).following(deaths.keys)
+        stripes = hit if stripes is None else sorted(set(hit).intersection(stripes))
+        if not stripes:
+            return
+    found = read(file, stripes)
+    rows = found if is_whole else _hit(found, deaths)
+    for events in visible_events(rows, manner.part.until):
+        yield from _changes(events, deaths, manner)
+
+
+def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
+    """Yield only the rows that were deleted in the range, which are usually few."""
+    for events in batches:
+        places = Keys.of(events).places_of(deaths.keys)
+        if len(places):
+            yield events.take(pa.array(places))
+
+
+def _changes(events: pa.RecordBatch, deaths: Deaths, manner: ChangesManner) -> Iterator[Changed]:
+    keys = Keys.of(events)
+    birth = keys.original
+    death = _deaths_at(keys, deaths, manner.ends_with)
+    born = _held(birth, manner.part)
+    unseen = keys.found_in(deaths.buried) | (born & (death != _ALIVE) & (death <= birth))
+    born &= ~unseen
+    dead = (death != _ALIVE) & ~unseen
+    if manner.is_net:
+        born, dead = born & ~dead, dead & ~born
+    for chosen, write_ids, is_born in ((dead, death, False), (born, birth, True)):
+        if chosen.any():
+            yield Changed(
+                rows=events.filter(pa.array(chosen)),
+                write_ids=pa.array(write_ids[chosen], pa.int64()),
+                is_born=is_born,
+            )
+
+
+def _deaths_at(keys: Keys, deaths: Deaths, ends_with: WriteId | None) -> Ints:
+    """Return the write ID at which each row was deleted, or `_ALIVE`."""
+    found = np.full(len(keys), _ALIVE if ends_with is None else ends_with, dtype=np.int64)
+    mine = keys.found_in(deaths.keys)
+    if mine.any():
+        found[mine] = deaths.write_ids[deaths.keys.found_in(keys)]
+    return found
+
+
+def _held(write_ids: npt.NDArray[np.integer], part: ChangeRange) -> Mask:
+    return visible_mask(write_ids, part.until) & ~visible_mask(write_ids, part.since)
+
+
+def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:
+    """Return the distinct identities in order, each with the lowest write ID of its events."""
+    if not batches:
+        return _NONE, np.empty(0, dtype=np.int64)
+    together = pa.concat_batches(batches)
+    every, current = Keys.of(together), current_write_ids(together)
+    order = np.lexsort((current, every.row, every.bucket, every.original))
+    every = _chosen(every, order)
+    first = ~every.repeats()
+    return _chosen(every, first), current[order][first].astype(np.int64, copy=False)
+
+
+def _chosen(keys: Keys, which: npt.NDArray[np.generic]) -> Keys:
+    return Keys(keys.original[which], keys.bucket[which], keys.row[which])

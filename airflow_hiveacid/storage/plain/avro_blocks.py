@@ -1,0 +1,141 @@
+"""Read and decompress the blocks of an Avro file, within limits that depend on the file size.
+
+A few hundred bytes of bzip2 can expand to gigabytes. A block can also state that it contains
+billions of records without any bytes. Input is a file whose position is after the header. Output is
+the number of records and the bytes of each block. This module must not interpret schemas.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.storage.plain.avro_schema import cramjam
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+SNAPPY: Final = "snappy"
+SYNC_BYTES: Final = 16
+
+# zlib's maximum ratio is 1032. Writers end a block after 64 KB, or after one long record.
+_MOST_EXPANSION: Final = 1100
+_SMALL_BLOCK_BYTES: Final = 4 << 20
+# Records have no bytes only if all their fields have the type null.
+_MOST_EMPTY_RECORDS: Final = 1 << 16
+_CHECKSUM_BYTES: Final = 4
+_CONTINUED: Final = 0x80
+_LONGEST_NUMBER: Final = 10
+_LONGEST_SNAPPY_LENGTH: Final = 5
+
+
+class BoundedSource:
+    """A source that limits reads, because fastavro trusts any length that a damaged file states.
+
+    `last` contains the bytes of the last read. After the header has been read, `last` is the sync
+    marker, which also ends each block.
+    """
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source, self._left = source, int(source.size())
+        self.last = b""
+
+    def tell(self) -> int:
+        """Return the position."""
+        return int(self._source.tell())
+
+    def read(self, size: int) -> bytes:
+        """Read `size` bytes, or all remaining bytes if there are fewer."""
+        if size < 0:
+            raise EOFError(f"{size} bytes")
+        content: bytes = self._source.read(min(size, self._left))
+        self._left -= len(content)
+        self.last = content
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: the number of records, and the bytes of the records."""
+
+    records: int
+    content: io.BytesIO
+
+
+def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
+    """Yield the blocks of a file whose position is directly after the header.
+
+    Raises:
+        EOFError, ValueError, zlib.error: the file is damaged.
+    """
+    sync = source.last[-SYNC_BYTES:]
+    while (records := _number(source, may_end=True)) is not None:
+        size = _number(source) or 0
+        data = source.read(size)
+        if len(data) < size or source.read(SYNC_BYTES) != sync:
+            raise ValueError("a block does not end where it says")
+        most = max(_SMALL_BLOCK_BYTES, _MOST_EXPANSION * len(data))
+        content = _EXPAND[codec](data, most)
+        if len(content) > most:
+            raise ValueError("a block expands to more than it may")
+        if not 0 <= records <= max(_MOST_EMPTY_RECORDS, len(content)):
+            raise ValueError(f"a block of {len(content)} bytes counts {records} records")
+        yield Block(records, io.BytesIO(content))
+
+
+def _number(source: BoundedSource, *, may_end: bool = False) -> int | None:
+    """Read a number in Avro's encoding: zigzag, with seven bits per byte and low bits first."""
+    value = 0
+    for place in range(_LONGEST_NUMBER):
+        byte = source.read(1)
+        if not byte:
+            if may_end and not place:
+                return None
+            raise EOFError("a number is cut off")
+        value |= (byte[0] & ~_CONTINUED) << (7 * place)
+        if not byte[0] & _CONTINUED:
+            return (value >> 1) ^ -(value & 1)
+    raise ValueError("a number of more than 64 bits")
+
+
+def _inflated(data: bytes, most: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most + 1)
+
+
+def _of_bzip2(data: bytes, most: int) -> bytes:
+    parts, size = [], 0
+    while data and size <= most:
+        expander = bz2.BZ2Decompressor()
+        parts.append(expander.decompress(data, most + 1 - size))
+        size += len(parts[-1])
+        if not expander.eof and size <= most:
+            raise ValueError("a block ends before its data does")
+        data = expander.unused_data
+    return b"".join(parts)
+
+
+def _of_snappy(data: bytes, most: int) -> bytes:
+    length = 0
+    for place, byte in enumerate(data[:_LONGEST_SNAPPY_LENGTH]):
+        length |= (byte & ~_CONTINUED) << (7 * place)
+        if not byte & _CONTINUED:
+            break
+    if length > most:
+        raise ValueError("a block expands to more than it may")
+    return bytes(cramjam().snappy.decompress_raw(data[:-_CHECKSUM_BYTES]))
+
+
+_EXPAND: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
+    "null": lambda data, _: data,
+    "deflate": _inflated,
+    "bzip2": _of_bzip2,
+    SNAPPY: _of_snappy,
+}
+
+CODECS: Final = frozenset(_EXPAND)
+"""The supported compressions of blocks."""

@@ -1,0 +1,61 @@
+"""Check whether files of an insert-only table can be read, and whether new files can be written.
+
+Input is tables, partitions and their storage, in any format. A check raises an error or returns
+nothing. Every reader, writer and compaction calls these checks, so add the checks of a new format
+here. `parquet_fit`, `orc_fit` and their neighbours check each column of a file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.file_fitness import check_alike, check_format
+from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
+from airflow_hiveacid.storage.plain.text_form import check_text_writable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
+
+
+def check_files_readable(
+    table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
+) -> None:
+    """Raise an error if the files of a table or partition cannot be read.
+
+    Args:
+        table: the table, for messages.
+        storage: the storage of the table or partition.
+        parameters: the table's parameters.
+        columns: the data columns of the table or partition.
+
+    Raises:
+        UnsupportedTableError: the format of the files, or the source of their column definitions,
+            is not supported.
+        ConfigurationError: the library of the format is not installed.
+    """
+    check_format(table, storage, parameters)
+    check_avro(table, storage, parameters, columns)
+
+
+def check_files_writable(
+    table: TableInfo, partitions: Sequence[PartitionInfo] = (), *, keeps_text_form: bool = False
+) -> None:
+    """Raise an error if Hive would read different rows than this provider writes.
+
+    Args:
+        table: a table of any kind; full-ACID tables always pass.
+        partitions: the partitions to which files may be written.
+        keeps_text_form: whether the files keep the delimiters of their partition, as compacted
+            files do.
+
+    Raises:
+        UnsupportedTableError: a partition has a different storage format than the table, or the
+            format cannot store a column of the table.
+        ConfigurationError: the library of the format is not installed.
+    """
+    check_alike(table, partitions)
+    check_avro(table.ref, table.storage, table.parameters, table.columns)
+    check_avro_alike(table, partitions)
+    check_text_writable(table, () if keeps_text_form else partitions)

@@ -1,0 +1,1 @@
+"""Access to HDFS without a JVM in the Python process."""

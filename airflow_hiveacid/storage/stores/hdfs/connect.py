@@ -1,0 +1,199 @@
+"""Create hdfs-native clients: choose the name nodes, the user and the retry limits.
+
+The module takes the scheme and authority of a location, and Hadoop's settings (`given_settings`).
+It returns a file system. hdfs-native itself handles name services, mount tables, logins and
+encryption.
+
+A client cannot be sent to a different process: it has connections and a login.
+
+Example:
+    >>> client_settings({"dfs.ha.namenodes.lake": "nn1, nn2"})["dfs.ha.namenodes.lake"]
+    'nn1,nn2'
+    >>> client_settings({})["dfs.client.failover.max.attempts"]
+    '5'
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
+from airflow_hiveacid.storage.stores.given_settings import (
+    bytes_of,
+    given_settings,
+    number_of,
+    without_observers,
+)
+from airflow_hiveacid.storage.stores.hadoop_settings import settings_folder, umask_of
+from airflow_hiveacid.storage.stores.hdfs.client import place_of
+from airflow_hiveacid.storage.stores.hdfs.deadlines import within
+from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
+from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+_USER: Final = "HADOOP_USER_NAME"
+_SPARK_USER: Final = "SPARK_USER"
+_TOKENS: Final = "HADOOP_TOKEN_FILE_LOCATION"
+
+_ATTEMPTS: Final = "dfs.client.failover.max.attempts"
+_SLEEP_MS: Final = "dfs.client.failover.sleep.max.millis"
+_ANSWER_MS: Final = "ipc.client.rpc-timeout.ms"
+_LOGIN: Final = "hadoop.security.authentication"
+_BY_ADDRESS: Final = "hadoop.security.token.service.use_ip"
+_NAME_NODES: Final = "dfs.ha.namenodes."
+_ADDRESS: Final = "dfs.namenode.rpc-address."
+_CONNECT_S: Final = 5.0
+
+# For a single name node: the pauses double from one second up to fifteen, half a minute in all. For
+# several name nodes, hdfs-native tries fifteen times like Java, because a node may become active.
+# For two nodes, that takes a minute.
+_LONE_ATTEMPTS: Final = 5
+_LONE_SLEEP_MS: Final = 15_000
+
+
+def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
+    """Return the file system of a name node, a name service or a mount table.
+
+    Without an authority, return the default file system. This function calls no name node. If a
+    single name node is down, the first later call fails.
+
+    Raises:
+        ConfigurationError: hdfs-native, or a setting that it needs, is missing.
+        StoreUnavailableError: the KDC does not respond.
+    """
+    settings = given_settings()
+    place = place_of(scheme, authority, settings)
+    _become_sparks_user(settings, os.environ)
+    try:
+        import hdfs_native  # noqa: PLC0415 - without tables on HDFS it need not be installed
+
+        with hdfs_errors(place):
+            told = _in_reach_first(place, client_settings(settings))
+            make = partial(hdfs_native.Client, _by_token(place, settings), told)
+            client = within(answer_s(settings), make)  # it may ask a KDC for a ticket
+    except TimeoutError as error:
+        raise StoreUnavailableError(location=place, action="open", reason=str(error)) from error
+    except (ImportError, OSError) as error:
+        folder = settings_folder()
+        raise ConfigurationError(
+            f"no client for {place}: {error}. It comes from the package hdfs-native, which reads"
+            " name services, mount tables and the default file system from core-site.xml and"
+            f" hdfs-site.xml in HADOOP_CONF_DIR, which is {folder or 'not set'}, and from"
+            " spark.hadoop.*"
+        ) from error
+    sizes = {
+        "replication": number_of(settings, "dfs.replication"),
+        "block_size": bytes_of(settings, "dfs.blocksize"),
+    }
+    return pafs.PyFileSystem(
+        HdfsHandler(
+            place,
+            client,
+            umask_of(settings),
+            # Java's client has its own defaults; hdfs-native uses the defaults of the name node.
+            partial(hdfs_native.WriteOptions, **{k: v for k, v in sizes.items() if v}),
+            answer_s(settings),
+        )
+    )
+
+
+def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings to pass to hdfs-native, which override the files that it reads itself.
+
+    All settings are passed, since hdfs-native does not strip white space from values in files.
+    Observers are excluded: a client that has not changed anything would accept their outdated
+    answers.
+    """
+    told = {**settings, **without_observers(settings)}
+    for name in settings:
+        if name.startswith(_NAME_NODES):
+            told[name] = ",".join(_names_in(settings[name]))
+    if _most_name_nodes(settings) == 1:
+        told.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
+    return told
+
+
+def _in_reach_first(place: str, told: dict[str, str]) -> dict[str, str]:
+    """Return the settings; move unresponsive name nodes from the start of the list to its end.
+
+    For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes. Only
+    a name node that refuses the connection, or replies that it is not active, is skipped at once.
+    """
+    service = place.removeprefix("hdfs://")
+    nodes = _names_in(told.get(f"{_NAME_NODES}{service}", ""))
+    silent = list(
+        itertools.takewhile(lambda n: _is_silent(told.get(f"{_ADDRESS}{service}.{n}", "")), nodes)
+    )
+    if not silent:
+        return told
+    return told | {f"{_NAME_NODES}{service}": ",".join([*nodes[len(silent) :], *silent])}
+
+
+def _is_silent(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+    except TimeoutError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def answer_s(settings: Mapping[str, str]) -> float:
+    """Return the time limit of one call in seconds, for all name nodes together.
+
+    The time limit of one name node (a site setting or our default) is multiplied by the number of
+    name nodes. If the site sets a number of attempts, the pauses between attempts are added.
+    """
+    silent_ms = number_of(settings, _ANSWER_MS) or 0
+    silent_s = (silent_ms / 1000 or ANSWER_S) * _most_name_nodes(settings)
+    attempts = number_of(settings, _ATTEMPTS) or 0
+    pause_ms = number_of(settings, _SLEEP_MS) or _LONE_SLEEP_MS
+    return silent_s + attempts * pause_ms / 1000
+
+
+def _most_name_nodes(settings: Mapping[str, str]) -> int:
+    """Return the number of name nodes in the largest name service."""
+    services = [settings[name] for name in settings if name.startswith(_NAME_NODES)]
+    return max([1, *(len(_names_in(names)) for names in services)])
+
+
+def _names_in(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Without Kerberos, act as the user of Spark's JVM: the process itself may run as `yarn`."""
+    if _SPARK_USER in environment and settings.get(_LOGIN, "simple") == "simple":
+        environment.setdefault(_USER, environment[_SPARK_USER])
+
+
+def _by_token(place: str, settings: Mapping[str, str]) -> str:
+    """Return the URI in the form that tokens contain, with the name node's IP address.
+
+    hdfs-native does not resolve host names when it looks for a token. The token of a name service
+    contains the service's name. With Kerberos the name node itself sends its principal, so the host
+    name is not needed.
+    """
+    host, colon, port = place.removeprefix("hdfs://").partition(":")
+    is_named = place.startswith("hdfs://") and colon
+    if (
+        not is_named
+        or _TOKENS not in os.environ
+        or settings.get(_LOGIN, "simple") == "simple"
+        or settings.get(_BY_ADDRESS, "true") != "true"
+    ):
+        return place
+    try:
+        return f"hdfs://{socket.gethostbyname(host)}:{port}"
+    except OSError:
+        return place  # connecting will report the error

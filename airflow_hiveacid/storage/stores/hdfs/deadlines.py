@@ -1,0 +1,115 @@
+"""Limit the time of hdfs-native's calls, because a name node may never answer.
+
+The module takes a call and its time limit. A thread makes the call, and is abandoned at the limit:
+hdfs-native waits for a name node indefinitely and cannot be interrupted. So this process handles
+signals even during a call. A timed-out call may still take effect on the name node. The caller must
+treat it as a failed call whose answer was lost.
+
+Example:
+    >>> within(5.0, lambda: 2 + 2)
+    4
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+
+
+def within(seconds: float, call: Callable[[], _T]) -> _T:
+    """Make a call in a different thread, and return its result if it ends in time.
+
+    Raises:
+        TimeoutError: the call did not end in time.
+        OSError: this process was forked from a process that had already called hdfs-native.
+        BaseException: any exception that the call raises.
+    """
+    helper = _take()
+    is_over = False
+    try:
+        helper.begin(call)
+        is_over = helper.done.acquire(timeout=seconds)
+    finally:
+        if not is_over:  # it timed out, or a signal handler raised
+            helper.is_left = True
+    if not is_over:
+        raise TimeoutError(
+            errno.ETIMEDOUT,
+            f"no answer in {seconds:g} s. The name node, or the network to it, does not respond;"
+            " try again when it does",
+        )
+    error, result = helper.error, helper.result
+    helper.error = helper.result = None
+    _idle.append(helper)
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return] # of this call
+
+
+class _Helper:
+    """A thread that makes one call after another; it is abandoned if a call never ends."""
+
+    def __init__(self) -> None:
+        self._go, self.done = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self.done.acquire()
+        self._call: Callable[[], Any] | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.is_left = False
+        # A daemon thread does not prevent the process from exiting.
+        threading.Thread(target=self._serve, name="hdfs call", daemon=True).start()
+
+    def begin(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._go.release()
+
+    def _serve(self) -> None:
+        while not self.is_left:
+            self._go.acquire()
+            call, self._call = self._call, None
+            try:
+                self.result = call() if call is not None else None
+            except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+                self.error = error
+            del call
+            self.done.release()
+
+
+_idle: Final[list[_Helper]] = []
+_is_used = False
+_is_forked = False
+
+
+def _take() -> _Helper:
+    global _is_used  # noqa: PLW0603 - see `_after_fork`
+    if _is_forked:
+        # hdfs-native pools connections to data nodes. If parent and child share a connection, a
+        # call hangs, or one process gets the other's answer.
+        raise OSError(
+            errno.ENOTSUP,
+            "this process was forked from one that has called HDFS, and would share its"
+            " connections; start a new process (multiprocessing's spawn), or fork before the first"
+            " call",
+        )
+    _is_used = True
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Helper()
+
+
+def _after_fork() -> None:
+    global _is_forked  # noqa: PLW0603 - a state of the process, like the connections it inherited
+    _is_forked = _is_used
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

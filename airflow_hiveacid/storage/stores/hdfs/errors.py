@@ -1,0 +1,252 @@
+"""Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
+
+hdfs-native has exceptions for missing files and for names that already exist. Every other failure
+is a RuntimeError whose message is a printed Rust value. Only this message contains the class of
+Java's exception. So this module parses messages; no other module does.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
+"""The number of an OSError for an encrypted file without a key; only Linux defines it."""
+
+# The class of Java's exception, then its message, followed by the stack.
+_RPC: Final = re.compile(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)\Z', re.DOTALL)
+# The Kerberos library's message comes last, after error codes in Rust's notation.
+_LOGIN: Final = re.compile(
+    r'(?:SASLError|GSSAPIError|NoSASLMechanism)\b(?:.*"(.*)"\)\Z)?', re.DOTALL
+)
+# Other failures of hdfs-native: the name of the failure, followed by a message.
+_OWN: Final = re.compile(r'(\w+)\("(.*)"\)\Z', re.DOTALL)
+_LATE: Final = re.compile(r"DataTransferError|OperationFailed.*in time")
+_LATE_REMEDY: Final = (
+    "Data nodes failed, or were too slow; try again. If it persists, check them with hdfs fsck and"
+    " hdfs dfsadmin -report"
+)
+_LONGEST: Final = 1000
+"""The maximum length of a message: hdfs-native prints all details of each failed data node."""
+
+_PANIC: Final = "PanicException"
+"""The class that a Rust panic raises; `except Exception` does not catch it."""
+
+_NUMBERS: Final[Mapping[str, int]] = {
+    "AccessControlException": errno.EACCES,
+    "AuthorizationException": errno.EACCES,
+    "AclException": errno.ENOTSUP,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "FileNotFoundException": errno.ENOENT,
+    "FileAlreadyExistsException": errno.EEXIST,
+    "InvalidPathException": errno.EINVAL,
+    "LeaseExpiredException": errno.ESTALE,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "RetriableException": errno.EAGAIN,
+    "SafeModeException": errno.EAGAIN,
+    "SecretManager$InvalidToken": errno.EAGAIN,
+    "StandbyException": errno.EAGAIN,
+}
+_QUOTA: Final = (
+    "Compact and clean the table, which makes fewer and smaller files, or have an administrator"
+    " raise the quota (hdfs dfsadmin -setQuota, -setSpaceQuota)"
+)
+_REMEDIES: Final[Mapping[str, str]] = {
+    "AccessControlException": (
+        "Give that user the right, by permission bits or an access control list (hdfs dfs"
+        " -setfacl); without Kerberos that user is HADOOP_USER_NAME, else Spark's, else the"
+        " process's"
+    ),
+    "AuthorizationException": "The name node's proxy user rules forbid it (hadoop.proxyuser.*)",
+    "DSQuotaExceededException": _QUOTA,
+    "NSQuotaExceededException": _QUOTA,
+    "SafeModeException": (
+        "It takes no changes while it starts, or until an administrator ends safe mode (hdfs"
+        " dfsadmin -safemode get); try again later"
+    ),
+    "SecretManager$InvalidToken": (
+        "The delegation token has expired or was cancelled; a job that lasts longer than its token"
+        " needs Spark's --principal and --keytab"
+    ),
+    "StandbyException": "No name node of the service is active now; try again later",
+}
+# Java's client asks the name node for the KMS's address; hdfs-native does not.
+_NO_KMS: Final = re.compile(r"encryption zone but no KMS provider")
+_NO_KMS_REMEDY: Final = (
+    "The file is in an encryption zone, and Python fetches the zone's key itself: set"
+    " hadoop.security.key.provider.path (kms://https@host:9600/kms) in core-site.xml in"
+    " HADOOP_CONF_DIR, or spark.hadoop.hadoop.security.key.provider.path"
+)
+# The message contains the URL of the request, and the URL contains the KMS token.
+_SECRET: Final = re.compile(r"(?<=[?&]delegation=)[^&\s\")]+")
+# hdfs-native uses one KMS token until its process ends, even after that token expires.
+_KMS_TOKEN: Final = re.compile(r"KMS request failed.*InvalidToken")
+_KMS_AWAY: Final = re.compile(r"KMS HTTP error|KMS request failed \(5")
+_KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
+# Java's exception for a full cluster is a plain IOException.
+_FULL: Final = re.compile(r"could only be (?:written|replicated) to")
+_FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
+
+# Kerberos errors, recognised by the library's messages, which are English in every locale.
+_TICKETS: Final[Mapping[str, tuple[int, str]]] = {
+    r"expired": (
+        errno.EAGAIN,
+        "Fetch a new ticket (kinit), or give Spark --principal and --keytab",
+    ),
+    r"No Kerberos credentials|No credentials|credentials cache": (
+        errno.EAGAIN,
+        (
+            "There is no ticket: run kinit and check that KRB5CCNAME of this process names its"
+            " cache; in a container of Spark, give Spark --principal and --keytab, from which it"
+            " gets tokens. If KRB5_CLIENT_KTNAME names a keytab, the KDC is down, or the key was"
+            " changed: kinit -k -t says which"
+        ),
+    ),
+    r"Clock skew": (errno.EAGAIN, "Set the clock of this machine, or of the KDC"),
+    r"Cannot contact any KDC|Cannot find KDC|Cannot resolve": (
+        errno.EHOSTUNREACH,
+        "Is the KDC up, and does KRB5_CONFIG (/etc/krb5.conf) name it?",
+    ),
+    r"not found in Kerberos database": (
+        errno.EACCES,
+        (
+            "The KDC does not know that principal: is dfs.namenode.kerberos.principal right, and"
+            " the realm?"
+        ),
+    ),
+}
+_NO_MECHANISM: Final = (
+    "the name node wants a Kerberos ticket or a delegation token, and none fits. A token must be"
+    " for this name node or name service, be valid for at least another minute, and be in the file"
+    " that HADOOP_TOKEN_FILE_LOCATION names"
+)
+# A name node with Kerberos closes the connection if a client does not log in.
+_HUNG_UP: Final = "RPC listener disconnected"
+_RESET_REMEDY: Final = (
+    "If it is a data node that wants protection: set dfs.data.transfer.protection as on the servers"
+)
+_PLAIN: Final = re.compile(r"SIMPLE authentication is not enabled")
+_PLAIN_REMEDY: Final = (
+    "set hadoop.security.authentication=kerberos in core-site.xml in HADOOP_CONF_DIR, or"
+    " spark.hadoop.hadoop.security.authentication"
+)
+
+
+@contextmanager
+def hdfs_errors(where: str) -> Iterator[None]:
+    """Turn hdfs-native's exceptions inside the block into Python's OSErrors.
+
+    Args:
+        where: the store and path, for the message.
+
+    Raises:
+        FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError: the operation
+            failed for this reason.
+        OSError: any other failure, with the matching error number, or EIO.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number, text = _told(error)
+        # Logs include an error's cause, so drop a cause that contains a secret.
+        cause = None if _SECRET.search(str(error)) else error
+        raise OSError(number, text, where) from cause
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise OSError(
+            errno.EIO, f"hdfs-native gave up: {_first_line(str(error))}", where
+        ) from error
+
+
+def _told(error: OSError | RuntimeError) -> tuple[int, str]:
+    if isinstance(error, OSError):
+        return _told_by_system(error)
+    text = str(error)
+    if match := _RPC.match(text):
+        return _told_by_java(match[1].rpartition(".")[2], _first_line(match[2]))
+    if isinstance(error, NotImplementedError):
+        return errno.ENOTSUP, f"hdfs-native cannot do this: {_first_line(text)}"
+    if match := _LOGIN.match(text):
+        return _told_of_login(_first_line(match[1] or ""))
+    match = _OWN.match(text)
+    told = _first_line(match[2] if match is not None else text)
+    if (of_keys := _told_of_keys(told)) is not None:
+        return of_keys
+    return (errno.EAGAIN, f"{told}. {_LATE_REMEDY}") if _LATE.match(text) else (errno.EIO, told)
+
+
+def _told_of_keys(told: str) -> tuple[int, str] | None:
+    if _NO_KMS.search(told):
+        return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
+    if _KMS_TOKEN.search(told):
+        return errno.EAGAIN, f"{told}. The next process fetches another token of the KMS"
+    if _KMS_AWAY.search(told):
+        return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is down"
+    if _KMS_DENIED.search(told):
+        return errno.EACCES, f"{told}. The KMS, which has the keys of encryption zones, refuses"
+    return None
+
+
+def _told_by_system(error: OSError) -> tuple[int, str]:
+    text = _first_line(error.strerror or str(error))
+    if _HUNG_UP in text:  # hdfs-native does not report the server's last message
+        return errno.ECONNRESET, f"{text}. If the name node wants Kerberos: {_PLAIN_REMEDY}"
+    number = _number_of(error)
+    return number, f"{text}. {_RESET_REMEDY}" if number == errno.ECONNRESET else text
+
+
+def _told_by_java(name: str, text: str) -> tuple[int, str]:
+    number, remedy = _NUMBERS.get(name, errno.EIO), _REMEDIES.get(name, "")
+    if _FULL.search(text):
+        number, remedy = errno.ENOSPC, _FULL_REMEDY
+    elif _PLAIN.search(text):
+        remedy = _PLAIN_REMEDY
+    return number, f"{text} ({name})" + (f". {remedy}" if remedy else "")
+
+
+def _told_of_login(text: str) -> tuple[int, str]:
+    if not text:
+        return errno.EAGAIN, _NO_MECHANISM
+    for pattern, (number, remedy) in _TICKETS.items():
+        if re.search(pattern, text):
+            return number, f"Kerberos: {text}. {remedy}"
+    return errno.EACCES, f"Kerberos: {text}"
+
+
+def _number_of(error: OSError) -> int:
+    if error.errno is not None:
+        return error.errno
+    match error:
+        case FileNotFoundError():
+            return errno.ENOENT
+        case FileExistsError():
+            return errno.EEXIST
+        case IsADirectoryError():
+            return errno.EISDIR
+        case PermissionError():
+            return errno.EACCES
+        case _:
+            return _number_of_socket(str(error))
+
+
+def _number_of_socket(text: str) -> int:
+    """Return the operating system's error number, which only the message contains."""
+    match = re.search(r"\(os error (\d+)\)", text)
+    if match is not None:
+        return int(match[1])
+    return errno.EIO
+
+
+def _first_line(text: str) -> str:
+    """Return the message without the name node's stack trace."""
+    line = text.replace("\\n", "\n").partition("\n")[0].replace('\\"', '"').strip()
+    line = _SECRET.sub("***", line)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -1,0 +1,319 @@
+"""A pyarrow file system that uses hdfs-native, without a JVM in the process.
+
+The module takes a client of hdfs-native (`hdfs.connect` creates it). A rename never moves a
+directory into an existing one, and every call has a time limit. Every failure is an OSError with an
+errno, and its message names the store.
+
+Deleted files do not go to HDFS's trash.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.storage.stores.hdfs.deadlines import within
+from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
+from airflow_hiveacid.storage.stores.hdfs.streams import (
+    OPEN_FILE,
+    PIECE_BYTES,
+    HdfsReader,
+    HdfsWriter,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_hiveacid.storage.stores.hdfs.client import (
+        FileSink,
+        FileSource,
+        FileStatus,
+        HdfsClient,
+    )
+
+HDFS_NATIVE: Final = "hdfs-native"
+"""The type name of this file system, to which pyarrow adds the prefix `py::`."""
+
+_T = TypeVar("_T")
+
+ANSWER_S: Final = 150.0
+"""The time limit for a name node's answer; Linux gives up after 127 s if a machine is off."""
+
+_ANY_DIRECTORY: Final = 0o777
+_ANY_FILE: Final = 0o666
+_NS_PER_MS: Final = 1_000_000
+
+
+class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+    """pyarrow's handler for one client. Mutable: it records if access control lists are enabled.
+
+    Args:
+        place: the URI of the client's file system.
+        client: `hdfs_native.Client`.
+        umask: the permission bits that new files and directories do not get.
+        options: `hdfs_native.WriteOptions`.
+        answer_s: the time limit for a name node's answer.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        client: HdfsClient,
+        umask: int,
+        options: Callable[..., object],
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._place, self._client, self._umask, self._options = place, client, umask, options
+        self._answer_s = answer_s
+        self._has_lists = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HdfsHandler) and other._place == self._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    def get_type_name(self) -> str:
+        """Return `HDFS_NATIVE`."""
+        return HDFS_NATIVE
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path unchanged: only `/` is a special character in it."""
+        return path
+
+    def _ask(self, path: str, call: Callable[[], _T]) -> _T:
+        """Make a call for a path with the time limit; return the name node's answer."""
+        with hdfs_errors(self._where(path)):
+            return within(self._answer_s, call)
+
+    def _where(self, path: str) -> str:
+        return f"{self._place.rstrip('/')}{path}"
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
+        """Return the file information of each path.
+
+        Raises:
+            OSError: access is not permitted, or the name node did not answer.
+        """
+        return [self._look(path) for path in paths]
+
+    def _look(self, path: str) -> pafs.FileInfo:
+        try:
+            return _info(self._ask(path, partial(self._client.get_file_info, path)))
+        except (FileNotFoundError, NotADirectoryError):  # the latter if a parent is a file
+            return pafs.FileInfo(path, pafs.FileType.NotFound)
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+        """Return the file information of everything in a directory.
+
+        Raises:
+            FileNotFoundError: the directory is required but missing, or a directory below it was
+                removed during the listing.
+            NotADirectoryError: the path is a file.
+            OSError: access is not permitted, or the name node did not answer.
+        """
+        top = selector.base_dir.rstrip("/") or "/"
+        found = self._children(top, is_optional=selector.allow_not_found)
+        if selector.recursive:
+            # If the top directory must exist, a subdirectory that vanishes during the listing is
+            # also an error.
+            for one in found:  # `found` grows
+                if one.type == pafs.FileType.Directory:
+                    found += self._children(one.path, is_optional=selector.allow_not_found)
+        return found
+
+    def _children(self, top: str, *, is_optional: bool) -> list[pafs.FileInfo]:
+        def ask() -> list[FileStatus]:
+            return list(self._client.list_status(top, False))  # noqa: FBT003 - not recursive
+
+        try:
+            found = self._ask(top, ask)
+        except FileNotFoundError:
+            if is_optional:
+                return []
+            raise
+        if len(found) == 1 and found[0].path == top:
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file", self._where(top))
+        return [_info(one) for one in found]
+
+    # ---- directories -----------------------------------------------------------------------------
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's
+        """Create a directory, unless it exists.
+
+        Raises:
+            OSError: creation failed.
+        """
+        permission = self._permission(path, _ANY_DIRECTORY)
+        self._ask(path, partial(self._client.mkdirs, path, permission, recursive))
+
+    def delete_dir(self, path: str) -> None:
+        """Delete a directory and its content in one step.
+
+        Raises:
+            FileNotFoundError: the path does not exist.
+            OSError: deletion failed.
+        """
+        self._delete(path, is_directory=True)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Delete everything in a directory.
+
+        Raises:
+            OSError: a part of the content cannot be deleted.
+        """
+        for info in self.get_file_info_selector(
+            pafs.FileSelector(path, allow_not_found=missing_dir_ok)
+        ):
+            self._delete(info.path, is_directory=info.type == pafs.FileType.Directory)
+
+    def delete_root_dir_contents(self) -> None:
+        """Raise an error, because no caller needs this method.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"{self._place} is not emptied")
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file.
+
+        Raises:
+            FileNotFoundError: the path does not exist.
+            OSError: the path is a directory, or deletion failed.
+        """
+        if self._look(path).type == pafs.FileType.Directory:
+            raise IsADirectoryError(errno.EISDIR, "it is a directory", self._where(path))
+        self._delete(path, is_directory=False)
+
+    def _delete(self, path: str, *, is_directory: bool) -> None:
+        if not self._ask(path, partial(self._client.delete, path, is_directory)):
+            raise FileNotFoundError(errno.ENOENT, "it is not there", self._where(path))
+
+    def move(self, src: str, dest: str) -> None:
+        """Rename a file or directory; only a file may replace an existing file.
+
+        The name node itself enforces this rule, so there is no race with other processes.
+
+        Raises:
+            FileNotFoundError: the source or the target's parent is missing.
+            FileExistsError: the source is a directory, and the target exists.
+            OSError: renaming failed.
+        """
+        is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
+        self._ask(src, partial(self._client.rename, src, dest, is_file))
+
+    def copy_file(self, src: str, dest: str) -> None:
+        """Copy a file, piece by piece through this process.
+
+        Raises:
+            OSError: reading or writing failed.
+        """
+        source = HdfsReader(self._read(src), self._where(src))
+        sink = HdfsWriter(self._create(dest), self._where(dest))
+        while piece := source.read(PIECE_BYTES):
+            sink.write(piece)
+        sink.close()
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file for sequential reading.
+
+        Raises:
+            OSError: the file does not exist, or reading is not permitted.
+        """
+        return self.open_input_file(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at any position.
+
+        Raises:
+            OSError: the file does not exist, or reading is not permitted.
+        """
+        return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
+
+    def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
+        """Open a file for writing; replace an existing file.
+
+        Raises:
+            OSError: creation failed.
+        """
+        return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
+
+    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+        """Raise an error, because no caller appends to files.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"{path} is not appended to")
+
+    def _read(self, path: str) -> FileSource:
+        look = partial(self._client.get_file_info, path)
+        known = self._ask(path, look)
+        source = self._ask(path, partial(self._client.read, path))
+        # A shorter file may have replaced the file between the two calls, so check its length
+        # again.
+        if known.length > len(source) and self._ask(path, look).length > len(source):
+            # A reader would mistake the end of the closed blocks for the end of the file.
+            raise OSError(
+                errno.EAGAIN,
+                f"{len(source)} of its {known.length} bytes can be read: {OPEN_FILE}",
+                self._where(path),
+            )
+        return source
+
+    def _create(self, path: str) -> FileSink:
+        options = self._options(
+            permission=self._permission(path, _ANY_FILE), overwrite=True, create_parent=True
+        )
+        return self._ask(path, partial(self._client.create, path, options))
+
+    # ---- permissions -----------------------------------------------------------------------------
+
+    def _permission(self, path: str, widest: int) -> int:
+        """Return the permission bits of a new file or directory, as Java's client computes them.
+
+        If the parent has a default access control list, the list determines the rights, and all
+        bits are set. A cleared bit would remove the right from every user in the list.
+        """
+        return widest if self._inherits_list(path) else widest & ~self._umask
+
+    def _inherits_list(self, path: str) -> bool:
+        parent = posixpath.dirname(path)
+        while self._has_lists:
+            try:
+                entries = self._ask(parent, partial(self._client.get_acl_status, parent)).entries
+            except FileNotFoundError:
+                if parent in ("", "/"):
+                    return False
+                parent = posixpath.dirname(parent)
+            except PermissionError:
+                return False  # the write itself will soon be denied
+            except OSError as error:
+                if error.errno != errno.ENOTSUP:
+                    raise  # without the list, users in it could lose rights
+                # This name node has access control lists disabled; others behind a mount table may
+                # not.
+                self._has_lists = self._place.startswith("viewfs:")
+                return False
+            else:
+                return any(entry.scope == "default" for entry in entries)
+        return False
+
+
+def _info(status: FileStatus) -> pafs.FileInfo:
+    return pafs.FileInfo(
+        status.path,
+        pafs.FileType.Directory if status.isdir else pafs.FileType.File,
+        size=None if status.isdir else status.length,
+        mtime_ns=status.modification_time * _NS_PER_MS,
+    )

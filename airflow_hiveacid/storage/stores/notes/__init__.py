@@ -1,0 +1,1 @@
+"""Small JSON files in a table's hidden directory, `_hiveacid`."""

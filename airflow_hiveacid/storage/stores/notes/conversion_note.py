@@ -1,0 +1,163 @@
+"""The saved plan of a table's conversion, for any process that finishes or undoes it.
+
+The plan is a small file in the table's hidden directory. It is written before the first file is
+moved, and exists until the conversion is finished or undone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    exists,
+    move,
+    read_bytes,
+    write_new,
+)
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, packed_json, parsed_json
+from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import WriteId
+
+_NAME: Final = "_conversion.json"
+_COPY: Final = re.compile(r"_copy_[0-9]+\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionNote:
+    """A conversion in progress.
+
+    `attempt` is the attempt that runs the conversion. `table_id` distinguishes the table from an
+    earlier table of the same name. `emptied` are directories to hide once their files have been
+    moved. `undo` has the original table parameters; the value of a missing parameter is None.
+    `write_id` is the write ID of the delta to which files are moved; None if files are moved out of
+    deltas. If `is_verified`, the rows were checked and are unchanged, so the conversion is never
+    undone.
+    """
+
+    attempt: str
+    table_id: str
+    to: str
+    undo: Mapping[str, str | None]
+    moves: tuple[Move, ...]
+    emptied: tuple[Move, ...] = ()
+    write_id: WriteId | None = None
+    is_verified: bool = False
+
+    def write(self, location: str) -> None:
+        """Write the note to a table's hidden directory, and replace an earlier note.
+
+        Raises:
+            LocationPermissionError, StorageError: writing failed.
+        """
+        write_new(*open_location(_uri(location)), packed_json(asdict(self)))
+
+    @classmethod
+    def read(cls, location: str) -> Self | None:
+        """Read the note of a table; None if it has no note.
+
+        Raises:
+            CorruptFileError: the note is invalid.
+            LocationPermissionError, StorageError: reading failed for another reason.
+        """
+        uri = _uri(location)
+        try:
+            return parsed_json(read_bytes(*open_location(uri)), uri, "note", cls._of)
+        except FileNotFoundError:
+            return None
+
+    @classmethod
+    def _of(cls, body: dict[str, Any]) -> Self:
+        moves, emptied = (
+            tuple(Move(**entry) for entry in body.pop(name)) for name in ("moves", "emptied")
+        )
+        return cls(moves=moves, emptied=emptied, **body)
+
+    @staticmethod
+    def place(location: str) -> str:
+        """Return the URI of a table's note, for messages."""
+        return _uri(location)
+
+    @staticmethod
+    def remove(location: str) -> None:
+        """Remove the note of a table, if there is one.
+
+        Raises:
+            LocationPermissionError, StorageError: removal failed.
+        """
+        delete_file(*open_location(_uri(location)))
+
+    def move_all(self, guard: Callable[[], None]) -> None:
+        """Move all files and directories that are not yet at their new paths.
+
+        `guard` is called before each small group of moves, and raises to stop them. So a process
+        that has lost its lock stops, and does not interfere with the next process.
+
+        Raises:
+            DirectoryExistsError: both paths of a move exist.
+            StorageError: neither path of a move exists, or moving failed.
+        """
+        for group in (self.moves, self.emptied):
+            _each(lambda m: _move(m.location, m.source, m.target), group, guard)
+
+    def move_back(self, guard: Callable[[], None]) -> None:
+        """Move all files and directories back to their old paths.
+
+        Directories without rows may be missing: a cleaner may have removed them, and they are not
+        needed. Another writer may have changed a flat table during the conversion. Files that the
+        writer overwrote stay deleted. If the writer created a file with an old name, the moved file
+        gets a `_copy_N` name as in Hive.
+
+        Raises:
+            DirectoryExistsError, StorageError: as `move_all`.
+        """
+        is_in = self.write_id is not None
+        _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
+        put_back = _move_into_flat if is_in else _move
+        _each(lambda m: put_back(m.location, m.target, m.source), self.moves, guard)
+
+    def not_back(self) -> list[str]:
+        """Return the sorted URIs of files that `move_back` left at their new paths."""
+        places = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
+        return [place for place in sorted(places) if exists(*open_location(place))]
+
+
+def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:
+    for at in range(0, len(moves), AT_ONCE):
+        guard()
+        side_by_side(do, moves[at : at + AT_ONCE])
+
+
+def _move(location: str, source: str, target: str, *, may_lack: bool = False) -> None:
+    fs, root = open_location(location)
+    is_there = exists(fs, f"{root}/{source}")
+    if exists(fs, f"{root}/{target}"):
+        if is_there:
+            raise DirectoryExistsError(path=f"{root}/{target}")
+        return  # it was moved before
+    if is_there or not may_lack:
+        move(fs, f"{root}/{source}", f"{root}/{target}")
+
+
+def _move_into_flat(location: str, source: str, target: str) -> None:
+    fs, root = open_location(location)
+    if exists(fs, f"{root}/{source}") and exists(fs, f"{root}/{target}"):
+        name, dot, suffix = target.partition(".")
+        name = _COPY.sub("", name)
+        names = (f"{name}_copy_{n}{dot}{suffix}" for n in itertools.count(1))
+        target = next(free for free in names if not exists(fs, f"{root}/{free}"))
+    _move(location, source, target, may_lack=True)
+
+
+def _uri(location: str) -> str:
+    return hidden_uri(location, _NAME)

@@ -1,0 +1,516 @@
+"""The ledger of jobs that have changed a table, so that no job changes the table twice.
+
+The module takes job keys and a snapshot's write IDs, and returns the entries with committed
+changes. It must not interpret a job's result, which is a string.
+
+Entries are small files in `<table location>/_hiveacid/`; directory and file names begin with an
+underscore, so readers ignore them. Each attempt of a job has up to two entries: a prepared entry,
+written before anything is published, and a confirmed entry, written after the commit. Other
+programs can also write to the directory, so a confirmed entry is trusted only if the metastore
+agrees. A file is written under a temporary name, renamed, and never changed. Many confirmed entries
+are combined in one file (`ledger_rolls`).
+
+A prepared entry alone proves nothing. The metastore forgets aborted write IDs once their
+directories are cleaned, and a forgotten write ID looks committed. A file's name identifies its job,
+table and state, so even an entry with damaged content is found. See docs/decisions/ledger.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import random
+import re
+import uuid
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.storage.stores.filesystem import (
+    ASIDE_PREFIX,
+    delete_file,
+    exists,
+    read_bytes,
+    write_new,
+)
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.json_files import (
+    hidden_uri,
+    name_digest,
+    packed_json,
+    parsed_json,
+    table_digest,
+)
+from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import TableInfo, TableRef
+
+_VERSION: Final = 2
+# Checking this many entries costs a job one or two seconds; each job adds two entries.
+_MOST_PRUNED: Final = 1000
+# After a conflict, the failed job looks up a transaction that has just committed.
+_MOST_SEARCHED: Final = 100
+_PREPARED: Final = "prepared"
+_DONE: Final = "done"
+_PREPARED_END: Final = f"{_PREPARED}.json"
+_DONE_END: Final = f"{_DONE}.json"
+_NAME: Final = re.compile(
+    r"_(?P<digest>[0-9a-f]{32})\.(?P<generation>\d+)\." + ATTEMPT_PATTERN + r"\.(?P<txn_id>\d+)"
+    rf"\.(?P<state>{_PREPARED}|{_DONE})\.json"
+)
+
+# Roll names sort after entry names, which begin with hexadecimal digits, and after the names of
+# older rolls. So a store that lists page by page, sorted by name, shows either an entry's file or,
+# on a later page, the roll that replaced it.
+_ROLL: Final = "_rolled_"
+_ROLL_AT: Final = 64
+"""Confirmed entries are rolled up once at least this many are in separate files."""
+_MERGE_AT: Final = 8
+"""Small rolls are merged if there are at least this many."""
+_LOOKED_AT_AGAIN_S: Final = 30 * 86400.0
+"""A roll that is older than this, in seconds, is removed if all its entries have expired."""
+_MOST_ROLLED: Final = 256
+"""The maximum number of entries to roll up at once, in about a second on a remote store."""
+_LOOKS: Final = 20
+_FULL_ROLL: Final = 1000
+"""A roll with at least this many entries is no longer merged."""
+
+_log = logging.getLogger(__name__)
+
+
+def entry_name(entry: LedgerEntry) -> str:
+    """Return the file name of an entry."""
+    return (
+        f"{_prefix(entry.job_key, entry.table_id)}{entry.generation}.{entry.attempt}.{entry.txn_id}"
+        f".{_DONE if entry.is_confirmed else _PREPARED}.json"
+    )
+
+
+def _prefix(job_key: str, table_id: str) -> str:
+    """Return the common file name prefix of a job's entries."""
+    return f"_{name_digest(f'{table_id} {job_key}')}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The ledger of one table. Entries of an earlier table at the same location are ignored."""
+
+    location: str
+    table_id: str
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Ledger:
+        """Return the ledger of a table, given the metastore's current description of the table."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    def is_certain(self, entry: LedgerEntry) -> bool:
+        """Return True if the entry is readable and its change is proven to be committed."""
+        if entry.is_confirmed:
+            return entry.is_legible and not entry.doubt
+        return any(exists(*open_location(d)) for d in entry.directories)
+
+    def entries(self, job_key: str) -> tuple[LedgerEntry, ...]:
+        """Return all entries of a job for this table: first prepared, then confirmed entries.
+
+        An entry with damaged content has only the data from its file name.
+
+        Raises:
+            StorageError: an entry cannot be read at the moment, so its content is unknown.
+        """
+        for _ in range(_LOOKS):
+            found = self._entries(job_key, list_files(*open_location(self._root)))
+            if found is not None:
+                return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
+        raise StorageError(f"{self._root} kept changing while it was read; try again later")
+
+    def _entries(self, job_key: str, files: Iterable[FileEntry]) -> list[LedgerEntry] | None:
+        """Read a job's entries from listed files; return None if a listed file no longer exists."""
+        files = tuple(files)
+        prefix = _prefix(job_key, self.table_id)
+        found: dict[str, LedgerEntry] = {}
+        rolled = self._rolled(files, prefix)
+        if rolled is None:
+            return None
+        for line in rolled:
+            self._keep(found, line.name, self._in_roll(line, job_key), job_key)
+        for file in files:
+            if not file.name.startswith(prefix) or _NAME.fullmatch(file.name) is None:
+                continue
+            entry = self._read(file, job_key)
+            if entry is None:
+                return None
+            self._keep(found, file.name, entry, job_key)
+        return list(found.values())
+
+    def _keep(
+        self, found: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
+    ) -> None:
+        """Add an entry to `found`, unless it is damaged and an intact one is known."""
+        known, own = found.get(name), self._own(name, entry, job_key)
+        if known is None or own.is_legible or not known.is_legible:
+            found[name] = own
+
+    def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
+        """Return the entry; use only its file name if its content contradicts the name."""
+        if (entry.job_key, entry.table_id) == (job_key, self.table_id):
+            return entry
+        _log.warning("a ledger entry has the text of another job: %s", name)
+        return _named(name, job_key, self.table_id)
+
+    def _rolled(self, files: Iterable[FileEntry], prefix: str = "") -> tuple[Line, ...] | None:
+        """Return the rolls' entries with this prefix; None if a listed roll no longer exists.
+
+        Raises:
+            LedgerRollError: a roll is invalid, so it is unknown which jobs it records.
+        """
+        names = [f.name for f in files if f.name.startswith(self._roll_prefix)]
+        rolls = each_in_threads(lambda name: self._lines(name, prefix), names)
+        if None in rolls:
+            return None
+        lines = (line for lines in rolls for line in lines or ())
+        return tuple(line for line in lines if _NAME.fullmatch(line.name) is not None)
+
+    def _lines(self, name: str, prefix: str = "") -> tuple[Line, ...] | None:
+        uri = f"{self._root}/{name}"
+        try:
+            return unpacked(read_bytes(*open_location(uri)), prefix=prefix, path=uri)
+        except FileNotFoundError:
+            return None
+
+    def entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
+        """Return the entry of a transaction or write ID; None if no such entry is found.
+
+        The transaction ID is in the file names. To find a write ID, only a limited number of
+        entries is read, the newest first.
+
+        Raises:
+            StorageError: an entry cannot be read at the moment.
+        """
+        fs, root = open_location(self._root)
+        names = [(file, _NAME.fullmatch(file.name)) for file in list_files(fs, root)]
+        known = [(file, match) for file, match in names if match is not None]
+        if txn_id is not None:
+            known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
+        known.sort(key=lambda one: (one[0].modified_s or 0.0, one[0].name), reverse=True)
+        for file, _ in known[:_MOST_SEARCHED]:
+            entry = self._read(file, "")
+            if entry is None or not entry.is_legible or entry.table_id != self.table_id:
+                continue
+            if txn_id is not None or entry.write_id == write_id:
+                return entry
+        return self._rolled_entry_of(txn_id=txn_id, write_id=write_id)
+
+    def _rolled_entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
+        end = "" if txn_id is None else f".{txn_id}.{_DONE}.json"
+        for _ in range(_LOOKS):
+            lines = self._rolled(list_files(*open_location(self._root)))
+            if lines is not None:
+                break
+        else:
+            return None
+        wanted = f"{write_id}".encode()
+        for line in lines:
+            if line.name.endswith(end) and (txn_id is not None or wanted in line.text):
+                entry = self._in_roll(line, "")
+                if entry.is_legible and (txn_id is not None or entry.write_id == write_id):
+                    return entry
+        return None
+
+    def write(self, entry: LedgerEntry) -> None:
+        """Write an entry to the ledger."""
+        body = {**asdict(entry), "attempt": str(entry.attempt), "version": _VERSION}
+        del body["is_legible"], body["doubt"]
+        uri = f"{self._root}/{entry_name(entry)}"
+        write_new(*open_location(uri), packed_json(body))
+
+    def withdraw(self, entry: LedgerEntry) -> None:
+        """Remove the entry of an aborted attempt."""
+        delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))
+
+    def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
+        """Remove old entries and roll up confirmed entries, after listing the directory once.
+
+        Args:
+            now_s: the current time in seconds since 1970.
+            retention_s: the minimum time to keep entries, in seconds.
+
+        Returns:
+            The listed files, for further clean-up of the directory.
+        """
+        files = list_files(*open_location(self._root))
+        self.prune(now_s, retention_s, files)
+        self.roll_up(now_s, retention_s, files)
+        return files
+
+    def roll_up(self, now_s: float, retention_s: float, files: Iterable[FileEntry]) -> None:
+        """Combine confirmed entries in a roll if there are many, and merge small rolls.
+
+        Each step leaves every entry in at least one file: a roll is written before the files that
+        it replaces are deleted. If two jobs roll up concurrently, they write the same entries
+        twice, which readers tolerate. Unreadable and unconfirmed entries stay in their own files.
+
+        Args:
+            now_s: the current time in seconds since 1970, which decides which entries have expired.
+            retention_s: the minimum time to keep entries, in seconds.
+            files: the listed files of the directory.
+        """
+        files = tuple(files)
+        matches = [(file, _NAME.fullmatch(file.name)) for file in files]
+        done = [file for file, match in matches if match is not None and match["state"] == _DONE]
+        if len(done) >= _ROLL_AT:
+            found = each_in_threads(self._line, done[:_MOST_ROLLED])
+            lines = [line for line in found if line is not None]
+            there = {file.name for file in files}
+            self._write_roll(lines, there)
+            prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
+            # Delete prepared entries first, so that no prepared entry remains without a confirmed
+            # one.
+            each_in_threads(self._delete, [name for name in prepared if name in there])
+            each_in_threads(self._delete, [line.name for line in lines])
+        self._merge_rolls(now_s, retention_s, files)
+
+    def _line(self, file: FileEntry) -> Line | None:
+        """Return a confirmed entry as a line for a roll; None if it must stay in its own file."""
+        uri = f"{self._root}/{file.name}"
+        try:
+            text = read_bytes(*open_location(uri))
+            entry = parse_entry(text, uri)
+        except (FileNotFoundError, CorruptFileError):
+            return None
+        is_whole = entry.table_id == self.table_id and entry_name(entry) == file.name
+        if not is_whole or b"\n" in text:
+            return None
+        modified_s = file.modified_s or entry.recorded_s
+        return Line(name=file.name, modified_s=modified_s, text=text)
+
+    def _merge_rolls(self, now_s: float, retention_s: float, files: Iterable[FileEntry]) -> None:
+        """Merge small rolls if there are many, or else remove a roll whose entries have expired."""
+        newest_s = max((f.modified_s for f in files if f.modified_s), default=now_s)
+        now_s = min(now_s, newest_s)
+        rolls = [f for f in files if f.name.startswith(self._roll_prefix)]
+        small = [f for f in rolls if self._count(f.name) < _FULL_ROLL]
+        if len(small) >= _MERGE_AT:
+            merged: dict[str, Line] = {}
+            for file in small:
+                lines = self._lines(file.name)
+                if lines is None:
+                    return  # another job is merging rolls
+                merged |= {line.name: line for line in lines}
+            kept = [n for n in merged.values() if not _is_over(n, now_s, retention_s)]
+            self._write_roll(kept, {file.name for file in rolls})
+            for file in small:
+                self._delete(file.name)
+            return
+        old = min(rolls, key=lambda f: f.modified_s or now_s, default=None)
+        if old is None or (old.modified_s or now_s) >= now_s - _LOOKED_AT_AGAIN_S:
+            return
+        lines = self._lines(old.name)
+        if lines is not None and all(_is_over(n, now_s, retention_s) for n in lines):
+            self._delete(old.name)
+
+    def _write_roll(self, lines: Sequence[Line], there: Collection[str]) -> None:
+        if lines:
+            numbers = (self._numbers(n)[0] for n in there if n.startswith(self._roll_prefix))
+            number = max(numbers, default=0) + 1
+            name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
+            write_new(*open_location(f"{self._root}/{name}"), packed(lines))
+
+    def _count(self, name: str) -> int:
+        """Return the number of entries in a roll, from the roll's name."""
+        return self._numbers(name)[1]
+
+    def _numbers(self, name: str) -> tuple[int, int]:
+        """Return a roll's number and entry count; treat a roll with a malformed name as full."""
+        number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
+        return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
+
+    def _delete(self, name: str) -> None:
+        delete_file(*open_location(f"{self._root}/{name}"))
+
+    @property
+    def _roll_prefix(self) -> str:
+        return f"{_ROLL}{table_digest(self.table_id)}."
+
+    def prune(
+        self, now_s: float, retention_s: float, files: Iterable[FileEntry] | None = None
+    ) -> int:
+        """Remove expired entries and incomplete files; return the number of removed files.
+
+        An entry expires once it is older than both `retention_s` and its own retention, since its
+        job may need it for longer. `now_s` is limited to the newest file's time, so a machine whose
+        clock is a month ahead does not remove all entries. An entry's retention is in its content.
+        So if there are very many old entries, only a random sample is read.
+        """
+        fs, root = open_location(self._root)
+        gone = 0
+        files = list_files(fs, root) if files is None else tuple(files)
+        now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
+        old = [
+            file
+            for file in files
+            if (file.modified_s or now_s) < now_s - retention_s
+            and (file.name.startswith(ASIDE_PREFIX) or _NAME.fullmatch(file.name))
+        ]
+        if len(old) > _MOST_PRUNED:
+            old = random.sample(old, _MOST_PRUNED)
+        for file in old:
+            entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file, "")
+            recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
+            if entry is None or recorded_s + entry.retention_s < now_s:
+                delete_file(fs, f"{root}/{file.name}")
+                gone += 1
+        return gone
+
+    @property
+    def _root(self) -> str:
+        return hidden_uri(self.location)
+
+    def _read(self, file: FileEntry, job_key: str) -> LedgerEntry | None:
+        uri = f"{self._root}/{file.name}"
+        try:
+            return parse_entry(read_bytes(*open_location(uri)), uri)
+        except FileNotFoundError:
+            return None  # it was pruned, or put into a roll, a moment ago
+        except CorruptFileError as error:
+            # Raise any other error: an entry that cannot be read at the moment may confirm the job.
+            _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
+            return _named(file.name, job_key, self.table_id, file.modified_s)
+
+    def _in_roll(self, line: Line, job_key: str) -> LedgerEntry:
+        try:
+            return parse_entry(line.text, line.name)
+        except CorruptFileError as error:
+            _log.warning("a rolled ledger entry is damaged, only its name can be read: %s", error)
+            return _named(line.name, job_key, self.table_id, line.modified_s)
+
+
+def _is_over(line: Line, now_s: float, retention_s: float) -> bool:
+    """Return True if an entry in a roll is older than both `retention_s` and its own retention."""
+    try:
+        entry = parse_entry(line.text, line.name)
+    except CorruptFileError:
+        return False
+    return max(entry.recorded_s, line.modified_s) + max(entry.retention_s, retention_s) < now_s
+
+
+def _named(name: str, job_key: str, table_id: str, modified_s: float | None = None) -> LedgerEntry:
+    """Return an entry with only the data from its file name, since its content is damaged."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(name)
+    return LedgerEntry(
+        job_key=job_key,
+        generation=int(match["generation"]),
+        attempt=AttemptId(int(match["try_number"]), match["nonce"]),
+        statement={},
+        table_id=table_id,
+        txn_id=TxnId(int(match["txn_id"])),
+        write_id=WriteId(0),
+        directories=(),
+        result="",
+        recorded_s=modified_s or 0.0,
+        retention_s=0.0,
+        is_confirmed=match["state"] == _DONE,
+        is_legible=False,
+    )
+
+
+def committed(
+    entries: Iterable[LedgerEntry], write_ids: ValidWriteIdList, txns: ValidTxnList
+) -> tuple[LedgerEntry, ...]:
+    """Return a job's entries with committed changes, one entry per transaction.
+
+    If the metastore contradicts a confirmed entry, the returned entry states the reason in `doubt`.
+    A prepared entry may be included although its commit is not proven: its files were either
+    compacted after a commit or cleaned after an abort. For such an entry, `Ledger.is_certain` is
+    False.
+
+    Args:
+        entries: all entries of the job, from `Ledger.entries`.
+        write_ids: the table's write IDs in the reader's snapshot.
+        txns: the transactions in the reader's snapshot.
+    """
+    found: dict[TxnId, LedgerEntry] = {}
+    prepared: dict[TxnId, LedgerEntry] = {}
+    for entry in entries:  # prepared entries come first
+        if entry.is_confirmed:
+            twin = prepared.get(entry.txn_id)
+            done = entry
+            if not entry.is_legible and twin is not None:
+                done = dataclasses.replace(twin, is_confirmed=True)
+            if done.is_legible:
+                done = dataclasses.replace(done, doubt=doubt_of(done, write_ids, txns))
+            found[entry.txn_id] = done
+            continue
+        prepared[entry.txn_id] = entry
+        if _may_be_committed(entry, write_ids, txns):
+            found[entry.txn_id] = entry
+    return tuple(found.values())
+
+
+def abandoned(
+    entries: Iterable[LedgerEntry], ref: TableRef, snapshot: Snapshot
+) -> tuple[LedgerEntry, ...]:
+    """Return the entries of aborted attempts, whose published files have no effect.
+
+    The transaction's state shows whether an attempt is aborted, since metastore 4.0.1 may omit an
+    aborted write ID from its list.
+    """
+    write_ids = snapshot.write_ids(ref)
+    return tuple(
+        entry
+        for entry in entries
+        if not entry.is_confirmed
+        and snapshot.txns.is_aborted(entry.txn_id)
+        and not (entry.is_legible and write_ids.is_visible(entry.write_id))
+    )
+
+
+def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:
+    if not entry.is_legible:
+        return txns.is_visible(entry.txn_id)
+    if not entry.directories:
+        return False  # the job changed nothing, so it may run again
+    if entry.write_id > write_ids.high_watermark:
+        # Metastore 4.0.1's list may end below a committed write ID if the transaction began
+        # earlier.
+        return txns.is_visible(entry.txn_id)
+    return write_ids.is_visible(entry.write_id)
+
+
+def parse_entry(content: bytes, path: str) -> LedgerEntry:
+    """Parse the JSON of a ledger entry.
+
+    Raises:
+        CorruptFileError: the entry is invalid, or has an unknown version.
+    """
+
+    def entry_of(body: dict[str, Any]) -> LedgerEntry:
+        if body.pop("version") != _VERSION:
+            raise CorruptFileError(path=path, reason="a ledger entry of another version")
+        return LedgerEntry(
+            job_key=str(body["job_key"]),
+            generation=int(body["generation"]),
+            attempt=AttemptId.parse(body["attempt"]),
+            statement={str(k): str(v) for k, v in body["statement"].items()},
+            table_id=str(body["table_id"]),
+            txn_id=TxnId(int(body["txn_id"])),
+            write_id=WriteId(int(body["write_id"])),
+            directories=tuple(str(d) for d in body["directories"]),
+            result=str(body["result"]),
+            recorded_s=float(body["recorded_s"]),
+            retention_s=float(body["retention_s"]),
+            is_confirmed=bool(body["is_confirmed"]),
+        )
+
+    return parsed_json(content, path, "ledger entry", entry_of)

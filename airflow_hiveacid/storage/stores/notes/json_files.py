@@ -1,0 +1,74 @@
+"""The URIs and the format of the JSON files in a table's hidden directory.
+
+The module computes URIs and digests for file names. It also writes JSON and parses it with a
+caller's function. The callers decide how to treat a damaged file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HIDDEN_DIRECTORY: Final = "_hiveacid"
+"""This provider's directory below a table's location."""
+
+# The exceptions that damaged content can cause during parsing.
+_MALFORMED: Final = (
+    ArithmeticError,
+    AttributeError,
+    InvalidNameError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+_T = TypeVar("_T")
+
+
+def hidden_uri(location: str, name: str = "") -> str:
+    """Return the URI of a file in a table's hidden directory, or of the directory itself."""
+    root = f"{location.rstrip('/')}/{HIDDEN_DIRECTORY}"
+    return f"{root}/{name}" if name else root
+
+
+def table_digest(table_id: str) -> str:
+    """Return a digest of a table's ID for note names; an earlier table has a different digest."""
+    return hashlib.sha256(table_id.encode()).hexdigest()[:12]
+
+
+def name_digest(text: str) -> str:
+    """Return 128 bits of a string's SHA-256 in hexadecimal, for use in a file name."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def packed_json(body: Mapping[str, object]) -> bytes:
+    """Return the content of a file with this JSON object."""
+    return json.dumps(body).encode()
+
+
+def parsed_json(content: bytes, uri: str, what: str, parse: Callable[[dict[str, Any]], _T]) -> _T:
+    """Parse a file's JSON object with a function, and return the function's result.
+
+    Args:
+        content: the file's content.
+        uri: the file's URI, for the error.
+        what: the kind of file, such as "ledger entry", for the error.
+        parse: converts the JSON object; if it raises one of the usual errors, the file is damaged.
+
+    Raises:
+        CorruptFileError: the content is not a JSON object, or `parse` fails.
+    """
+    try:
+        body = json.loads(content)
+        if isinstance(body, dict):
+            return parse(body)
+    except _MALFORMED as error:
+        raise CorruptFileError(path=uri, reason=f"not a {what}: {error!r}") from error
+    raise CorruptFileError(path=uri, reason=f"not a {what}: it is not a JSON object")

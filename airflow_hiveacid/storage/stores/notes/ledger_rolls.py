@@ -1,0 +1,62 @@
+"""Store many confirmed ledger entries in one immutable file, so that a table has few files.
+
+Such a file is called a roll. It has a line for each entry: the name and modification time of the
+entry's original file, and the entry's JSON. The lines are compressed together. A roll is written
+before the files that it replaces are deleted, and rolls are merged the same way. So each entry is
+in at least one file at any time, and readers combine all files. The module must not depend on the
+meaning of entries.
+
+Example:
+    >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
+    >>> unpacked(packed([line])) == (line,)
+    True
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import LedgerRollError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One entry: the name and modification time of its original file, and its JSON in one line."""
+
+    name: str
+    modified_s: float
+    text: bytes
+
+
+def packed(lines: Iterable[Line]) -> bytes:
+    """Return the content of a roll with these entries."""
+    head = (f"{line.name} {line.modified_s!r} ".encode() + line.text for line in lines)
+    return zlib.compress(b"\n".join(head))
+
+
+def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
+    """Return the entries of a roll whose file names have this prefix.
+
+    Args:
+        content: the content of the roll, from `packed`.
+        prefix: the prefix of the wanted names.
+        path: the path of the roll, for the message.
+
+    Raises:
+        LedgerRollError: the content is not a roll, so its entries are unknown.
+    """
+    found = []
+    try:
+        wanted = prefix.encode()
+        for line in zlib.decompress(content).split(b"\n"):
+            if line.startswith(wanted) and line:
+                name, modified_s, text = line.split(b" ", 2)
+                found.append(Line(name=name.decode(), modified_s=float(modified_s), text=text))
+    except (zlib.error, ValueError) as error:
+        raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
+    return tuple(found)

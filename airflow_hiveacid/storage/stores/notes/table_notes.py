@@ -1,0 +1,118 @@
+"""Maintenance's notes in a table's hidden directory, which also contains the ledger.
+
+One kind of note serves cleaning: it records when a directory that replaces others was first seen.
+The other kind records the highest write ID of one of our compactions, because the metastore's queue
+does not. If a note is lost, cleaning is delayed, but no rows are lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.json_files import (
+    hidden_uri,
+    name_digest,
+    packed_json,
+    parsed_json,
+    table_digest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+
+_SEEN: Final = "_seen_"
+_COMPACTION: Final = "_compaction_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNotes:
+    """The notes of one table. Notes with a different `table_id` (an earlier table) are ignored.
+
+    Without this check, the notes of an earlier table could match directory names of a new table, or
+    entry IDs in the queue of a new metastore.
+    """
+
+    location: str
+    table_id: str
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Self:
+        """Return the notes of a table, given the metastore's current description of the table."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    def noted(self, files: HiddenFiles) -> frozenset[str]:
+        """Return the names of all existing notes about replacements (see `note_of`)."""
+        return frozenset(files.named(f"{_SEEN}{self._digest}."))
+
+    def note_of(self, partition: PartitionName) -> str:
+        """Return the file name of the note about a partition's replacements."""
+        return f"{_SEEN}{self._digest}.{name_digest(str(partition))}.json"
+
+    def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
+        """Return when each directory that replaces others in a partition was first seen."""
+        found = {}
+        for name, note in self._read(self.note_of(partition)).items():
+            match note:
+                case {"high_watermark": int(watermark), "at_s": int(at_s) | float(at_s)}:
+                    found[name] = FirstSeen(high_watermark=TxnId(watermark), at_s=at_s)
+                case _:
+                    pass  # ignored like a missing note
+        return found
+
+    def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
+        """Write the note about a partition's replacements; remove the note if there are none."""
+        if not seen:
+            delete_file(*open_location(self._uri(self.note_of(partition))))
+            return
+        self._write(
+            self.note_of(partition),
+            {n: {"high_watermark": s.high_watermark, "at_s": s.at_s} for n, s in seen.items()},
+        )
+
+    def highest_write_id(self, entry_id: int) -> WriteId | None:
+        """Return the highest write ID noted for a queue entry; None if there is no note."""
+        found = self._read(self._compaction(entry_id)).get("highest_write_id")
+        return WriteId(found) if isinstance(found, int) else None
+
+    def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
+        """Record our compaction's highest write ID, before its entry is marked for cleaning."""
+        self._write(self._compaction(entry_id), {"highest_write_id": write_id})
+
+    def compactions(self, files: HiddenFiles) -> frozenset[int]:
+        """Return the IDs of the queue entries for which a highest write ID is noted."""
+        prefix = f"{_COMPACTION}{self._digest}."
+        numbers = (n.removeprefix(prefix).removesuffix(".json") for n in files.named(prefix))
+        return frozenset(int(number) for number in numbers if number.isdigit())
+
+    def forget_compaction(self, entry_id: int) -> None:
+        """Remove the note of a queue entry that was cleaned."""
+        delete_file(*open_location(self._uri(self._compaction(entry_id))))
+
+    def _read(self, name: str) -> dict[str, Any]:
+        uri = self._uri(name)
+        try:
+            return parsed_json(read_bytes(*open_location(uri)), uri, "note", dict)
+        except (FileNotFoundError, CorruptFileError):
+            return {}  # a half-written or invalid note counts as missing: it is written again
+
+    def _write(self, name: str, body: Mapping[str, object]) -> None:
+        write_bytes(*open_location(self._uri(name)), packed_json(body))
+
+    def _compaction(self, entry_id: int) -> str:
+        return f"{_COMPACTION}{self._digest}.{entry_id}.json"
+
+    @property
+    def _digest(self) -> str:
+        return table_digest(self.table_id)
+
+    def _uri(self, name: str) -> str:
+        return hidden_uri(self.location, name)

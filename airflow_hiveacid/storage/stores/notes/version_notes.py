@@ -1,0 +1,473 @@
+"""Notes about a table's past in its hidden directory: commits, tags, promises to keep files.
+
+Each fact has its own small file, so that no writer changes another writer's file. If the note of a
+commit is lost or damaged, commit times are known less exactly. If the note of a promise is lost or
+damaged, fewer versions are readable. A damaged horizon or tag is an error: a horizon records which
+files may be missing, and a tag records which files must stay. See docs/decisions/versions.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.keeping import OwnCompaction, Promises, Reset
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    exists,
+    read_bytes,
+    write_new,
+)
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.json_files import (
+    hidden_uri,
+    name_digest,
+    packed_json,
+    parsed_json,
+    table_digest,
+)
+from airflow_hiveacid.storage.stores.notes.version_bodies import (
+    commit_of,
+    commits_of,
+    horizon_of,
+    keeping_body,
+    keeping_of,
+    own_body,
+    own_of,
+    resets_body,
+    resets_of,
+    tag_body,
+    tag_of,
+)
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+
+    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.records.commits import CommitNote
+    from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Tag
+    from airflow_hiveacid.format.table import TableInfo
+
+_VERSION: Final = 1
+_COMMITS: Final = "_commit"
+_COMMIT: Final = "_commit_"
+_BUNDLE: Final = "_commits_"
+_ENOUGH_TO_BUNDLE: Final = 50
+_MOST_IN_BUNDLE: Final = 1000
+_MOST_BUNDLED: Final = 256
+_ENOUGH_TO_MERGE: Final = 8
+_SMALL_BUNDLE_BYTES: Final = 200_000
+_TAG: Final = "_tag_"
+_KEEPING: Final = "_kept_"
+_HORIZON: Final = "_horizon_"
+_OWN: Final = "_compaction_of_ours_"
+_RESET: Final = "_reset_"
+_END: Final = "_kept_no_more_"
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionNotes:
+    """The notes of one table. Notes of an earlier table at the same location are ignored."""
+
+    location: str
+    table_id: str
+    files: HiddenFiles | None = field(default=None, compare=False, repr=False)
+    """The listing to use; None to list the directory for each lookup."""
+
+    @classmethod
+    def of(cls, table: TableInfo) -> VersionNotes:
+        """Return the notes of a table, given the metastore's current description of the table."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    def listed_once(self) -> VersionNotes:
+        """Return a copy that lists the directory only once; it is not thread-safe.
+
+        The copy lists again only if a listed note no longer exists. Until then it ignores notes
+        that other processes write later.
+        """
+        return replace(self, files=HiddenFiles(self.location))
+
+    def refresh(self) -> None:
+        """Discard the listing, so that the next lookup lists the directory again."""
+        if self.files is not None:
+            self.files.refresh()
+
+    # ---- commits ---------------------------------------------------------------------------------
+
+    def note_commit(self, note: CommitNote) -> None:
+        """Write the note of a commit."""
+        self._write(f"{_COMMIT}{self._digest}.{note.write_id:020d}.json", asdict(note))
+
+    def commits(self) -> tuple[CommitNote, ...]:
+        """Return all commit notes, sorted by write ID; skip damaged notes with a warning."""
+        while True:
+            names = self._names(_COMMITS)
+            bundled = each_in_threads(self._bundle, self._of_table(names, _BUNDLE))
+            singles = each_in_threads(self._single, self._of_table(names, _COMMIT))
+            if None not in bundled and None not in singles:
+                break  # otherwise, another process has just put a note into a bundle
+        found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
+        return tuple(found[write_id] for write_id in sorted(found))
+
+    def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
+        """Bundle commit notes, and remove the notes of versions that are no longer readable.
+
+        A note also proves which files its commit wrote, until a base contains their rows. So a note
+        is removed only if its version is no longer readable in any of its partitions.
+
+        Args:
+            oldest: the oldest readable version of each existing partition.
+            before_s: the notes of commits after this time are kept.
+        """
+        names = self._names(_COMMITS)
+        bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
+        if len(singles) < _ENOUGH_TO_BUNDLE:
+            return
+        resets = self.resets()
+        dropped = _latest(resets)
+        newest = max(oldest.values(), default=0)
+
+        def is_over(note: CommitNote) -> bool:
+            return all(
+                note.write_id < oldest[partition]
+                if partition in oldest
+                else note.write_id <= dropped.get(partition, -1) < newest
+                for partition in note.partitions or ("",)
+            )
+
+        every = self.commits()
+        over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
+        # Without the commit notes, a later loss of the compacted files could not be detected. So
+        # first mark these versions as unreadable.
+        self.note_resets(_without_witness(over, oldest, _latest(r for r in resets if not r.names)))
+        gone = {note.write_id for note in over}
+        kept = [note for note in every if note.write_id not in gone]
+        for at in range(0, len(kept), _MOST_IN_BUNDLE):
+            self._write_bundle(kept[at : at + _MOST_IN_BUNDLE])
+        # A reader that has listed a file but no longer finds it lists the directory again.
+        for name in (*bundles, *singles):
+            self._delete(name)
+
+    def bundle_commits(self, files: Iterable[FileEntry]) -> None:
+        """Put commit notes into bundles if there are many, without removing any note.
+
+        A bundle is written before the notes that it contains are deleted. If two processes bundle
+        concurrently, they write the same notes twice, which readers tolerate. Unreadable notes stay
+        in their own files.
+
+        Args:
+            files: the listed files of the hidden directory.
+        """
+        sizes = {file.name: file.size_bytes for file in files}
+        singles = self._of_table(sizes, _COMMIT)
+        if len(singles) >= _ENOUGH_TO_BUNDLE:
+            self._bundle_up(singles[:_MOST_BUNDLED], self._single)
+        small = [n for n in self._of_table(sizes, _BUNDLE) if sizes[n] < _SMALL_BUNDLE_BYTES]
+        if len(small) >= _ENOUGH_TO_MERGE:
+            self._bundle_up(small, self._bundle)
+
+    def _bundle_up(
+        self, names: Sequence[str], read: Callable[[str], tuple[CommitNote, ...] | None]
+    ) -> None:
+        found = each_in_threads(read, names)
+        # None means that the file no longer exists; for a damaged file, the tuple is empty.
+        held = {name: notes for name, notes in zip(names, found, strict=True) if notes}
+        if held:
+            self._write_bundle([note for notes in held.values() for note in notes])
+            each_in_threads(self._delete, list(held))
+
+    def _write_bundle(self, notes: Iterable[CommitNote]) -> None:
+        name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
+        self._write(name, {"commits": [asdict(note) for note in notes]})
+
+    def _of_table(self, names: Iterable[str], kind: str) -> list[str]:
+        return [name for name in names if name.startswith(f"{kind}{self._digest}.")]
+
+    def _bundle(self, name: str) -> tuple[CommitNote, ...] | None:
+        return self._read(name, commits_of)
+
+    def _single(self, name: str) -> tuple[CommitNote, ...] | None:
+        try:
+            note = self._read(name, commit_of)
+        except CorruptFileError as error:
+            _log.warning("the note of a commit is damaged, its time is unknown: %s", error)
+            return ()
+        return None if note is None else (note,)
+
+    # ---- promises --------------------------------------------------------------------------------
+
+    def promises(self) -> Promises:
+        """Return all notes about the promise to keep versions.
+
+        Raises:
+            CorruptFileError: a horizon is damaged, so it is unknown which versions are gone.
+        """
+        while True:
+            found = self._promises()
+            if found is not None:
+                return found
+
+    def _promises(self) -> Promises | None:
+        """Return the notes for `promises`; None if a listed note no longer exists.
+
+        A removed note has a replacement: a later horizon or a merged note is written first.
+        """
+        every = self._names("_")
+
+        def of(kind: str) -> list[str]:
+            return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
+
+        keepings = [self._read(name, keeping_of) for name in of(_KEEPING)]
+        resets = self._resets(of(_RESET))
+        if not keepings:
+            return None if resets is None else Promises(resets=resets)
+        horizons = each_in_threads(lambda name: self._read(name, horizon_of), of(_HORIZON))
+        own = each_in_threads(lambda name: self._read(name, own_of), of(_OWN))
+        if None in keepings or None in horizons or None in own or resets is None:
+            return None
+        return Promises(
+            keeping=keepings[0],
+            horizons=tuple(h for h in horizons if h is not None),
+            own=tuple(one for many in own for one in many or ()),
+            resets=resets,
+            has_ended=bool(of(_END)),
+        )
+
+    def is_kept(self) -> bool:
+        """Return True if a promise to keep versions exists, even a broken one."""
+        return exists(*open_location(self._uri(self._keeping_file)))
+
+    def note_keeping(self, keeping: Keeping) -> None:
+        """Begin to keep versions; first remove the notes of an earlier promise."""
+        self.forget_keeping()
+        self._write(self._keeping_file, keeping_body(keeping))
+
+    def forget_keeping(self) -> None:
+        """Remove the promise to keep versions first, then all other notes about it."""
+        for prefix in (_KEEPING, _END, _OWN, _HORIZON):
+            for name in self._names(f"{prefix}{self._digest}."):
+                self._delete(name)
+
+    def end_keeping(self, entry_id: int) -> None:
+        """Record permanently that another program's compaction has ended the promise."""
+        if not self._names(f"{_END}{self._digest}."):
+            self._write(f"{_END}{self._digest}.{entry_id}.json", {"entry_id": entry_id})
+
+    def note_horizon(self, horizon: Horizon) -> None:
+        """Record up to which version a partition becomes unreadable, before files are removed."""
+        name = self._horizon_file(horizon)
+        if not exists(*open_location(self._uri(name))):
+            self._write(name, {**asdict(horizon), "partition": str(horizon.partition)})
+
+    def forget_horizons_below(self, horizon: Horizon) -> None:
+        """Remove older horizons of the same partition, which this horizon replaces."""
+        prefix = self._horizons_of(horizon.partition)
+        for name in self._names(prefix):
+            number = name.removeprefix(prefix).removesuffix(".json")
+            if number.isdigit() and int(number) < horizon.write_id:
+                self._delete(name)
+
+    def forget_horizon(self, horizon: Horizon) -> None:
+        """Remove a horizon that a different note replaces."""
+        self._delete(self._horizon_file(horizon))
+
+    def note_own_compaction(self, own: OwnCompaction) -> None:
+        """Record that a queue entry is our compaction, before the entry is marked as compacted."""
+        self._write(f"{_OWN}{self._digest}.{own.entry_id}.json", asdict(own))
+
+    def tidy_own_compactions(self) -> None:
+        """Merge the notes about our compactions, since each reader of a version reads them all."""
+        prefix = f"{_OWN}{self._digest}."
+        while len(names := self._names(prefix)) >= _ENOUGH_TO_BUNDLE:
+            found = each_in_threads(lambda name: self._read(name, own_of), names)
+            if None in found:
+                continue  # another process is merging them
+            every = [one for many in found for one in many or ()]
+            aborted = {w for one in every for w in one.aborted}
+            last = max(one.entry_id for one in every)
+            own = [OwnCompaction(entry_id=i) for i in {one.entry_id for one in every} - {last}]
+            own.append(OwnCompaction(entry_id=last, aborted=tuple(sorted(aborted))))
+            self._write(f"{prefix}{uuid.uuid4().hex}.json", own_body(own))
+            for name in names:
+                self._delete(name)
+
+    # ---- removals that created no version --------------------------------------------------------
+
+    def resets(self) -> tuple[Reset, ...]:
+        """Return the recorded removals of files that created no version.
+
+        Raises:
+            CorruptFileError: the note of a removal is damaged.
+        """
+        while (found := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
+            pass
+        return found
+
+    def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
+        """Return the resets in these notes; None if a listed note no longer exists."""
+        found = each_in_threads(lambda name: self._read(name, resets_of), names)
+        return None if None in found else tuple(one for many in found for one in many or ())
+
+    def tidy_resets(self) -> None:
+        """Merge the notes about removals, since each reader of a version reads them all."""
+        while len(names := self._names(f"{_RESET}{self._digest}.")) >= _ENOUGH_TO_BUNDLE:
+            found = self._resets(names)
+            if found is not None:
+                self.note_resets(list(dict.fromkeys(found)))
+                for name in names:
+                    self._delete(name)
+
+    def note_resets(self, resets: Sequence[Reset]) -> None:
+        """Record removals of files; versions that may need these files become unreadable."""
+        if resets:
+            self._write(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", resets_body(resets))
+
+    # ---- tags ------------------------------------------------------------------------------------
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Return all tags, sorted by name, including expired tags.
+
+        Raises:
+            CorruptFileError: a tag is damaged, so it is unknown which files it needs.
+        """
+        newest = {tag.name: tag for tag in sorted(self.noted_tags(), key=lambda tag: tag.made_s)}
+        return tuple(newest[name] for name in sorted(newest))
+
+    def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
+        """Return all tags, including older tags that a tag of the same name is about to replace.
+
+        Args:
+            known: the tags that were read earlier, with file names as keys; these are not read
+                again, so a caller can cheaply check for new tags before each partition.
+        """
+        return self._tags(f"{_TAG}{self._digest}.", known)
+
+    def tag(self, name: str) -> Tag | None:
+        """Return one tag; None if no tag has that name."""
+        found = self._tags(self._tag_prefix(name))
+        return max(found, key=lambda tag: tag.made_s, default=None)
+
+    def note_tag(self, tag: Tag) -> None:
+        """Write a tag; it replaces an older tag of the same name."""
+        self._write(self._tag_file(tag), tag_body(tag))
+
+    def forget_tag(self, name: str) -> None:
+        """Remove the tag of this name, if there is one."""
+        for file in self._names(self._tag_prefix(name)):
+            self._delete(file)
+
+    def forget_this_tag(self, tag: Tag) -> None:
+        """Remove this tag, but not a newer tag of the same name."""
+        self._delete(self._tag_file(tag))
+
+    def forget_tags_before(self, tag: Tag) -> None:
+        """Remove older tags of the same name."""
+        for older in self._tags(self._tag_prefix(tag.name)):
+            if older.made_s < tag.made_s:
+                self.forget_this_tag(older)
+
+    def _tags(self, prefix: str, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
+        known = {} if known is None else known
+        while True:
+            names = self._names(prefix)
+            new = [name for name in names if name not in known]
+            found = dict(
+                zip(new, each_in_threads(lambda n: self._read(n, tag_of), new), strict=True)
+            )
+            known.update((name, tag) for name, tag in found.items() if tag is not None)
+            if None not in found.values():  # otherwise, another tag may have replaced a listed one
+                return tuple(known[name] for name in names)
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    @property
+    def _digest(self) -> str:
+        return table_digest(self.table_id)
+
+    @property
+    def _keeping_file(self) -> str:
+        return f"{_KEEPING}{self._digest}.json"
+
+    def _tag_file(self, tag: Tag) -> str:
+        return f"{self._tag_prefix(tag.name)}{round(tag.made_s * 1000):020d}.json"
+
+    def _tag_prefix(self, name: str) -> str:
+        return f"{_TAG}{self._digest}.{name_digest(name)}."
+
+    def _horizon_file(self, horizon: Horizon) -> str:
+        return f"{self._horizons_of(horizon.partition)}{horizon.write_id:020d}.json"
+
+    def _horizons_of(self, partition: PartitionName) -> str:
+        return f"{_HORIZON}{self._digest}.{name_digest(str(partition))}."
+
+    def _names(self, prefix: str) -> list[str]:
+        if self.files is not None:
+            return self.files.named(prefix)
+        files = list_files(*open_location(self._uri("")), prefix)
+        return sorted(file.name for file in files)
+
+    def _read(self, name: str, parse: Callable[[str, dict[str, Any]], _T]) -> _T | None:
+        uri = self._uri(name)
+
+        def note_of(body: dict[str, Any]) -> _T:
+            if body.pop("version") != _VERSION:
+                raise CorruptFileError(path=uri, reason="a note of another release")
+            return parse(self.table_id, body)
+
+        try:
+            return parsed_json(read_bytes(*open_location(uri)), uri, "note", note_of)
+        except FileNotFoundError:
+            self.refresh()
+            return None
+
+    def _write(self, name: str, body: dict[str, Any]) -> None:
+        content = packed_json({**body, "version": _VERSION})
+        write_new(*open_location(self._uri(name)), content)
+        if self.files is not None:
+            self.files.note_written(name)
+
+    def _delete(self, name: str) -> None:
+        delete_file(*open_location(self._uri(name)))
+        if self.files is not None:
+            self.files.note_removed(name)
+
+    def _uri(self, name: str) -> str:
+        return hidden_uri(self.location, name)
+
+
+def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
+    """Return the highest write ID of the resets in each partition."""
+    found: dict[str, WriteId] = {}
+    for one in resets:
+        partition = str(one.partition)
+        found[partition] = max(one.write_id, found.get(partition, one.write_id))
+    return found
+
+
+def _without_witness(
+    over: Iterable[CommitNote], oldest: Mapping[str, WriteId], known: Mapping[str, WriteId]
+) -> list[Reset]:
+    """For each partition, return a reset that makes the versions of removed notes unreadable."""
+    ends = {p: WriteId(oldest[p] - 1) for n in over for p in n.partitions or ("",) if p in oldest}
+    return [
+        Reset(
+            partition=PartitionName.parse(partition),
+            write_id=write_id,
+            lowest=WriteId(0),
+            highest=write_id,
+        )
+        for partition, write_id in ends.items()
+        if write_id > known.get(partition, 0)
+    ]

@@ -1,0 +1,342 @@
+"""The requests to one S3 bucket, for objects by key and for uploads.
+
+The module takes boto3's client and returns S3's answers. Every failure is an OSError with an errno.
+The module must not depend on the purpose of objects.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from airflow_hiveacid.storage.stores.s3.client import content_md5
+from airflow_hiveacid.storage.stores.s3.errors import (
+    MISSING,
+    NO_UPLOAD,
+    answer_errors,
+    code_of,
+    s3_errors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from airflow_hiveacid.storage.stores.s3.client import S3Client
+
+_MARK: Final = "hiveacid-attempt"
+"""The entry of an object's metadata that identifies its writer."""
+
+_PAGE: Final = 1000
+"""The maximum number of keys in a page of a listing, or in a deletion."""
+
+# S3's answer if a concurrent conditional write to the same key is running; S3 asks for a retry.
+_CONFLICT: Final = "ConditionalRequestConflict"
+_CONFLICT_TRIES: Final = 4
+_CONFLICT_PAUSE_S: Final = 0.5
+
+
+class StoredObject(NamedTuple):
+    """An object; `mark` identifies its writer, and is None if it is not set or not read.
+
+    `modified_s` is in whole seconds, because HEAD requests return only whole seconds.
+    """
+
+    key: str
+    size_bytes: int
+    modified_s: float
+    tag: str = ""
+    mark: str | None = None
+
+
+class OpenUpload(NamedTuple):
+    """An upload that is neither completed nor aborted; `path` is the path of its object."""
+
+    path: str
+    upload_id: str
+    begun_s: float
+
+
+class Part(NamedTuple):
+    """One part of an upload, as S3 acknowledged it."""
+
+    number: int
+    tag: str
+
+
+class S3Bucket:
+    """The client of one bucket."""
+
+    def __init__(self, client: S3Client) -> None:
+        self._client, self._api, self.name = client, client.api, client.bucket
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"the client of s3a://{self.name} has secrets and stays in its process")
+
+    def errors(self, key: str) -> AbstractContextManager[None]:
+        """Return `s3_errors` for a key of this bucket."""
+        return s3_errors(f"s3a://{self.name}/{key}", self._client.source)
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def look(self, key: str) -> StoredObject | None:
+        """Return an object's metadata with tag and mark; None if it does not exist.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        try:
+            with self.errors(key):
+                found = self._api.head_object(Bucket=self.name, Key=key)
+        except FileNotFoundError:
+            return None
+        return StoredObject(
+            key,
+            found["ContentLength"],
+            _whole_seconds(found["LastModified"]),
+            found["ETag"],
+            found["Metadata"].get(_MARK),
+        )
+
+    def has_any(self, prefix: str) -> bool:
+        """Return True if there is an object with this key prefix.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        with self.errors(prefix):
+            page = self._api.list_objects_v2(Bucket=self.name, Prefix=prefix, MaxKeys=1)
+        return bool(page.get("KeyCount", len(page.get("Contents", ()))))
+
+    def below(self, prefix: str) -> Iterator[StoredObject]:
+        """Yield objects with this key prefix, sorted by key; one request returns 1,000 objects.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        for page in self._pages("list_objects_v2", prefix):
+            for item in page.get("Contents", ()):
+                modified_s = _whole_seconds(item["LastModified"])
+                yield StoredObject(item["Key"], item["Size"], modified_s, item.get("ETag", ""))
+
+    def children(self, prefix: str) -> Iterator[StoredObject | str]:
+        """Yield the objects and the subdirectories (as prefixes) directly below a prefix.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        for page in self._pages("list_objects_v2", prefix, Delimiter="/"):
+            for item in page.get("CommonPrefixes", ()):
+                yield item["Prefix"]
+            for item in page.get("Contents", ()):
+                yield StoredObject(item["Key"], item["Size"], _whole_seconds(item["LastModified"]))
+
+    def uploads(self, prefix: str) -> Iterator[OpenUpload]:
+        """Yield every open upload whose key has this prefix.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        for page in self._pages("list_multipart_uploads", prefix):
+            for item in page.get("Uploads", ()):
+                yield OpenUpload(item["Key"], item["UploadId"], item["Initiated"].timestamp())
+
+    def _pages(self, call: str, prefix: str, **more: str) -> Iterator[Mapping[str, Any]]:
+        with self.errors(prefix):
+            pages = self._api.get_paginator(call)
+            yield from pages.paginate(
+                Bucket=self.name, Prefix=prefix, PaginationConfig={"PageSize": _PAGE}, **more
+            )
+
+    # ---- objects ---------------------------------------------------------------------------------
+
+    def read(self, key: str, start: int, length: int, tag: str | None = None) -> bytes:
+        """Read a range of an object's bytes; with a tag, fail if the object was replaced.
+
+        Raises:
+            FileNotFoundError: the object does not exist.
+            OSError: reading failed, or the object was replaced.
+        """
+        condition = {} if tag is None else {"IfMatch": tag}
+        with self.errors(key):
+            answer = self._api.get_object(
+                Bucket=self.name, Key=key, Range=f"bytes={start}-{start + length - 1}", **condition
+            )
+            content: bytes = answer["Body"].read()
+        return content
+
+    def read_whole(self, key: str) -> bytes:
+        """Read a small object.
+
+        Raises:
+            FileNotFoundError: the object does not exist.
+            OSError: reading failed.
+        """
+        with self.errors(key):
+            content: bytes = self._api.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return content
+
+    def put(self, key: str, content: bytes, *, mark: str | None = None) -> None:
+        """Create or replace an object; it appears whole or not at all.
+
+        Raises:
+            OSError: creation failed.
+        """
+        with self.errors(key):
+            self._api.put_object(
+                Bucket=self.name,
+                Key=key,
+                Body=content,
+                ContentMD5=content_md5(content),
+                Metadata=_marked(mark),
+            )
+
+    def put_once(self, key: str, content: bytes, mark: str) -> None:
+        """Create an object if none exists; do nothing if one with this mark exists.
+
+        Raises:
+            FileExistsError: an object of another writer exists.
+            OSError: creation failed.
+        """
+
+        def call() -> None:
+            self._api.put_object(
+                Bucket=self.name,
+                Key=key,
+                Body=content,
+                ContentMD5=content_md5(content),
+                Metadata=_marked(mark),
+                IfNoneMatch="*",
+            )
+
+        try:
+            self._conditionally(key, call)
+        except FileExistsError:
+            if not self._is_marked(key, mark):
+                raise
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, a thousand per request; ignore missing objects.
+
+        Raises:
+            OSError: an object cannot be deleted.
+        """
+        for at in range(0, len(keys), _PAGE):
+            some = [{"Key": key} for key in keys[at : at + _PAGE]]
+            with self.errors(keys[at]):
+                answer = self._api.delete_objects(
+                    Bucket=self.name, Delete={"Objects": some, "Quiet": True}
+                )
+                failed = [e for e in answer.get("Errors", ()) if e.get("Code") not in MISSING]
+                if failed:
+                    raise answer_errors()({"Error": failed[0]}, "DeleteObjects")
+
+    def delete_marked(self, key: str, mark: str) -> None:
+        """Delete an object if it has this mark; otherwise do nothing.
+
+        Raises:
+            OSError: deletion failed.
+        """
+        if self._is_marked(key, mark):
+            self.delete([key])
+
+    # ---- uploads ---------------------------------------------------------------------------------
+
+    def begin_upload(self, key: str, mark: str | None) -> str:
+        """Begin an upload and return its ID; the object is invisible until the upload is completed.
+
+        Raises:
+            OSError: S3 did not begin the upload.
+        """
+        with self.errors(key):
+            answer = self._api.create_multipart_upload(
+                Bucket=self.name, Key=key, Metadata=_marked(mark)
+            )
+        upload_id: str = answer["UploadId"]
+        return upload_id
+
+    def send_part(self, key: str, upload_id: str, number: int, content: bytes) -> Part:
+        """Send one part of an upload with a digest, which S3 checks.
+
+        Raises:
+            OSError: the part did not arrive.
+        """
+        with self.errors(key):
+            answer = self._api.upload_part(
+                Bucket=self.name,
+                Key=key,
+                UploadId=upload_id,
+                PartNumber=number,
+                Body=content,
+                ContentMD5=content_md5(content),
+            )
+        return Part(number, answer["ETag"])
+
+    def complete(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, mark: str | None, once: bool
+    ) -> None:
+        """Complete an upload, so that the object appears whole. A second call does nothing.
+
+        If S3's answer to an earlier call was lost, the upload no longer exists, but its object
+        does. The object's mark then shows whether the writer of this upload created it.
+
+        Raises:
+            FileExistsError: with `once`, an object of another writer exists.
+            OSError: the upload was aborted earlier, or cannot be completed.
+        """
+
+        def call() -> None:
+            self._api.complete_multipart_upload(
+                Bucket=self.name,
+                Key=key,
+                UploadId=upload_id,
+                MultipartUpload={
+                    "Parts": [{"PartNumber": part.number, "ETag": part.tag} for part in parts]
+                },
+                **({"IfNoneMatch": "*"} if once else {}),
+            )
+
+        try:
+            self._conditionally(key, call)
+        except OSError:
+            if mark is None or not self._is_marked(key, mark):
+                raise
+
+    def give_up(self, key: str, upload_id: str) -> None:
+        """Abort an upload, if it still exists.
+
+        Raises:
+            OSError: the upload still exists.
+        """
+        with self.errors(key):
+            try:
+                self._api.abort_multipart_upload(Bucket=self.name, Key=key, UploadId=upload_id)
+            except answer_errors() as error:
+                if code_of(error) != NO_UPLOAD:
+                    raise
+
+    def _conditionally(self, key: str, call: Any) -> None:  # noqa: ANN401 - a call of boto3's
+        for left in range(_CONFLICT_TRIES - 1, -1, -1):
+            with self.errors(key):
+                try:
+                    call()
+                except answer_errors() as error:
+                    if code_of(error) != _CONFLICT or not left:
+                        raise
+                else:
+                    return
+            time.sleep(_CONFLICT_PAUSE_S)
+
+    def _is_marked(self, key: str, mark: str) -> bool:
+        found = self.look(key)
+        return found is not None and found.mark == mark
+
+
+def _marked(mark: str | None) -> dict[str, str]:
+    return {} if mark is None else {_MARK: mark}
+
+
+def _whole_seconds(moment: datetime) -> float:
+    """Round a time down to seconds, as answers to HEAD do; some stores list more precise times."""
+    return float(int(moment.timestamp()))

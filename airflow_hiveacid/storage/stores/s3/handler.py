@@ -1,0 +1,313 @@
+"""A pyarrow file system for S3 that uses boto3.
+
+Objects have only keys: a directory is a common prefix of keys, and disappears with its last object.
+A file appears whole when it is closed. A file of a task attempt (`attempt_paths`) does not appear
+until the driver publishes it. Nothing is renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
+from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload
+from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
+from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
+from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket, StoredObject
+
+_FOLDER: Final = "_$folder$"
+"""The ending of keys with which older tools mark a directory."""
+
+_NS_PER_S: Final = 1_000_000_000
+
+
+class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+    """pyarrow's handler for one bucket, also used to publish. Paths begin with the bucket name."""
+
+    def __init__(self, bucket: S3Bucket) -> None:
+        self._bucket = bucket
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, S3Handler) and other._bucket.name == self._bucket.name
+
+    def __hash__(self) -> int:
+        return hash(self._bucket.name)
+
+    def get_type_name(self) -> str:
+        """Return `S3_BY_BOTO3`."""
+        return S3_BY_BOTO3
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path unchanged: only `/` is a special character in it."""
+        return path
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
+        """Return the file information of each path.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        return [self._look(path) for path in paths]
+
+    def _look(self, path: str) -> pafs.FileInfo:
+        key = self._key(path)
+        found = self._bucket.look(key) if key else None
+        if found is not None:
+            return self._info(found)
+        if self._bucket.has_any(_prefix(key)) or not key:
+            return pafs.FileInfo(path, pafs.FileType.Directory)
+        return pafs.FileInfo(path, pafs.FileType.NotFound)
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+        """Return the file information of everything in a directory; nothing if it is missing.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        prefix = _prefix(self._key(selector.base_dir))
+        if selector.recursive:
+            return list(self._tree(prefix))
+        found = {}
+        for child in self._bucket.children(prefix):
+            if isinstance(child, str):
+                path = f"{self._bucket.name}/{child.rstrip('/')}"
+                found[path] = pafs.FileInfo(path, pafs.FileType.Directory)
+            elif not _is_directory_mark(child.key):
+                info = self._info(child)
+                found[info.path] = info
+        return list(found.values())
+
+    def _tree(self, prefix: str) -> Iterator[pafs.FileInfo]:
+        seen: set[str] = set()
+        for found in self._bucket.below(prefix):
+            below = found.key[len(prefix) :]
+            parts = below.split("/")
+            for count in range(1, len(parts)):
+                directory = prefix + "/".join(parts[:count])
+                if directory not in seen:
+                    seen.add(directory)
+                    path = f"{self._bucket.name}/{directory}"
+                    yield pafs.FileInfo(path, pafs.FileType.Directory)
+            if not _is_directory_mark(found.key):
+                yield self._info(found)
+
+    # ---- directories -----------------------------------------------------------------------------
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's
+        """Do nothing: a directory exists only while it contains files."""
+
+    def delete_dir(self, path: str) -> None:
+        """Delete everything below a path, and abort uploads that are recorded in notes there.
+
+        Raises:
+            FileNotFoundError: there is nothing below the path.
+            OSError: a part of the content cannot be deleted.
+        """
+        key = self._key(path)
+        if not key:
+            raise NotImplementedError(f"s3a://{self._bucket.name} is not emptied")
+        keys = [found.key for found in self._bucket.below(_prefix(key))]
+        if not keys:
+            raise FileNotFoundError(errno.ENOENT, "there is nothing", path)
+        self._delete(keys)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Delete everything in a directory.
+
+        Raises:
+            OSError: a part of the content cannot be deleted.
+        """
+        try:
+            self.delete_dir(path)
+        except FileNotFoundError:
+            if not missing_dir_ok:
+                raise
+
+    def delete_root_dir_contents(self) -> None:
+        """Raise an error, because no caller needs this method.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"s3a://{self._bucket.name} is not emptied")
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file, if it exists; for an attempt's file, also abort the upload.
+
+        Raises:
+            OSError: deletion failed.
+        """
+        self._delete([self._key(path)])
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        notes = [key for key in keys if attempt_of(key) is not None]
+        each_in_threads(self._forget, notes)
+        self._bucket.delete(keys)
+
+    def _forget(self, note_key: str) -> None:
+        try:
+            note = StagedUpload.read(self._bucket, note_key)
+        except FileNotFoundError:
+            return
+        self._bucket.give_up(note.key, note.upload_id)
+
+    def move(self, src: str, dest: str) -> None:
+        """Raise an error, because S3 has no renames.
+
+        Raises:
+            OSError: always.
+        """
+        raise OSError(errno.ENOTSUP, f"S3 renames nothing, so not to {dest}", src)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        """Raise an error, because no caller copies files.
+
+        Raises:
+            OSError: always.
+        """
+        raise OSError(errno.ENOTSUP, f"nothing is copied, so not to {dest}", src)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file for sequential reading.
+
+        Raises:
+            OSError: the file does not exist, or reading is not permitted.
+        """
+        return self.open_input_file(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at any position.
+
+        Raises:
+            OSError: the file does not exist, or reading is not permitted.
+        """
+        found = self._bucket.look(self._key(path))
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "it is not there", path)
+        return pa.PythonFile(S3Reader(self._bucket, found), mode="r")
+
+    def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
+        """Open a file for writing; when it is closed, it appears or replaces an existing file.
+
+        Raises:
+            OSError: creation failed.
+        """
+        key = self._key(path)
+        attempt = attempt_of(key)
+        writer = (
+            S3Writer(self._bucket, key)
+            if attempt is None
+            else AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
+        )
+        return pa.PythonFile(writer, mode="w")
+
+    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+        """Raise an error, because no caller appends to files.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(f"{path} is not appended to")
+
+    # ---- publishing ------------------------------------------------------------------------------
+
+    def publish(self, attempt_path: str, size_bytes: int) -> None:
+        """Make an attempt's file visible if it has the size that the task reported.
+
+        Raises:
+            FileNotFoundError: the attempt has written no file.
+            FileExistsError: a different file with the same name exists.
+            OSError: the file has a different size, or its upload was aborted or cannot be
+                completed.
+        """
+        note = StagedUpload.read(self._bucket, self._key(attempt_path))
+        if note.size_bytes != size_bytes:
+            text = f"it has {note.size_bytes} bytes, but its task reported {size_bytes}"
+            raise OSError(errno.EBADMSG, text, attempt_path)
+        note.publish(self._bucket)
+
+    def put_once(self, path: str, content: bytes, mark: str) -> None:
+        """Create a small file if none exists, with a mark that identifies its writer.
+
+        Raises:
+            FileExistsError: a file of another writer exists.
+            OSError: creation failed.
+        """
+        self._bucket.put_once(self._key(path), content, mark)
+
+    def take_back(self, attempt_path: str) -> None:
+        """Undo `publish`, or prevent a later `publish`; do not touch other writers' files.
+
+        Raises:
+            OSError: the file may still exist.
+        """
+        attempt = attempt_of(self._key(attempt_path))
+        if attempt is None:
+            raise ValueError(attempt_path)
+        try:
+            StagedUpload.read(self._bucket, self._key(attempt_path)).take_back(self._bucket)
+        except FileNotFoundError:
+            self._bucket.delete_marked(attempt.final, attempt.attempt)
+
+    def delete_marked(self, path: str, mark: str) -> None:
+        """Delete a file that `put_once` created, if it has this mark.
+
+        Raises:
+            OSError: deletion failed.
+        """
+        self._bucket.delete_marked(self._key(path), mark)
+
+    def open_uploads(self, path: str) -> list[OpenUpload]:
+        """Return the uploads below a path that are neither completed nor aborted.
+
+        Raises:
+            OSError: access is not permitted, or the store did not answer.
+        """
+        return [
+            OpenUpload(f"{self._bucket.name}/{found.path}", found.upload_id, found.begun_s)
+            for found in self._bucket.uploads(_prefix(self._key(path)))
+        ]
+
+    def give_up(self, path: str, upload_id: str) -> None:
+        """Abort an upload.
+
+        Raises:
+            OSError: the upload still exists.
+        """
+        self._bucket.give_up(self._key(path), upload_id)
+
+    def _key(self, path: str) -> str:
+        bucket, _, key = path.partition("/")
+        if bucket != self._bucket.name:
+            raise ValueError(f"{path} is not in bucket {self._bucket.name}")
+        return key.rstrip("/")
+
+    def _info(self, found: StoredObject) -> pafs.FileInfo:
+        return pafs.FileInfo(
+            f"{self._bucket.name}/{found.key}",
+            pafs.FileType.File,
+            size=found.size_bytes,
+            mtime_ns=int(found.modified_s * _NS_PER_S),
+        )
+
+
+def _prefix(key: str) -> str:
+    return f"{key}/" if key else ""
+
+
+def _is_directory_mark(key: str) -> bool:
+    return key.endswith(("/", _FOLDER))

@@ -1,0 +1,71 @@
+"""Notes that tasks write instead of staged files; a note describes an upload to complete.
+
+A note is at the path where the attempt's staged file would be. The note is small and contains no
+secrets: to complete the upload, a process needs credentials.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
+
+from airflow_hiveacid.storage.stores.s3.bucket import Part
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedUpload:
+    """An attempt's file that is completely uploaded but still invisible.
+
+    `key` is the file's final key; `attempt` becomes the object's mark.
+    """
+
+    key: str
+    upload_id: str
+    parts: tuple[Part, ...]
+    size_bytes: int
+    attempt: str
+
+    def dump(self) -> bytes:
+        """Return the note as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def read(cls, bucket: S3Bucket, note_key: str) -> Self:
+        """Read the note of an upload.
+
+        Raises:
+            FileNotFoundError: the note does not exist.
+            OSError: the note cannot be read, or is invalid.
+        """
+        try:
+            body = json.loads(bucket.read_whole(note_key))
+            parts = tuple(Part(int(number), str(tag)) for number, tag in body.pop("parts"))
+            return cls(parts=parts, **body)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise OSError(errno.EBADMSG, f"not a note of an upload: {error!r}", note_key) from (
+                error
+            )
+
+    def publish(self, bucket: S3Bucket) -> None:
+        """Make the file visible, unless a different file exists; a second call does nothing.
+
+        Raises:
+            FileExistsError: a different file with the same name exists.
+            OSError: the upload was aborted earlier, or cannot be completed.
+        """
+        bucket.complete(self.key, self.upload_id, self.parts, mark=self.attempt, once=True)
+
+    def take_back(self, bucket: S3Bucket) -> None:
+        """Undo `publish`, or prevent a later `publish`.
+
+        Raises:
+            OSError: the file may still exist.
+        """
+        # Abort first, so that nobody can complete the upload after the check for its object.
+        bucket.give_up(self.key, self.upload_id)
+        bucket.delete_marked(self.key, self.attempt)

@@ -1,0 +1,63 @@
+"""Threads in which triggers poll: a few for each metastore, with a time limit for each poll.
+
+The event loop has only a few threads of its own, which serve every trigger of the triggerer. Polls
+of a metastore that does not answer would occupy all of these threads, and every other trigger would
+wait. With this module, such polls occupy only the threads of their metastore.
+
+Input is an endpoint and a function to call in a thread. Output is the function's result. This
+module does not depend on what a poll does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+
+LONGEST_LOOK_S: Final = 600.0
+"""The time limit of a poll; listing ten thousand partitions in an object store takes a minute."""
+_LOOKS_AT_ONCE: Final = 4
+"""The maximum number of concurrent polls of a metastore; each lists directories in parallel."""
+
+_T = TypeVar("_T")
+_pools: dict[tuple[str, ...], ThreadPoolExecutor] = {}
+_pools_lock: Final = Lock()
+
+
+async def looking(
+    endpoint: MetastoreEndpoint, look: Callable[[], _T], *, longest_s: float = LONGEST_LOOK_S
+) -> _T:
+    """Wait for a free thread for this metastore, call `look` in the thread, and return the result.
+
+    Raises:
+        MetastoreUnavailableError: `look` did not end within `longest_s`, including the wait for a
+            thread. A running poll occupies its thread until the poll ends.
+        HiveAcidError: the error that `look` raised.
+    """
+    work = asyncio.get_running_loop().run_in_executor(_pool_of(endpoint), look)
+    try:
+        return await asyncio.wait_for(work, longest_s)
+    except TimeoutError as error:
+        raise MetastoreUnavailableError(
+            uris=endpoint.uris,
+            method="a look at the table",
+            reason=f"it did not end within {longest_s:g} s: the metastore, or the table's store, is"
+            " slow or silent",
+        ) from error
+
+
+def _pool_of(endpoint: MetastoreEndpoint) -> ThreadPoolExecutor:
+    with _pools_lock:
+        if endpoint.uris not in _pools:
+            _pools[endpoint.uris] = ThreadPoolExecutor(
+                _LOOKS_AT_ONCE, thread_name_prefix="hiveacid-look"
+            )
+        return _pools[endpoint.uris]

@@ -1,0 +1,449 @@
+"""Detects files that a past version had and that were removed without a write ID.
+
+Files are removed without a write ID by DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion. A
+root from which all files were removed looks like a root that never had files. The evidence is in
+the notes of commits, promises and known losses. Takes the notes of a table, and the state of a root
+in a version. Returns a description of the version's missing files, and the losses that a cleaner
+must note (`Reset`). A noted loss does not make later versions unreadable, since they never had the
+files. Does not depend on a metastore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.ids import LONG_MAX, WriteId
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import is_seen, not_held, write_id_of
+from airflow_hiveacid.plan.history import below
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.records.commits import CommitNote
+    from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+
+_NONE = WriteId(0)
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: notes are sorted by partition once
+class LossDetector:
+    """The notes about a table's past, with methods that detect missing files.
+
+    `keeping` records what was visible when the promise began, even if the promise was broken later.
+    """
+
+    table: TableInfo
+    commits: tuple[CommitNote, ...] = field(default=(), repr=False)
+    keeping: Keeping | None = None
+    horizons: tuple[Horizon, ...] = ()
+    resets: tuple[Reset, ...] = ()
+
+    @classmethod
+    def of(
+        cls, table: TableInfo, commits: tuple[CommitNote, ...], promises: Promises
+    ) -> LossDetector:
+        """Return a detector with the notes of a table's commits and promises."""
+        return cls(
+            table=table,
+            commits=commits,
+            keeping=promises.keeping,
+            horizons=promises.horizons,
+            resets=promises.resets,
+        )
+
+    # ---- a root that exists ----------------------------------------------------------------------
+
+    def missed(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """Return a description of a version's missing files in a root; None if no file is missing.
+
+        Args:
+            info: the root.
+            state: the state of the root in the version.
+            then: the version's write IDs.
+        """
+        for reset in self._resets(info.name):
+            if reset.may_have_been_in(then.high_watermark) and not _covers(state, reset):
+                return (
+                    f"{info.location} had files up to version {reset.write_id} that were removed"
+                    " without a write ID"
+                )
+        excused = self._excused(info.name, then)
+        lost = not_held(state, self._live_once(info.name, then) - excused)
+        if lost is not None:
+            return f"{info.location}/{lost} is missing"
+        for note in self._commits_of(info):
+            if then.is_visible(note.write_id):
+                for name in self._lost_of(note, info, state):
+                    if name not in excused:
+                        return (
+                            f"{name}, which version {note.write_id} wrote, is missing at"
+                            f" {info.location} and was removed without a write ID: the partition"
+                            " was dropped or moved, the table was truncated with Hive 3.1, or"
+                            " files were removed by hand"
+                        )
+        return self._moved(info, state, then)
+
+    def _moved(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """Return a description of a version's directory that was moved from another partition."""
+        names = [d.name for d in state.live if not d.is_compacted]
+        for name, until in self.strangers(info, names):
+            if then.high_watermark <= until:
+                return (
+                    f"{info.location}/{name} was written to another partition, whose files were"
+                    " moved here without a write ID"
+                )
+        return None
+
+    def strangers(
+        self, info: PartitionInfo, names: Iterable[BaseName | DeltaName]
+    ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
+        """Yield directories that were moved from another partition, each with a version number.
+
+        The number is the last version in which the directory may have been in the other partition.
+        For later versions, a note records that the other partition has lost the directory.
+
+        Args:
+            info: the root.
+            names: the directories in the root; a compactor's directories prove nothing.
+        """
+        own = {note.write_id for note in self._commits_of(info)}
+        for name in names if info.name.columns else ():
+            note = None if name.high in own else self._by_number.get(name.high)
+            paths = [] if note is None else self._leaves[note.write_id].get(str(name), [])
+            # Check `paths` first, which is fast. The write ID of a compactor's base may belong to a
+            # write to other partitions.
+            if paths and note and info.name not in map(PartitionName.parse, note.partitions):
+                noted = (self._lost_since[path] for path in paths if path in self._lost_since)
+                yield name, max(noted, default=WriteId(LONG_MAX))
+
+    def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
+        """Return why there is no proof that a table was empty at a version; None if there is proof.
+
+        A table also appears empty after all of its files were removed without a write ID.
+
+        Args:
+            state: the state of a root in the version.
+            then: the version's write IDs.
+        """
+        if self.table.is_partitioned or state.live or state.originals:
+            return None
+        number = self.first_unknown(then)
+        if number is None:
+            return None
+        return f"no files of versions up to {number} are left, or it is unknown what they wrote"
+
+    def first_unknown(self, then: ValidWriteIdList) -> WriteId | None:
+        """Return the first committed write ID without a note; None if all write IDs have a note."""
+        noted = {note.write_id for note in self.commits}
+        numbers = map(WriteId, range(1, then.high_watermark + 1))
+        return next((w for w in numbers if w not in noted and then.is_visible(w)), None)
+
+    def removed_between(
+        self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList
+    ) -> bool:
+        """Return True if files may have been removed between two versions without a write ID."""
+        return any(
+            since.high_watermark > 0
+            and reset.may_have_been_in(since.high_watermark)
+            and reset.write_id < until.high_watermark
+            for reset in self._resets(partition)
+        )
+
+    def newly_lost(
+        self, info: PartitionInfo, state: AcidState, now: ValidWriteIdList
+    ) -> Mapping[str, tuple[WriteId, WriteId]]:
+        """Return a root's missing files whose loss is not noted, each with its range of write IDs.
+
+        Args:
+            info: the root.
+            state: the root's current state.
+            now: the write IDs that are committed now.
+        """
+        found: dict[str, tuple[WriteId, WriteId]] = {}
+        root = None if self.keeping is None else self.keeping.roots.get(info.name)
+        for text in () if root is None else root.evidence:
+            if not_held(state, [text]) is not None:
+                found[text] = (_lowest_of(text), write_id_of(text))
+        for note in self._commits_of(info):
+            if now.is_visible(note.write_id):
+                lost = self._lost_of(note, info, state)
+                found |= dict.fromkeys(lost, (note.write_id, note.write_id))
+        noted = self._noted(info.name)
+        return {name: ends for name, ends in found.items() if name not in noted}
+
+    # ---- partitions that no longer exist ---------------------------------------------------------
+
+    def vanished(
+        self, existing: Collection[PartitionName], then: ValidWriteIdList
+    ) -> frozenset[PartitionName]:
+        """Return partitions that a version is known to have had, but that no longer exist."""
+        there = frozenset(existing)
+        found = {
+            partition
+            for partition, names in self._names_of(there, then).items()
+            if names.keys() - self._excused(partition, then)
+        }
+        # After a rename, a partition's horizons are still stored under its old name.
+        found |= {
+            one.partition
+            for one in self.horizons
+            if one.partition not in there
+            and not any(
+                one.write_id <= reset.write_id < then.high_watermark
+                for reset in self._resets(one.partition)
+            )
+        }
+        found |= {
+            reset.partition
+            for reset in self.resets
+            if reset.partition not in there and reset.may_have_been_in(then.high_watermark)
+        }
+        return frozenset(found)
+
+    def newly_dropped(
+        self, existing: Collection[PartitionName], now: ValidWriteIdList
+    ) -> tuple[Reset, ...]:
+        """Return the notes to write about partitions that no longer exist.
+
+        Args:
+            existing: the existing partitions. List them before `now` is read. Otherwise a partition
+                that is dropped between the two steps may still exist in versions after `now`, which
+                the note does not cover.
+            now: the write IDs that are committed now.
+        """
+        there, high = frozenset(existing), now.high_watermark
+        ends: dict[PartitionName, dict[str, WriteId]] = {}
+        for partition, names in self._names_of(there, now).items():
+            noted = self._noted(partition)
+            ends[partition] = {n: lowest for n, lowest in names.items() if n not in noted}
+        for one in self.horizons:
+            known = [reset.write_id for reset in self._resets(one.partition)]
+            if one.partition not in there and max(known, default=_NONE) < one.write_id:
+                ends.setdefault(one.partition, {})[_horizon_name(one)] = _NONE
+        return tuple(
+            Reset(
+                partition=partition,
+                write_id=high,
+                lowest=min(names.values()),
+                highest=high,
+                names=frozenset(names),
+            )
+            for partition, names in ends.items()
+            if names
+        )
+
+    def superfluous(
+        self, existing: Collection[PartitionName], noted: Iterable[Reset]
+    ) -> tuple[Horizon, ...]:
+        """Return superfluous horizons of dropped partitions: a `Reset` note replaces each of them.
+
+        Args:
+            existing: the partitions that exist.
+            noted: notes in addition to the notes of this object.
+        """
+        there, ends = frozenset(existing), dict[PartitionName, WriteId]()
+        for reset in (*self.resets, *noted):
+            if reset.lowest == _NONE:
+                name = reset.partition
+                ends[name] = max(reset.write_id, ends.get(name, _NONE))
+        return tuple(
+            one
+            for one in self.horizons
+            if one.partition not in there and one.write_id <= ends.get(one.partition, _NONE)
+        )
+
+    # ---- parts of the notes ----------------------------------------------------------------------
+
+    def of_root(self, info: PartitionInfo) -> LossDetector:
+        """Return only the notes about one existing root."""
+        keeping = self.keeping
+        if keeping is not None:
+            root = keeping.roots.get(info.name)
+            keeping = replace(keeping, roots={} if root is None else {info.name: root})
+        return LossDetector(
+            table=self.table,
+            commits=tuple(self._commits_of(info)),
+            keeping=keeping,
+            horizons=tuple(self._horizons.get(info.name, ())),
+            resets=tuple(self._resets(info.name)),
+        )
+
+    def without(self, existing: Collection[PartitionName]) -> LossDetector:
+        """Return only the notes about partitions that do not exist."""
+        there, keeping = frozenset(existing), self.keeping
+        texts = {str(name) for name in there}
+        if keeping is not None:
+            roots = {name: root for name, root in keeping.roots.items() if name not in there}
+            keeping = replace(keeping, roots=roots)
+        return LossDetector(
+            table=self.table,
+            commits=tuple(n for n in self.commits if not texts.issuperset(n.partitions)),
+            keeping=keeping,
+            horizons=tuple(one for one in self.horizons if one.partition not in there),
+            resets=tuple(one for one in self.resets if one.partition not in there),
+        )
+
+    def _commits_of(self, info: PartitionInfo) -> Sequence[CommitNote]:
+        """Return the notes of commits that wrote, or may have written, to a root."""
+        if not info.name.columns:
+            return self.commits
+        return (*self._by_partition.get("", ()), *self._by_partition.get(str(info.name), ()))
+
+    @cached_property
+    def _by_partition(self) -> Mapping[str, list[CommitNote]]:
+        found: dict[str, list[CommitNote]] = {}
+        for note in self.commits:
+            for text in note.partitions or ("",):
+                found.setdefault(text, []).append(note)
+        return found
+
+    def _names_of(
+        self, there: frozenset[PartitionName], then: ValidWriteIdList
+    ) -> dict[PartitionName, dict[str, WriteId]]:
+        """Return a version's directories in missing partitions, with their first write IDs."""
+        found: dict[PartitionName, dict[str, WriteId]] = {}
+        texts = {str(name) for name in there}
+        for note in self.commits:
+            if then.is_visible(note.write_id):
+                for text in note.partitions:
+                    if text not in texts and (name := PartitionName.parse(text)) not in there:
+                        names = dict.fromkeys(self._written_to(note, text), note.write_id)
+                        found.setdefault(name, {}).update(names)
+        for name in () if self.keeping is None else self.keeping.roots:
+            if name not in there and (once := self._live_once(name, then)):
+                found.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+        return found
+
+    def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
+        """Return the paths or URIs that a commit wrote to a root and that no longer exist there.
+
+        Args:
+            note: the commit, one of `_commits_of`.
+            info: the root.
+            state: the state of the root in a snapshot that includes the commit.
+        """
+        if state.base is not None and state.base.high >= note.write_id:
+            return ()
+        where = below(self.table.location, f"{info.location.rstrip('/')}/")
+        places = self._written[note.write_id]
+        here = places.get(where, [])
+        wrote_here = bool(note.partitions if info.name.columns else places)
+        if wrote_here and not here:  # the partition now has a different location
+            return tuple(chain.from_iterable(places.values()))
+        live = [d.name for d in state.live]
+        return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
+
+    def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
+        """Return the paths or URIs that a commit wrote to a partition, or all paths if unknown."""
+        places = self._written[note.write_id]
+        here = places.get(f"{partition}/") or chain.from_iterable(places.values())
+        return tuple(here) or (f"version {note.write_id}",)
+
+    @cached_property
+    def _by_number(self) -> Mapping[WriteId, CommitNote]:
+        return {note.write_id: note for note in self.commits}
+
+    @cached_property
+    def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
+        """The paths or URIs that each commit wrote, by directory name."""
+        found: dict[WriteId, dict[str, list[str]]] = {}
+        for write_id, places in self._written.items():
+            leaves = found.setdefault(write_id, {})
+            for path in chain.from_iterable(places.values()):
+                leaves.setdefault(path.rpartition("/")[2], []).append(path)
+        return found
+
+    @cached_property
+    def _lost_since(self) -> Mapping[str, WriteId]:
+        """For each missing path, the last version that may have had it."""
+        found: dict[str, WriteId] = {}
+        for reset in self.resets:
+            found |= {name: max(reset.write_id, found.get(name, _NONE)) for name in reset.names}
+        return found
+
+    @cached_property
+    def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
+        """The paths or URIs that each commit wrote, by location; each location ends in a slash.
+
+        The mapping is grouped by location because a commit may have written to ten thousand
+        partitions, and its paths are looked up for each partition.
+        """
+        found: dict[WriteId, dict[str, list[str]]] = {}
+        for note in self.commits:
+            places = found.setdefault(note.write_id, {})
+            for directory in note.directories:
+                path = below(self.table.location, directory)
+                places.setdefault(path[: path.rfind("/") + 1], []).append(path)
+        return found
+
+    def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
+        """Return a version's directories that a partition had when the promise began."""
+        root = None if self.keeping is None else self.keeping.roots.get(partition)
+        names = () if root is None else root.evidence
+        return frozenset(text for text in names if is_seen(then, text))
+
+    def _resets(self, partition: PartitionName) -> Sequence[Reset]:
+        return self._by_name.get(partition, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
+        found: dict[PartitionName, list[Reset]] = {}
+        for one in self.resets:
+            found.setdefault(one.partition, []).append(one)
+        return found
+
+    @cached_property
+    def _horizons(self) -> Mapping[PartitionName, list[Horizon]]:
+        found: dict[PartitionName, list[Horizon]] = {}
+        for one in self.horizons:
+            found.setdefault(one.partition, []).append(one)
+        return found
+
+    def _noted(self, partition: PartitionName) -> frozenset[str]:
+        return frozenset(name for one in self._resets(partition) for name in one.names)
+
+    def _excused(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
+        """Return files that, according to notes, were removed before a version was written."""
+        return frozenset(
+            name
+            for one in self._resets(partition)
+            if one.write_id < then.high_watermark
+            for name in one.names
+        )
+
+
+def _covers(state: AcidState, reset: Reset) -> bool:
+    """Return True if a version needs none of the removed files because a later base replaced them.
+
+    A compactor's base does not count as such a base, since it may have been written after the files
+    were removed.
+    """
+    base = state.base
+    return base is not None and not base.is_compacted and base.high > reset.highest
+
+
+def _horizon_name(horizon: Horizon) -> str:
+    return f"horizon {horizon.write_id}"
+
+
+def _lowest_of(text: str) -> WriteId:
+    """Return a directory's lowest write ID; for a base, it is unknown, so return 0."""
+    name = parse_directory_name(text)
+    return name.low if isinstance(name, DeltaName) else _NONE
+
+
+def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
+    name = parse_directory_name(text)
+    if name is None:
+        return True  # an unknown kind of name
+    # A base can only be replaced by a base, and no visible base has the same or a higher write ID.
+    return any(isinstance(other, DeltaName) and other.holds(name) for other in live)

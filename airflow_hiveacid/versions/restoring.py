@@ -1,0 +1,94 @@
+"""Finds the partitions of a table that a restore to a version may have to change.
+
+Takes a metastore, a table, a version, and the current snapshot. Returns every root that may differ,
+with its current state and its state in the version. Refuses a version whose files are not certainly
+complete. Does not read rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.restoring import may_differ
+from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.versions.past import past_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.versions import VersionSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.versions.past import Past
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """A root that may differ, with its current state and its state in the version."""
+
+    info: PartitionInfo
+    now: AcidState
+    then: AcidState
+
+
+def range_since(past: Past) -> ChangeRange:
+    """Return the range of the writes that were committed after a version."""
+    return ChangeRange(since=past.then, until=past.now)
+
+
+def differing_roots(
+    client: MetastorePort,
+    table: TableInfo,
+    version: VersionSpec,
+    snapshot: Snapshot,
+    *,
+    taken_s: Callable[[], float | None],
+) -> tuple[Past, tuple[Differing, ...]]:
+    """Return the table as of the version, and the roots that may have changed since.
+
+    Args:
+        client: the metastore.
+        table: the table.
+        version: the version to restore.
+        snapshot: the current snapshot.
+        taken_s: see `past_of`.
+
+    Raises:
+        VersionGoneError: a partition was dropped after the version, or files of the version may be
+            missing.
+        HiveAcidError: as for `past_of`.
+    """
+    past = past_of(client, table, version, snapshot, taken_s=taken_s)
+    roots = client.list_partitions(table)
+    if table.is_partitioned:
+        past.check_vanished([info.name for info in roots])
+    listings = list_roots(roots)
+    then = past.states(roots, listings)
+    now = [resolve(listing, past.now, past.txns, table.kind) for listing in listings]
+    part = range_since(past)
+    return past, tuple(
+        Differing(info=info, now=is_now, then=was)
+        for info, is_now, was in zip(roots, now, then, strict=True)
+        if may_differ(is_now, part)
+    )
+
+
+def differing_now(
+    client: MetastorePort, table: TableInfo, version: VersionSpec
+) -> tuple[Differing, ...]:
+    """Return the roots that may have changed since a version, without an open transaction.
+
+    Raises:
+        HiveAcidError: as for `differing_roots`.
+    """
+    # Read the time before the snapshot: the snapshot must not be older than `taken_s`.
+    taken_s = None if version.number is not None else server_now(client)
+    snapshot = snapshot_now(client, [table.ref])
+    return differing_roots(client, table, version, snapshot, taken_s=lambda: taken_s)[1]

@@ -1,0 +1,258 @@
+"""The writes between two versions of a table, and the notes about them.
+
+Takes a metastore, a table, the current snapshot, and two versions. Returns the range of writes
+between the versions, the segments of the range in each root, and the commit times of the writes.
+Does not read rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import (
+    ChangeRange,
+    ChangeSegment,
+    segments_of,
+    settled,
+    up_to,
+)
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    NotEnoughHistoryError,
+    VersionRangeError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.versions import VersionSpec, newest_of, not_held, without_aborted
+from airflow_hiveacid.plan.history import Knowledge
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.versions.loss_detector import LossDetector
+from airflow_hiveacid.versions.past import Past, past_of, promises_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.records.commits import CommitNote
+    from airflow_hiveacid.format.records.keeping import Promises
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+Version = int | str | datetime | VersionSpec
+"""The values that `VersionSpec.meant_by` accepts."""
+
+# The metastore's clock has a resolution of one second.
+_EXACT_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: promises are read once
+class WriteRange:
+    """The writes of a table between two versions, in the files that exist now.
+
+    `first` and `last` are the table as of the two versions; None means the table before its first
+    write. `held` and `had` are facts about the first version that the caller knows. `held` maps a
+    partition name to a file or directory name in its root (`newest_of`). `had` are the partitions
+    that existed; None if unknown.
+    """
+
+    client: MetastorePort
+    table: TableInfo
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    part: ChangeRange
+    commits: tuple[CommitNote, ...]
+    first: Past | None
+    last: Past | None
+    held: Mapping[str, str] = field(default_factory=dict)
+    had: frozenset[PartitionName] | None = None
+
+    @property
+    def ends_now(self) -> bool:
+        """True if the later version includes all writes that are committed now."""
+        first = WriteId(1)
+        then = self.part.until.visible_within(first, self.part.until.high_watermark)
+        return then == self.now.visible_within(first, self.now.high_watermark)
+
+    def vanished(self, existing: Collection[PartitionName]) -> frozenset[PartitionName]:
+        """Return missing partitions that one of the two versions is known to have had."""
+        first, last = (
+            frozenset(() if past is None else past.vanished(existing))
+            for past in (self.first, self.last)
+        )
+        # A version number alone does not show whether the partition was dropped before that
+        # version.
+        gone_before = frozenset() if self.had is None else first - self.had
+        return (first | last) - gone_before
+
+    def check_vanished(self, names: Collection[PartitionName]) -> None:
+        """Raise an error if `names`, the vanished partitions that are needed, is not empty.
+
+        Raises:
+            ChangesGoneError: the changes need a vanished partition; the error contains its name.
+        """
+        for name in sorted(names, key=str):
+            raise self._gone(f"partition {name} was dropped, and its rows with it", 0)
+
+    def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
+        """Return the segments of the range in a root; the listing must be current.
+
+        Raises:
+            ChangesGoneError: required files may be missing.
+        """
+        try:
+            found = self._segments(listing)
+        except ChangesGoneError:
+            # Read the promises after listing the files: a cleaner writes its notes before it
+            # removes files.
+            kept = self._promises.of(info.name)
+            if kept is None:
+                raise
+            found = self._segments(listing, kept)
+        self._check_commits(info, listing)
+        self._check_held(info, listing, found)
+        return found
+
+    def newest(self, listing: Listing) -> str | None:
+        """Return the newest file or directory of a root in the later version; None if unknown."""
+        try:
+            return newest_of(resolve(listing, self.part.until, self.txns, self.table.kind))
+        except NotEnoughHistoryError:
+            return None
+
+    def commit_times(self) -> Mapping[WriteId, float]:
+        """Return the commit times in the range that are known to the second."""
+        known = Knowledge.of(self.commits, born_s=self.table.born_s)
+        found: dict[WriteId, float] = {}
+        for note in self.commits:
+            if self.part.holds(note.write_id):
+                time = known.of_commit(note.write_id)
+                if time.by_s is None or time.after_s is None:
+                    continue
+                if time.by_s - time.after_s <= _EXACT_S:
+                    found[note.write_id] = time.by_s
+        return found
+
+    def _segments(self, listing: Listing, kept: Kept | None = None) -> tuple[ChangeSegment, ...]:
+        return segments_of(
+            listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=kept
+        )
+
+    def _check_commits(self, info: PartitionInfo, listing: Listing) -> None:
+        """For each write with a note, check that its files were not removed without a write ID."""
+        since, until = self.part.since, self.part.until
+        try:
+            state = resolve(listing, until, self.txns, self.table.kind)
+        except NotEnoughHistoryError:
+            return  # a base contains the writes
+        why = self._loss_detector.missed(info, state, until)
+        if why is None and self._loss_detector.removed_between(info.name, since, until):
+            why = f"files at {info.location} were removed without a write ID"
+        if why is not None:
+            raise self._gone(why, 0)
+
+    def _check_held(
+        self, info: PartitionInfo, listing: Listing, found: tuple[ChangeSegment, ...]
+    ) -> None:
+        """Check that the files of the first version, or their replacements, still exist.
+
+        The result of an overwrite or compaction within the range does not count as a replacement.
+        If rows were already missing at that time, the result does not have them either, and no
+        change would report their loss.
+        """
+        if found:
+            state = found[0].state
+            why = self._loss_detector.missed(info, state, self.part.since)
+            if why is not None:
+                raise self._gone(why, 0)
+        else:
+            state = resolve(listing, self.now, self.txns, self.table.kind)
+        name = self.held.get(str(info.name))
+        if name is None or any(f.path == name or _top(f.path) == name for f in listing.files):
+            return
+        if not_held(state, [name]) is not None:
+            raise self._gone(
+                f"{name} was at {info.location} at that version and was removed without a"
+                " write ID, for example by TRUNCATE of Hive 3.1 or by hand",
+                0,
+            )
+
+    @cached_property
+    def _promises(self) -> Promises:
+        return promises_of(self.client, self.table)
+
+    @cached_property
+    def _loss_detector(self) -> LossDetector:
+        resets = VersionNotes.of(self.table).resets()
+        return LossDetector(table=self.table, commits=self.commits, resets=resets)
+
+    def _gone(self, why: str, oldest: int) -> ChangesGoneError:
+        return ChangesGoneError(
+            table=self.table.ref, since=self.part.since.high_watermark, oldest=oldest, why=why
+        )
+
+
+def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
+    client: MetastorePort,
+    table: TableInfo,
+    snapshot: Snapshot,
+    since: Version,
+    until: Version | None,
+    *,
+    taken_s: Callable[[], float | None],
+) -> WriteRange:
+    """Return the range of writes after an earlier version, up to and including a later version.
+
+    Args:
+        client: the metastore.
+        table: the table.
+        snapshot: the current snapshot.
+        since: the earlier version.
+        until: the later version; None for the newest version that no open write can change.
+        taken_s: see `past_of`.
+
+    Raises:
+        VersionRangeError: the later version does not include all writes of the earlier version.
+        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: one
+            of the versions is unknown, or could still change.
+        StorageError: notes cannot be read.
+    """
+    notes = VersionNotes.of(table)
+    commits = notes.commits()
+    aborted = Knowledge.of(commits).aborted | notes.promises().aborted
+    now = without_aborted(snapshot.write_ids(table.ref), aborted)
+
+    def past(version: Version) -> Past | None:
+        spec = VersionSpec.meant_by(version)
+        if spec.number == 0:
+            return None
+        return past_of(client, table, spec, snapshot, taken_s=taken_s)
+
+    first = past(since)
+    newest = settled(now)
+    if until is None and first is not None and first.then.high_watermark > newest:
+        until = since
+    last = past(newest if until is None else until)
+    before, after = (up_to(now, WriteId(0)) if one is None else one.then for one in (first, last))
+    if before.shows_more_than(after):
+        raise VersionRangeError(
+            table=table.ref, since=before.high_watermark, until=after.high_watermark
+        )
+    return WriteRange(
+        client=client,
+        table=table,
+        now=now,
+        txns=snapshot.txns,
+        part=ChangeRange(since=before, until=after),
+        commits=commits,
+        first=first,
+        last=last,
+    )
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]

@@ -1,1 +1,0 @@
-"""Measures full-ACID tables against plain ORC files: `python -m bench`."""

@@ -1,1 +1,0 @@
-"""Lets every engine write tables of every kind, and every engine read them after each step."""

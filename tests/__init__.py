@@ -1,0 +1,1 @@
+"""Tests, what they stand on, and the proofs that take longer than a test."""

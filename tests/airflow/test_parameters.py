@@ -1,0 +1,175 @@
+"""Parameters of tasks: rendered, checked with the DAG, sent with their types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import DeleteSpec, TransactionSpec
+from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidUpdateOperator,
+)
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+from tests.support.airflow_support import METASTORE_URI, run_task
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+    from tests.support.airflow_support import Connections, FakeSpark
+
+DAY = {"type": "date", "value": "{{ ds }}"}
+QUERY = {"table": "demo.s", "query": "SELECT * FROM source WHERE day = :day"}
+CLAUSE = {"when": "matched", "action": "update", "condition": "s.v > :v", "set": {"v": ":v"}}
+
+EVERY: list[tuple[type[HiveAcidSparkOperator], dict[str, Any]]] = [
+    (HiveAcidDeleteOperator, {"table": "demo.t", "where": "day = :day AND v = :v"}),
+    (
+        HiveAcidUpdateOperator,
+        {"table": "demo.t", "assignments": {"v": ":v"}, "where": "day = :day"},
+    ),
+    (HiveAcidInsertOperator, {"table": "demo.t", "source": {**QUERY, "query": "SELECT :day, :v"}}),
+    (
+        HiveAcidMergeOperator,
+        {"table": "demo.t", "source": QUERY, "keys": ["id"], "clauses": [CLAUSE]},
+    ),
+    (
+        HiveAcidChangesOperator,
+        {"table": "demo.t", "location": "/feed", "where": "day = :day AND v = :v"},
+    ),
+    (HiveAcidSqlOperator, {"sql": "DELETE FROM demo.t WHERE day = :day AND v = :v"}),
+    (
+        HiveAcidTransactionOperator,
+        {
+            "statements": [
+                "DELETE FROM demo.t WHERE day = :day",
+                {"delete": {"table": "demo.u", "where": "v = :v"}},
+            ]
+        },
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def _connected(connections: Connections) -> None:
+    """Every test has its connections."""
+
+
+def spec(spark: FakeSpark) -> JobSpec:
+    return JobSpec.parse(json.dumps(spark.calls[-1]["spec"]))
+
+
+@pytest.mark.parametrize(("operator", "arguments"), EVERY)
+def test_every_operator_takes_them_and_renders_their_values(
+    spark: FakeSpark, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
+) -> None:
+    given = {"day": DAY, "v": "{{ 'ta' ~ 'sk' }}' OR '1'='1"}
+    task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), parameters=given, **arguments)
+    assert "parameters" in operator.template_fields
+    assert operator.template_fields_renderers["parameters"] == "json"
+    run_task(task)
+    assert task.parameters == {  # type: ignore[attr-defined]
+        "day": {"type": "date", "value": "2013-01-02"},
+        "v": "task' OR '1'='1",
+    }
+    sent = json.dumps(spark.calls[-1]["spec"]["job"])
+    assert '{"type": "date", "text": "2013-01-02"}' in sent
+    assert '{"type": "string", "text": "task\' OR \'1\'=\'1"}' in sent
+    assert "= 'task" not in sent
+    assert not spec(spark).allow_unsafe_expressions
+
+
+@pytest.mark.parametrize(("operator", "arguments"), EVERY)
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"day": DAY}, "no value for :v"),
+        ({"day": DAY, "v": "{{ x }}", "w": 1}, r"'w'\] is not used in any text"),
+        ({"day": {"type": "date", "value": "soon"}, "v": 1}, "is not a valid date"),
+        ({"day": DAY, "v": []}, "empty list"),
+        (["day"], "must map names to values"),
+    ],
+)
+def test_a_wrong_one_is_an_error_of_the_dag(
+    operator: type[HiveAcidSparkOperator],
+    arguments: dict[str, Any],
+    given: object,
+    problem: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem.replace("no value for", ".*value for")):
+        operator(task_id="task", parameters=given, **arguments)
+
+
+def test_a_text_with_a_template_is_checked_when_it_is_rendered(spark: FakeSpark) -> None:
+    task = HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.t",
+        where="{{ 'day = :day' }}",
+        parameters={"dya": dt.date(2026, 1, 1)},
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    with pytest.raises(ConfigurationError, match=r"no value for :day, which a text names"):
+        run_task(task)
+    assert spark.calls == []
+
+
+def test_values_of_python_keep_their_types(spark: FakeSpark) -> None:
+    given = {"a": [Decimal("1.50"), 2], "b": dt.datetime(2026, 1, 31, 2), "c": None, "d": True}  # noqa: DTZ001
+    task = HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.t",
+        where="a IN (:a) AND b = :b AND c <=> :c AND d = :d",
+        parameters=given,
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task)
+    job = spec(spark).job
+    assert isinstance(job, DeleteSpec)
+    assert {name: one.said for name, one in job.parameters.items()} == {
+        "a": "(decimal '1.5', int '2')",
+        "b": "timestamp '2026-01-31 02:00:00'",
+        "c": "NULL",
+        "d": "boolean 'true'",
+    }
+
+
+def test_the_connection_says_whether_texts_may_reach_beyond_tables(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "allow_unsafe_expressions": True},
+    )
+    run_task(
+        HiveAcidDeleteOperator(task_id="task", table="demo.t", spark_bin_dir=str(spark.bin_dir))
+    )
+    assert spec(spark).allow_unsafe_expressions
+
+
+def test_a_statement_of_a_transaction_may_have_its_own(spark: FakeSpark) -> None:
+    own = {"delete": {"table": "demo.t", "where": "a = :a AND b = :b", "parameters": {"a": 1}}}
+    task = HiveAcidTransactionOperator(
+        task_id="task",
+        statements=[own, {"delete": {"table": "demo.u", "where": "b = :b"}}],
+        parameters={"b": "x"},
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task)
+    job = spec(spark).job
+    assert isinstance(job, TransactionSpec)
+    assert [sorted(one.parameters) for one in job.statements] == [["a", "b"], ["b"]]  # type: ignore[union-attr]
+    with pytest.raises(ConfigurationError, match="is a parameter of the whole task, too"):
+        HiveAcidTransactionOperator(task_id="t", statements=[own], parameters={"a": 1, "b": 2})
+    source = {"table": "demo.s", "query": "SELECT :a", "parameters": {"a": 1}}
+    with pytest.raises(ConfigurationError, match="a separate argument"):
+        HiveAcidInsertOperator(task_id="t", table="demo.t", source=source)

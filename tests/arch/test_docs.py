@@ -1,0 +1,117 @@
+"""Links of the documentation lead somewhere, and each decision page has its parts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import errors_page
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "airflow_hiveacid"
+DECISIONS = ROOT / "docs" / "decisions"
+PAGES = sorted(page for page in DECISIONS.glob("*.md") if page.name != "README.md")
+TEXTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "tests" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+SECTIONS = ["Rules", "A change violates this when", "Why", "Tried and dropped"]
+CODE = ("airflow_hiveacid", "spark_apps", "dags", "demo", "tests", "tools")
+
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_MODULE = re.compile(r"`([a-z0-9_/]+(?:\.py|/))`")
+_CITED = re.compile(r"(?<![\w/])docs/[\w./-]*\w")
+
+
+def prose_of(page: Path) -> str:
+    """Return the text of a page without its examples."""
+    return _FENCED.sub("", page.read_text())
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    titles = (re.sub(r"[`*]", "", title).lower() for title in _HEADING.findall(prose_of(page)))
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page to files, or headings, of the repository that are not there."""
+    broken = []
+    for link in _LINK.findall(prose_of(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    return broken
+
+
+def is_there(name: str) -> bool:
+    """Tell whether a file is below the root or the package, or has this bare name there."""
+    if "/" not in name:
+        return any(PACKAGE.rglob(name))
+    return (ROOT / name).exists() or (PACKAGE / name).exists()
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_link_to_a_file_of_the_repository_resolves(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_link_to_a_missing_file_or_heading_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `title`\n[a](page.md#a-title) [b](#b) [c](c.md) [d](https://d.example)\n")
+    assert broken_links(page) == ["#b", "c.md"]
+
+
+def test_each_page_that_code_names_is_there() -> None:
+    files = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
+    named = {name for file in files for name in _CITED.findall(file.read_text())}
+    assert "docs/decisions/ledger.md" in named
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_index_names_each_decision_page_once() -> None:
+    index = _LINK.findall((DECISIONS / "README.md").read_text())
+    assert sorted(index) == [page.name for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_decision_page_has_its_parts(page: Path) -> None:
+    text = page.read_text()
+    head, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    title, _, rule = head.partition("\n")
+    assert title.startswith("# ")
+    assert rule.strip()
+    assert [part.partition("\n")[0] for part in parts] == SECTIONS
+    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", parts[0], re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 1
+    assert all(re.search(r"^- ", part, re.MULTILINE) for part in parts[1:])
+    assert [line for line in text.splitlines() if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_module_and_test_that_a_decision_page_names_is_there(page: Path) -> None:
+    named = set(_MODULE.findall(page.read_text()))
+    assert named
+    assert {name for name in named if not is_there(name)} == set()
+
+
+def test_the_glossary_names_what_the_code_has() -> None:
+    code = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert len(named) > 40
+    assert {name for name in named if not re.search(rf"\b{name}\b", code)} == set()
+
+
+def test_the_page_of_errors_shows_the_classes_as_they_are() -> None:
+    assert errors_page.PAGE.read_text() == "\n".join(errors_page.lines()) + "\n"

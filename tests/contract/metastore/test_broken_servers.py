@@ -1,0 +1,229 @@
+"""What a connection makes of a server that is slow, confused or hostile: a typed error, in time."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreAnswerError,
+    MetastoreUnavailableError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksResponse
+from airflow_hiveacid.metastore.gen.notifications.ttypes import (
+    CurrentNotificationEventId,
+    NotificationEvent,
+    NotificationEventResponse,
+)
+from airflow_hiveacid.metastore.gen.service import Metastore
+from tests.contract.stub_server import StubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_HEAD_BYTES = 64 * 1024
+
+
+@contextmanager
+def answering(answer: Callable[[bytes, socket.socket], None]) -> Iterator[str]:
+    """The host and port of a server that hands each request, and its socket, to `answer`."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(OSError):
+                while request := connection.recv(_HEAD_BYTES):
+                    answer(request, connection)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):  # closed at the end of the test
+                while True:
+                    connection, _ = listener.accept()
+                    threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def reply(*, name: str = "show_locks", kind: int = TMessageType.REPLY, number: int = 0) -> bytes:
+    """The answer that no locks are held."""
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer)
+    protocol.writeMessageBegin(name, kind, number)
+    Metastore.show_locks_result(success=ShowLocksResponse(locks=[])).write(protocol)
+    return bytes(buffer.getvalue())
+
+
+def drip(data: bytes, connection: socket.socket) -> None:
+    """Send the end of an answer, too, so that only a bound of the whole call can fail."""
+    for at in range(min(len(data), 60)):
+        connection.sendall(data[at : at + 1])
+        time.sleep(0.1)
+    connection.sendall(data[60:])
+
+
+def test_a_call_ends_in_time_though_the_server_sends_a_byte_now_and_then() -> None:
+    with (
+        answering(lambda _, connection: drip(reply(), connection)) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=1.0)) as client,
+        pytest.raises(MetastoreUnavailableError, match=r"show_locks.*time"),
+    ):
+        client.show_locks()
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_call_over_http_ends_in_time_though_the_server_sends_a_byte_now_and_then(
+    part: str,
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(reply())
+
+    def answer(_: bytes, connection: socket.socket) -> None:
+        if part == "body":
+            connection.sendall(head)
+            drip(reply(), connection)
+        else:
+            drip(head + reply(), connection)
+
+    with (
+        answering(answer) as place,
+        connect(
+            MetastoreEndpoint(
+                uris=(f"http://{place}/metastore",),
+                transport=Transport.HTTP,
+                login=HeaderLogin(user="etl"),
+                call_timeout_s=1.0,
+            )
+        ) as client,
+        pytest.raises(MetastoreUnavailableError, match="timed out"),
+    ):
+        client.show_locks()
+
+
+def test_a_quick_answer_in_pieces_is_taken() -> None:
+    def answer(_: bytes, connection: socket.socket) -> None:
+        for byte in reply():
+            connection.sendall(bytes([byte]))
+
+    with (
+        answering(answer) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",))) as client,
+    ):
+        assert client.show_locks() == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"name": "show_compact"}, {"number": 7}, {"kind": TMessageType.CALL}],
+    ids=["name", "number", "kind"],
+)
+def test_a_reply_to_another_call_is_not_taken(wrong: dict[str, object]) -> None:
+    with (
+        answering(lambda _, connection: connection.sendall(reply(**wrong))) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=5.0)) as client,
+        pytest.raises(MetastoreAnswerError, match="expected the reply to show_locks"),
+    ):
+        client.show_locks()
+
+
+def test_each_call_of_a_connection_has_a_number_of_its_own() -> None:
+    numbers: list[int] = []
+
+    def answer(request: bytes, connection: socket.socket) -> None:
+        (length,) = struct.unpack_from(">i", request, 4)
+        (number,) = struct.unpack_from(">i", request, 8 + length)
+        numbers.append(number)
+        connection.sendall(reply(number=number))
+
+    with (
+        answering(answer) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",))) as client,
+    ):
+        assert [client.show_locks() for _ in range(3)] == [(), (), ()]
+    assert numbers == [0, 1, 2]
+
+
+def _in_place_of_the_list(data: bytes) -> bytes:
+    """An answer of one lock whose only field, a text, has this length and these bytes."""
+    whole = reply()
+    head = whole[: whole.index(b"\x0c\x00\x00")]  # success, a struct
+    lock = b"\x0b\x00\x02" + data  # its field dbname
+    return head + b"\x0c\x00\x00" + b"\x0f\x00\x01" + b"\x0c\x00\x00\x00\x01" + lock
+
+
+@pytest.mark.parametrize(
+    "text",
+    [struct.pack(">i", 2_000_000_000), struct.pack(">i", -1), struct.pack(">i", 2) + b"\xff\xfe"],
+    ids=["of 2 GB", "of a negative length", "not UTF-8"],
+)
+def test_a_text_that_cannot_be_one_is_an_error_of_the_tree(text: bytes) -> None:
+    with (
+        answering(lambda _, connection: connection.sendall(_in_place_of_the_list(text))) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
+        pytest.raises(HiveAcidError) as caught,
+    ):
+        client.show_locks()
+    assert isinstance(caught.value, MetastoreUnavailableError)
+    assert caught.value.retryable
+
+
+def _log(*events: tuple[int, str, str]) -> Callable[[Any], NotificationEventResponse]:
+    """What a server of 3.1 says of its log; it knows no list of kinds to leave out."""
+    known = [
+        NotificationEvent(
+            eventId=number,
+            eventTime=100 + number,
+            eventType=kind,
+            dbName="db",
+            tableName="t",
+            message=message,
+        )
+        for number, kind, message in events
+    ]
+
+    def answer(request: Any) -> NotificationEventResponse:  # noqa: ANN401
+        later = [event for event in known if event.eventId > request.lastEvent]
+        return NotificationEventResponse(events=later[: request.maxEvents])
+
+    return answer
+
+
+_GIVEN = '{"dbName": "db", "tableName": "t", "txnIdList": [7], "writeIdList": [1]}'
+_LONG = "x" * 17_000_000
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([(3, "ADD_PARTITION", _LONG)], {WriteId(1): 104}),
+        # What cannot be read may have given the name to another table.
+        ([(3, "ALTER_TABLE", _LONG)], {}),
+    ],
+    ids=["of a kind that says nothing", "of one that may"],
+)
+def test_an_event_of_17_mb_does_not_hide_the_others(
+    events: list[tuple[int, str, str]], told: dict[WriteId, int]
+) -> None:
+    log = _log((2, "ALLOC_WRITE_ID_EVENT", _GIVEN), *events, (4, "COMMIT_TXN", '{"txnid": 7}'))
+    with (
+        StubServer(
+            get_current_notificationEventId=lambda: CurrentNotificationEventId(eventId=4),
+            get_next_notification=log,
+        ) as server,
+        connect(MetastoreEndpoint(uris=(server.uri,))) as client,
+    ):
+        assert client.logged_commits(TableRef("db", "t")) == told

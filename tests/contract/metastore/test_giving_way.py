@@ -1,0 +1,150 @@
+"""A compaction gives way: while it works it has no lock that an overwrite, or a drop, waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from tests.contract.bench import access, month, start
+from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import LockResponse
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
+    from tests.contract.bench import Bench
+
+
+@pytest.fixture
+def table(bench: Bench, client: MetastorePort) -> TableInfo:
+    table = bench.partitioned("1", "2")
+    mine = start(client, access(table, DataOperation.INSERT, partitions=(month("1"),)))
+    client.commit_txn(mine.txn_id)
+    return table
+
+
+def compaction(
+    client: MetastorePort,
+    table: TableInfo,
+    *,
+    job_key: str = "compact",
+    clock: ManualClock | None = None,
+) -> AbstractContextManager[CompactionWork]:
+    return compacting(
+        client,
+        table=table,
+        partition=month("1"),
+        compaction_type=CompactionType.MAJOR,
+        job_key=job_key,
+        lock_timeout_s=5,
+        clock=clock,
+    )
+
+
+def exclusive(client: MetastorePort, table: TableInfo, value: str = "1") -> LockResponse:
+    """What an overwrite asks for, of a transaction of its own."""
+    component = LockComponent(
+        table=table.ref,
+        lock_type=LockType.EXCLUSIVE,
+        operation=DataOperation.UPDATE,
+        partition=month(value),
+    )
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, table.ref)
+    return client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="overwrite"))
+
+
+def end(client: MetastorePort, table: TableInfo) -> None:
+    """Let all end that have a lock on a table."""
+    for txn_id in {lock.txn_id for lock in client.show_locks(table.ref)}:
+        client.abort_txn(txn_id or TxnId(0))
+
+
+def test_an_overwrite_is_granted_its_lock_while_a_compaction_works(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compaction(client, table):
+        assert exclusive(client, table).state is LockState.ACQUIRED
+        assert exclusive(client, table).state is LockState.WAITING
+        end(client, table)
+
+
+def test_a_compaction_that_may_not_publish_yet_is_in_nobodys_way(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    """It asks, takes its request back, and gives up after its time; nothing waits behind it."""
+
+    class Pausing(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            seen.append(frozenset(lock.txn_id for lock in client.show_locks(table.ref)))
+            super().sleep(seconds)
+
+    seen: list[frozenset[TxnId | None]] = []
+
+    def work() -> None:
+        with compaction(client, table, clock=Pausing()) as work:
+            exclusive(client, table)
+            work.txn.lock_reads()
+
+    with pytest.raises(LockNotAcquiredError, match="overwrite"):
+        work()
+    (holder,) = {lock.txn_id for lock in client.show_locks(table.ref)}
+    assert set(seen) == {frozenset({holder})}
+    assert len(seen) > 3
+    end(client, table)
+
+
+def test_a_compaction_publishes_as_soon_as_an_overwrite_has_ended(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    class Ending(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            end(client, table)
+            super().sleep(seconds)
+
+    with compaction(client, table, clock=Ending()) as work:
+        exclusive(client, table)
+        work.txn.lock_reads()
+        assert {lock.txn_id for lock in client.show_locks(table.ref)} == {work.txn.txn_id}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_who_kills_a_compaction_finds_it_at_every_moment(
+    client: MetastorePort, table: TableInfo, *, is_late: bool
+) -> None:
+    def work() -> None:
+        with compaction(client, table, job_key="doomed") as work:
+            if is_late:
+                work.txn.lock_reads()
+            ended = abort_job(client, "doomed", AttemptId.new(9), [table.ref])
+            assert ended == (work.txn.txn_id,)
+            work.txn.confirm_alive()
+
+    with pytest.raises(TransactionAbortedError):
+        work()
+
+
+def test_a_newer_copy_of_a_compaction_ends_the_older_one(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    def work() -> None:
+        with compaction(client, table, job_key="twice") as work:
+            with compaction(client, table, job_key="twice") as newer:
+                assert newer.refusal is None
+            work.txn.lock_reads()
+
+    with pytest.raises(TransactionAbortedError):
+        work()
+    assert client.show_locks(table.ref) == ()

@@ -1,0 +1,103 @@
+"""What a metastore says of a confirmed entry of the ledger: true ones are borne out, others not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.contract.bench import access
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from tests.contract.bench import Bench
+
+INSERT = DataOperation.INSERT
+
+
+def entry_of(txn: Transaction, table: TableInfo) -> LedgerEntry:
+    return LedgerEntry(
+        job_key="job",
+        generation=0,
+        attempt=AttemptId(1, "0" * 12),
+        statement={},
+        table_id=table.table_id,
+        txn_id=txn.txn_id,
+        write_id=txn.write_ids[table.ref],
+        directories=(),
+        result="{}",
+        recorded_s=1.0,
+        retention_s=1.0,
+        is_confirmed=True,
+    )
+
+
+def write(bench: Bench, client: MetastorePort, table: TableInfo, *, fails: bool) -> LedgerEntry:
+    with begin(
+        client,
+        job_key=None,
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        entry = entry_of(txn, table)
+        if fails:
+            txn.abandon()
+    return entry
+
+
+def doubt(bench: Bench, client: MetastorePort, table: TableInfo, entry: LedgerEntry) -> str:
+    """What the next run of the job says of it."""
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        clock=bench.clock,
+    ) as txn:
+        found = doubt_of(entry, txn.snapshot.write_ids(table.ref), txn.snapshot.txns)
+        newest = txn.newest(table.ref)
+        assert found == doubt_of(entry, newest.write_ids(table.ref), newest.txns)
+        txn.abandon()
+    return found
+
+
+def test_a_committed_write_is_borne_out_however_many_come_behind_it(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    done = write(bench, client, table, fails=False)
+    assert doubt(bench, client, table, done) == ""
+    for fails in (False, True, False):
+        write(bench, client, table, fails=fails)
+    assert doubt(bench, client, table, done) == ""
+
+
+def test_what_the_metastore_has_not_given_out_is_in_doubt(
+    bench: Bench, client: MetastorePort
+) -> None:
+    table = bench.table()
+    done = write(bench, client, table, fails=False)
+    forged = replace(done, txn_id=TxnId(999_999), write_id=WriteId(999_999))
+    assert "given out transactions only up to" in doubt(bench, client, table, forged)
+    forged = replace(done, write_id=WriteId(999_999))
+    assert "given out write IDs of the table only up to" in doubt(bench, client, table, forged)
+
+
+def test_what_is_still_open_is_in_doubt(bench: Bench, client: MetastorePort) -> None:
+    table = bench.table()
+    done = write(bench, client, table, fails=False)
+    other = client.open_txn()
+    write_id = client.allocate_write_id(other, table.ref)
+    forged = replace(done, txn_id=other, write_id=write_id)
+    assert "the metastore lists it as open" in doubt(bench, client, table, forged)
+    forged = replace(done, write_id=write_id)
+    assert "the metastore lists it as open" in doubt(bench, client, table, forged)
+    client.abort_txn(other)
+    assert doubt(bench, client, table, done) == ""

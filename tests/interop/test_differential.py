@@ -1,0 +1,66 @@
+"""A part of what `make differential` does: generated questions, answered by Hive and by us."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from tests.proofs.differential.cases import Case, Outcome
+from tests.proofs.differential.course import Course, made
+from tests.proofs.differential.engines import Engines
+from tests.proofs.differential.expressions import Node
+from tests.proofs.differential.stores import stored
+from tests.proofs.differential.twins import Twins
+
+if TYPE_CHECKING:
+    from tests.judges.engine import HiveJudge
+    from tests.support.spark_lab import Lab
+
+SEED: Final = 20
+EXPRESSION_COUNT: Final = 150
+STATEMENT_COUNT: Final = 15
+
+
+def test_generated_expressions_have_hives_values(lab4: Lab, hive_judge: HiveJudge) -> None:
+    engines = Engines(lab=lab4, judge=hive_judge)
+    engines.prepare()
+    findings = list(Course(engines, print).findings(made(EXPRESSION_COUNT, SEED)))
+    assert [f.seen[:2] for f in findings if f.outcome is Outcome.DIFFERENT] == []
+    assert len(findings) == EXPRESSION_COUNT
+    equal = [f for f in findings if f.outcome in {Outcome.EQUAL, Outcome.ERROR}]
+    assert len(equal) > EXPRESSION_COUNT / 2
+    planted = Case(Node("planted", "if({n} = 2, 'seen', 'not')", "S", (Node("atom", "n", "I"),)))
+    (found,) = _with_a_planted_difference(engines, planted)
+    assert (found.outcome, found.seen[0].row) == (Outcome.DIFFERENT, 1)
+    hive_judge.execute("use default")
+
+
+def _with_a_planted_difference(engines: Engines, case: Case) -> list[object]:
+    class Wrong(Engines):
+        def ask_us(self, expressions: list[str], form: object) -> list[object]:
+            wrong = [e.replace("'seen'", "'something else'") for e in expressions]
+            return super().ask_us(wrong, form)
+
+    course = Course(Wrong(lab=engines.lab, judge=engines.judge), print)
+    return list(course.findings([case]))
+
+
+def test_generated_statements_leave_hives_rows(lab4: Lab, hive_judge: HiveJudge) -> None:
+    theirs = f"hive_{uuid.uuid4().hex[:12]}"
+    lab4.client.create_database(theirs)
+    engines = Engines(lab=lab4, judge=hive_judge)
+    done = list(Twins(engines, theirs, SEED).done(STATEMENT_COUNT, print))
+    assert [one for one in done if one.outcome is Outcome.DIFFERENT] == []
+    assert sum(one.outcome is Outcome.EQUAL for one in done) > STATEMENT_COUNT / 2
+    hive_judge.execute("use default")
+
+
+def test_types_are_stored_in_a_column_of_another_as_hive_does(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
+    engines = Engines(lab=lab4, judge=hive_judge)
+    engines.prepare()
+    done = list(stored(engines, ["bigint"]))
+    assert [one for one in done if one.outcome is Outcome.DIFFERENT] == []
+    assert sum(one.outcome is Outcome.EQUAL for one in done) > 5
+    hive_judge.execute("use default")

@@ -1,0 +1,289 @@
+"""The system under measurement as users see it: jobs on a full-ACID table, and frames.
+
+Every change is a job with its own connection and transaction, run in this process by the same
+functions that the applications run. Every read holds a snapshot.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.names import is_hidden
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    InsertMode,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.storage.stores.listing import list_table
+from spark_apps.compact import compact
+from spark_apps.insert import insert
+from spark_apps.merge import merge
+from spark_apps.update import update
+from tests.proofs.bench.check import WrongRowsError
+from tests.proofs.bench.data import RAISE, RAISED
+from tests.proofs.bench.records import OURS
+from tests.proofs.bench.sales import COLUMNS, KEY, OPERATION
+from tests.proofs.bench.spark_compaction import SparkCompaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame
+
+    from airflow_hiveacid.format.table import Column, PartitionName
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from tests.proofs.bench.lab import Lab
+
+DATABASE: Final = "bench"
+
+_STORIES: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
+    "insert": insert,
+    "merge": merge,
+    "update": update,
+    "compact": compact,
+}
+_CHANGES: Final = (
+    MergeClause(
+        when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition=f"s.{OPERATION} = 'D'"
+    ),
+    MergeClause(
+        when=MergeWhen.MATCHED, action=MergeAction.UPDATE, condition=f"s.{OPERATION} = 'U'"
+    ),
+    MergeClause(
+        when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition=f"s.{OPERATION} = 'I'"
+    ),
+)
+_UPSERT: Final = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+_DELETE_KEYS: Final = (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE),)
+_numbers: Final = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidTable:
+    """One unbucketed table."""
+
+    lab: Lab
+    info: TableInfo
+
+    @classmethod
+    def create(
+        cls,
+        lab: Lab,
+        name: str,
+        columns: Sequence[Column] = COLUMNS,
+        partition_columns: Sequence[Column] = (),
+    ) -> AcidTable:
+        """Create an empty table."""
+        new = NewTable(
+            ref=TableRef(DATABASE, name),
+            columns=tuple(columns),
+            partition_columns=tuple(partition_columns),
+            # Otherwise a minor compaction that meets delete events becomes a major one.
+            parameters={ONLY_HIVE_4_READS: "true"},
+        )
+        with connect(lab.endpoint) as client:
+            client.create_database(DATABASE)
+            return cls(lab=lab, info=client.create_table(new))
+
+    @contextmanager
+    def frame(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Iterator[DataFrame]:
+        """Yield its rows, or those that meet a condition, under a snapshot for the block."""
+        with self.snapshot() as snapshot:
+            yield self.rows(snapshot, columns, where)
+
+    def snapshot(self) -> AbstractContextManager[ReadSnapshot]:
+        """Return the snapshot of a reader that starts now."""
+        return read_snapshot(self.lab.endpoint, [self._name], job_key=_job_key("read"))
+
+    def rows(
+        self, snapshot: ReadSnapshot, columns: Sequence[str] | None, where: str | None = None
+    ) -> DataFrame:
+        """Return its rows under a snapshot."""
+        return read_table(self.lab.spark, self._name, snapshot, columns=columns, where=where)
+
+    @contextmanager
+    def last_changes(self, *, pre_images: bool = True) -> Iterator[DataFrame]:
+        """Yield the changes of its last write: rows before (or their keys) and after."""
+        with self.snapshot() as snapshot:
+            newest = snapshot.snapshot.write_ids(self.info.ref).high_watermark
+            yield read_changes(
+                self.lab.spark,
+                self._name,
+                snapshot,
+                since=newest - 1,
+                keys=None if pre_images else [KEY],
+                pre_images=pre_images,
+            )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the live data files; with partitions, of all existing ones."""
+        if self.info.is_partitioned:
+            return sum(file.stat().st_size for file in self.folder.rglob("bucket_*"))
+        state = self.state()
+        live = [*filter(None, [state.base]), *state.deltas, *state.delete_deltas]
+        return sum(directory.size_bytes for directory in live)
+
+    @property
+    def system(self) -> str:
+        """Its name in records."""
+        return OURS
+
+    @property
+    def compactions(self) -> Mapping[str, Callable[[], int]]:
+        """Both kinds, whether due or not."""
+        return {
+            "minor": partial(self._compact, CompactionChoice.MINOR),
+            "major": partial(self._compact, CompactionChoice.MAJOR),
+        }
+
+    def overwrite(self, source: Path) -> int:
+        """Overwrite it, which leaves one base, and return the bytes written."""
+        return self._run(
+            InsertSpec(target=self._name, source=_parquet(source), mode=InsertMode.OVERWRITE)
+        )
+
+    def append(self, source: Path) -> int:
+        """Add rows as one more delta, and return the bytes written."""
+        return self._run(InsertSpec(target=self._name, source=_parquet(source)))
+
+    def delete(self, keys: Path) -> int:
+        """Delete the rows of these keys as one more delete delta, and return the bytes written."""
+        return self._run(
+            MergeSpec(target=self._name, source=_parquet(keys), keys=(KEY,), clauses=_DELETE_KEYS)
+        )
+
+    def update(self) -> int:
+        """Run the partial UPDATE of the workload, and return the bytes written."""
+        column, value = RAISE
+        return self.set_column(column, value, RAISED)
+
+    def set_column(self, column: str, value: str, where: str) -> int:
+        """Update one column of some rows, and return the bytes written."""
+        return self._run(UpdateSpec(target=self._name, set={column: value}, where=where))
+
+    def upsert(self, source: Path, keys: Sequence[str]) -> int:
+        """Merge: update all columns of existing rows, insert the others; return bytes written."""
+        return self._run(
+            MergeSpec(target=self._name, source=_parquet(source), keys=tuple(keys), clauses=_UPSERT)
+        )
+
+    def merge(self, source: Path) -> int:
+        """Run the MERGE of the workload, and return the bytes written."""
+        return self._run(
+            MergeSpec(target=self._name, source=_parquet(source), keys=(KEY,), clauses=_CHANGES)
+        )
+
+    def yardstick(self) -> SparkCompaction:
+        """Return its compaction as Spark alone would do it."""
+        state = self.state()
+        base = state.base.files if state.base is not None else ()
+        return SparkCompaction(
+            spark=self.lab.spark, root=self.folder, state=state, buckets=max(1, len(base))
+        )
+
+    def add_partitions(self, names: Sequence[PartitionName]) -> None:
+        """Add partitions to the metastore; their folders have their names."""
+        with connect(self.lab.endpoint) as client:
+            client.add_partitions(self.info, names)
+
+    def state(self) -> AcidState:
+        """Return its directories as a reader that starts now sees them."""
+        with connect(self.lab.endpoint) as client:
+            txns = client.valid_txns()
+            write_ids = client.valid_write_ids([self.info.ref], txns)[self.info.ref]
+        return resolve(list_table(self.info.location), write_ids, txns)
+
+    def fork(self, name: str) -> AcidTable:
+        """Return another table with the same files (hard links) and the same write IDs.
+
+        So one state can be changed repeatedly, and each run starts where the first one started.
+        """
+        other = AcidTable.create(self.lab, name, self.info.columns)
+        with connect(self.lab.endpoint) as client:
+            seen = client.valid_write_ids([self.info.ref], client.valid_txns())
+        other.use_up_write_ids(seen[self.info.ref].high_watermark)
+        for entry in self.folder.iterdir():
+            if not is_hidden(entry.name):
+                shutil.copytree(entry, other.folder / entry.name, copy_function=os.link)
+        return other
+
+    def use_up_write_ids(self, count: int) -> None:
+        """Allocate this many write IDs in the metastore, without writing or locking anything."""
+        with connect(self.lab.endpoint) as client:
+            for _ in range(count):
+                txn_id = client.open_txn()
+                client.allocate_write_id(txn_id, self.info.ref)
+                client.commit_txn(txn_id)
+
+    def drop(self) -> None:
+        """Drop it, and remove its files."""
+        with connect(self.lab.endpoint) as client:
+            client.drop_table(self.info.ref)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """Its folder on this machine."""
+        return Path(unquote(urlsplit(self.info.location).path))
+
+    @property
+    def _name(self) -> str:
+        return str(self.info.ref)
+
+    def _compact(self, choice: CompactionChoice) -> int:
+        return self._run(CompactSpec(target=self._name, choice=choice))
+
+    def _run(self, job: Job) -> int:
+        spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=self.lab.endpoint, job=job)
+        with connect(spec.metastore) as client:
+            context = JobContext(
+                spark=self.lab.spark, spec=spec, client=client, on_step=_ignore_step
+            )
+            result = _STORIES[spec.kind](context)
+        if result.status is not JobStatus.COMMITTED:
+            raise WrongRowsError(f"the {spec.kind} job ended as {result.status.value}: {result}")
+        return result.size_bytes
+
+
+def _parquet(path: Path) -> SourceSpec:
+    return SourceSpec(format="parquet", location=str(path))
+
+
+def _job_key(kind: str) -> str:
+    return f"bench/{os.getpid()}/{kind}/{next(_numbers)}"
+
+
+def _ignore_step(_step: str) -> None:
+    pass

@@ -1,0 +1,1 @@
+"""Known or possible cliffs of performance: many partitions, deltas, columns, long texts."""

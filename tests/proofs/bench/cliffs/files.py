@@ -1,0 +1,70 @@
+"""A quick way to bring a table into some state: our own writer makes its files, without a job.
+
+Ten thousand statements would take hours, and are not to be measured. Flat files come from the same
+encoder, so the files of both sides differ only in their layout. Local disk only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from pyarrow import fs as pafs
+from pyarrow import orc
+
+from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.names import ACID_VERSION_FILE, BaseName, bucket_file
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
+from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from airflow_hiveacid.format.names import DirectoryName
+
+_OPTIONS: Final = WriterOptions(compression="zstd")
+_LOCAL: Final = pafs.LocalFileSystem()
+_STATEMENT: Final = StatementId(0)
+
+
+def inserted(rows: pa.Table, write_id: int, bucket: int = 0) -> pa.RecordBatch:
+    """Return insert events of one write ID for rows of one bucket."""
+    (batch,) = rows.combine_chunks().to_batches()
+    prop = encode(BucketId(bucket), _STATEMENT)
+    return insert_events(batch, WriteId(write_id), prop, RowId(0))
+
+
+def deleted(inserts: pa.RecordBatch, which: pa.Array, write_id: int) -> pa.RecordBatch:
+    """Return delete events of a write ID for some of these rows."""
+    return delete_events(inserts.filter(which), WriteId(write_id), CLIFF_COLUMNS)
+
+
+def write_directory(
+    root: Path, name: DirectoryName, events: Iterable[pa.RecordBatch], bucket: int = 0
+) -> None:
+    """Write a base, delta or delete delta of one bucket below a table's or partition's root."""
+    is_delete = not isinstance(name, BaseName) and name.is_delete
+    path = root / str(name) / bucket_file(BucketId(bucket))
+    with AcidFileWriter(_LOCAL, str(path), CLIFF_COLUMNS, _OPTIONS, is_delete=is_delete) as writer:
+        for batch in events:
+            if batch.num_rows:
+                writer.write(batch)
+        writer.close()
+    path.with_name(ACID_VERSION_FILE).write_text("2")
+
+
+def write_flat(path: Path, rows: pa.Table) -> None:
+    """Write one flat ORC file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    orc.write_table(rows, str(path), compression="zstd")
+
+
+def link(source: Path, target: Path) -> None:
+    """Copy a folder with everything below it, by hard links."""
+    shutil.copytree(source, target, copy_function=os.link, dirs_exist_ok=True)

@@ -1,0 +1,61 @@
+"""The meaning of a driver's answer, and the failures that must not occur."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    FencedError,
+    HiveAcidError,
+    PartitionNotFoundError,
+)
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+
+if TYPE_CHECKING:
+    from tests.proofs.campaign.record import Record
+    from tests.proofs.campaign.work import Task
+
+# A partition that no job has written yet cannot be compacted.
+_FORESEEN: Final = (FencedError, CommitStateUnknownError, PartitionNotFoundError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """One try of a job: its start time, and its first position in the process's log."""
+
+    task: Task
+    attempt: str
+    began_s: float
+    offset: int
+
+
+def note_answer(
+    record: Record, who: str, doing: Doing, result: JobResult, *, is_zombie: bool
+) -> bool:
+    """Record an answer, with any unforeseen failure as trouble; return True if the job is done."""
+    whose = "zombie " if is_zombie else ""
+    record.note(
+        f"{whose}{result.status.value}",
+        seat=who,
+        key=doing.task.key,
+        attempt=doing.attempt,
+        write_ids=dict(result.write_ids),
+        error=result.error,
+        took=round(record.now_s - doing.began_s, 2),
+    )
+    record.counts[f"{result.kind}: {whose}{result.status.value}"] += 1
+    if result.status is not JobStatus.FAILED:
+        return True
+    error = result.error.rebuild() if result.error else HiveAcidError("failed without an error")
+    record.errors[f"{whose}{type(error).__name__}"] += 1
+    if not _is_foreseen(record, error, doing):
+        record.trouble("unforeseen", f"{doing.task.key} {doing.attempt}: {error}")
+    return False
+
+
+def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
+    if error.retryable or isinstance(error, _FORESEEN):
+        return True
+    return record.was_disk_full(doing.began_s)

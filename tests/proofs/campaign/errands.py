@@ -1,0 +1,138 @@
+"""Undisturbed work: a warm-up before the campaign, and the cleanup at its end.
+
+All drivers start fast from the class archive of the first one, which runs a job of every kind on
+separate tables, so that the archive holds what jobs need. The last driver compacts and cleans the
+campaign's tables; after that they may contain nothing but what readers need.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.open_uploads import open_uploads
+from airflow_hiveacid.storage.stores.traits import publishes_files
+from demo.spark_settings import has_classes, record_classes, use_classes
+from tests.proofs.campaign.plans import Action, Plan, Table, draw
+from tests.proofs.campaign.setting import launch_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.proofs.campaign.process import CampaignProcess
+    from tests.proofs.campaign.record import Record
+    from tests.proofs.campaign.setting import Options
+
+_TIMEOUT_S: Final = 180.0
+_POLL_S: Final = 0.1
+
+
+def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: str) -> None:
+    """Write the class archive, unless it exists.
+
+    Raises:
+        LocalServerError: an undisturbed driver cannot do its work.
+    """
+    if has_classes(options.layout):
+        use_classes(options.layout)
+        return
+    record.say("making the class archive that drivers start from")
+    record_classes(options.layout)
+    process = launch_spark(options, options.folder / "warm-up", "driver")
+    _do(process, endpoint, _jobs_of_every_kind(db))
+    use_classes(options.layout)
+
+
+def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str) -> None:
+    """Compact and clean both tables.
+
+    Raises:
+        LocalServerError: an undisturbed driver cannot do its work.
+    """
+    targets = [f"{db}.{table.value}" for table in Table]
+    compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]
+    # The second cleaning may remove what the first one has seen to be obsolete.
+    cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
+    process = launch_spark(options, folder, "driver")
+    _do(process, endpoint, [*compactions, *cleanings])
+
+
+def litter(tables: str) -> list[str]:
+    """Return paths in tidied tables other than one directory per partition, and open uploads."""
+    found = []
+    parted = f"{tables}/{Table.PARTED.value}"
+    top = list_directories(*open_location(parted))
+    partitions = [f"{parted}/{name}" for name in top if name.startswith("p=")]
+    for place in (f"{tables}/{Table.BUCKETED.value}", *partitions):
+        entries = list_directories(*open_location(place))
+        shown = place.rpartition("/")[2]
+        found += [f"{shown}/{name}" for name in entries if name.startswith("_tmp")]
+        directories = [name for name in entries if name.startswith(("base", "delta", "delete"))]
+        found += [f"{shown}/{name}" for name in directories[:-1]]
+    uploads = open_uploads(tables) if publishes_files(scheme_of(tables)) else ()
+    found += [f"an open upload to {upload.path}" for upload in uploads]
+    return [*found, *(name for name in top if name.startswith("_tmp"))]
+
+
+def _do(process: CampaignProcess, endpoint: MetastoreEndpoint, jobs: Sequence[Job]) -> None:
+    try:
+        for number, job in enumerate(jobs):
+            key = f"campaign/{process.box.folder.name}/{number}"
+            _run(process, endpoint, key, job)
+        process.box.say_over()
+        _wait(process, lambda: process.is_gone)
+    finally:
+        process.end()
+
+
+def _jobs_of_every_kind(db: str) -> list[Job]:
+    plans: dict[Action, Plan] = {}
+    number = 0
+    while len(plans) < len(Action):
+        number += 1
+        plan = draw(Random(number), number=number, confirmed=[*plans.values()])
+        if plan.table is Table.PARTED:
+            plans.setdefault(plan.action, plan)
+    target = f"{db}.{Table.PARTED.value}"
+    return [
+        *(plan.job(db) for plan in plans.values()),
+        CompactSpec(target=target, choice=CompactionChoice.MAJOR),
+        CleanSpec(target=target),
+    ]
+
+
+def _run(process: CampaignProcess, endpoint: MetastoreEndpoint, key: str, job: Job) -> None:
+    _wait(process, lambda: process.box.is_ready)
+    attempt = str(AttemptId.new())
+    process.box.give(
+        JobSpec(
+            job_key=key,
+            metastore=endpoint,
+            job=job,
+            attempt=attempt,
+            result_uri=process.box.answer_of(attempt).as_uri(),
+        )
+    )
+    _wait(process, lambda: process.box.answer(attempt) is not None)
+    result = process.box.answer(attempt)
+    if result is None or result.status is JobStatus.FAILED:
+        raise LocalServerError(f"a driver cannot do {key}: {result}")
+
+
+def _wait(process: CampaignProcess, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise LocalServerError(f"a driver does not answer; its log is {process.box.log}")
+        time.sleep(_POLL_S)

@@ -1,0 +1,110 @@
+"""The results of readers: one line of JSON for each look, and the rows under their digest.
+
+Equal rows are kept once, for all readers, so that thousands of looks can be judged at the end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+Row = tuple[int | str, ...]
+"""A row of one of the campaign's tables: ID, value, change, and the partition if it has one."""
+
+_COMPRESSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """One table as of a version: its rows, and those of an earlier version with all changes since.
+
+    None means that the read was refused; `refused` has the types of the errors.
+    """
+
+    version: int
+    since: int
+    digest: str | None = None
+    replayed: str | None = None
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One table under one snapshot: the snapshot's list, the rows read, the rows of a second read.
+
+    `past` is the result for earlier versions, for readers that read them.
+    """
+
+    write_ids: str
+    digest: str
+    again: str
+    past: Past | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """One look of a reader. `error` is the type and the text of its failure."""
+
+    reader: str
+    began_at: float
+    ended_at: float
+    tables: Mapping[str, Seen]
+    error: tuple[str, str] | None = None
+
+    def line(self) -> str:
+        """Return the poll as one line."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """Return a name for sorted rows that depends on their content."""
+    return hashlib.sha256(_text(rows)).hexdigest()[:32]
+
+
+def keep(folder: Path, rows: Sequence[Row]) -> str:
+    """Keep sorted rows under their digest, in one step, and return it."""
+    name = digest(rows)
+    file = folder / f"{name}.json.gz"
+    if not file.exists():
+        scratch = folder / f"{name}.{os.getpid()}"
+        scratch.write_bytes(gzip.compress(_text(rows), _COMPRESSION))
+        scratch.replace(file)
+    return name
+
+
+def load(folder: Path, name: str) -> list[Row]:
+    """Return kept rows."""
+    text = gzip.decompress((folder / f"{name}.json.gz").read_bytes())
+    return [tuple(row) for row in json.loads(text)]
+
+
+def read_polls(files: Iterable[Path]) -> list[Poll]:
+    """Return all looks, by time, without lines that a killed reader left unfinished."""
+    found = []
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n"):
+                data = json.loads(line)
+                tables = {name: _seen(seen) for name, seen in data.pop("tables").items()}
+                error = data.pop("error")
+                found.append(Poll(**data, tables=tables, error=tuple(error) if error else None))
+    return sorted(found, key=lambda poll: poll.began_at)
+
+
+def _seen(data: dict[str, Any]) -> Seen:
+    past = data.pop("past")
+    if past is not None:
+        past = Past(**{**past, "refused": tuple(past["refused"])})
+    return Seen(**data, past=past)
+
+
+def _text(rows: Sequence[Row]) -> bytes:
+    return json.dumps(rows, separators=(",", ":")).encode()

@@ -1,0 +1,148 @@
+"""The jobs of the campaign's drivers, and their results."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final, Protocol
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from tests.proofs.campaign.oracle import Commit
+from tests.proofs.campaign.plans import PARTITIONS, Plan, Table, draw
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.proofs.campaign.record import Record
+
+_ORPHAN_AGE_S: Final = 60.0
+_UPKEEP_PAUSE_S: Final = (0.2, 2.0)
+_MOST_TRIES: Final = 60
+
+
+@dataclass(kw_only=True)
+class Task:
+    """One job in progress. Mutable: it counts its tries, as Airflow does."""
+
+    key: str
+    job: Job
+    number: int | None = None
+    tries: int = 0
+
+    def next_attempt(self) -> str:
+        """Return the name of the next try."""
+        self.tries += 1
+        return str(AttemptId.new(self.tries))
+
+
+class Work(Protocol):
+    """The source of a driver's jobs."""
+
+    def next(self) -> Task | None:
+        """Return the next job; None if there is none now."""
+
+    def done(self, task: Task, result: JobResult) -> None:
+        """Record the end of a job."""
+
+    def gives_up(self, task: Task) -> bool:
+        """Return True if a job that failed again is not retried."""
+
+
+class Changes:
+    """The writers' common stream of changes. Mutable: it knows the confirmed ones."""
+
+    def __init__(self, seed: int, db: str, record: Record) -> None:
+        self.plans: dict[int, Plan] = {}
+        self.commits: dict[int, Commit] = {}
+        self.is_open = True
+        self._seed = seed
+        self._db = db
+        self._record = record
+        self._confirmed: list[Plan] = []
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Changes that are not confirmed yet."""
+        return sorted(set(self.plans) - set(self.commits))
+
+    def next(self) -> Task | None:
+        """Return the next change; see `Work`."""
+        if not self.is_open:
+            return None
+        number = len(self.plans) + 1
+        random = Random(f"{self._seed}/plan/{number}")
+        plan = draw(random, number=number, confirmed=self._confirmed)
+        self.plans[number] = plan
+        self._record.counts[f"planned {plan.action.value}"] += 1
+        return Task(key=f"campaign/change/{number}", job=plan.job(self._db), number=number)
+
+    def done(self, task: Task, result: JobResult) -> None:
+        """Record a confirmed change; a second confirmation must have the same write ID."""
+        number = task.number or 0
+        plan = self.plans[number]
+        write_id = result.write_ids[f"{self._db}.{plan.table.value}"]
+        earlier = self.commits.get(number)
+        if earlier is None:
+            self.commits[number] = Commit(number=number, write_id=write_id, told_at=time.time())
+            self._confirmed.append(plan)
+        elif earlier.write_id != write_id:
+            self._record.trouble(
+                "doubled",
+                f"change {number} was committed as write ID {earlier.write_id} and {write_id}",
+            )
+
+    def gives_up(self, task: Task) -> bool:
+        """Return True after too many tries; see `Work`."""
+        if task.tries < _MOST_TRIES:
+            return False
+        self._record.trouble("given up", f"{task.key} after {task.tries} tries")
+        return True
+
+
+class Upkeep:
+    """One driver's compactions or cleanings, with pauses. Mutable: it counts."""
+
+    def __init__(self, seed: int, db: str, record: Record, *, cleans: bool) -> None:
+        self.is_open = True
+        self._name = "clean" if cleans else "compact"
+        self._db = db
+        self._cleans = cleans
+        self._record = record
+        self._random = Random(f"{seed}/{self._name}")
+        self._count = 0
+        self._next_at = 0.0
+
+    def next(self) -> Task | None:
+        """Return the next job; see `Work`."""
+        if not self.is_open or self._record.now_s < self._next_at:
+            return None
+        self._count += 1
+        return Task(key=f"campaign/{self._name}/{self._count}", job=self._job())
+
+    def done(self, task: Task, result: JobResult) -> None:
+        """Set the time of the next job; see `Work`."""
+        del task, result
+        self._next_at = self._record.now_s + self._random.uniform(*_UPKEEP_PAUSE_S)
+
+    def gives_up(self, task: Task) -> bool:
+        """Give up always, since the next round does the rest; see `Work`."""
+        del task
+        self._next_at = self._record.now_s + self._random.uniform(*_UPKEEP_PAUSE_S)
+        return True
+
+    def _job(self) -> Job:
+        table = self._random.choice(list(Table))
+        target = f"{self._db}.{table.value}"
+        if self._cleans:
+            return CleanSpec(target=target, orphan_age_s=_ORPHAN_AGE_S)
+        choice = self._random.choice(list(CompactionChoice))
+        number = self._random.randrange(2 * PARTITIONS)
+        is_one = table is Table.PARTED and number < PARTITIONS
+        return CompactSpec(
+            target=target,
+            choice=choice,
+            partition=f"p={number}" if is_one else None,
+            delta_count=4,
+        )

@@ -1,0 +1,1 @@
+"""Clusters as users have them, made of real servers on this machine: what runs where."""

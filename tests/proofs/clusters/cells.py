@@ -1,0 +1,157 @@
+"""The result of one combination, and the page docs/clusters.md with all of them.
+
+An area is a module of this package with a function `cells`: it starts its servers, tries its
+combinations one after another, and yields a cell for each. Cells of other areas and of omitted
+combinations stay as the last run left them. A whole run of an area removes those that it has not
+tried (`drop_others`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.proofs.clusters.overview import Place, overview_of, put_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+JSON: Final = _ROOT / "docs" / "clusters.json"
+PAGE: Final = _ROOT / "docs" / "clusters.md"
+SUPPORT: Final = _ROOT / "docs" / "reference" / "support.md"
+RAN: Final = "ran"
+FAILED: Final = "failed"
+NOT_RUN: Final = "not run"
+
+_NOTHING_MORE: Final = "-"
+_HEAD: Final = """# Clusters: what ran where
+
+Use these tables to check whether your metastore login, store and Spark master were tested. All
+combinations in the tables were run. The [last section](#not-run) lists what was not. For an
+overview, see [what is supported](reference/support.md#where-drivers-and-executors-run).
+
+`make clusters` writes this page. It starts real servers on one machine and runs each combination.
+Many combinations have the name of the test that ran them. The version is that of the metastore, of
+Hadoop, of PySpark or of the S3 server.
+
+| outcome | meaning |
+|---|---|
+| ran | the combination worked |
+| refused with an error | it failed as expected, with the error that the details name |
+| none found | no secret was found |
+| Trino loses rows | it ended at a known fault of Trino's, which the details describe |
+"""
+_TAIL: Final = """
+## Not run
+
+- **Metastore logins**: two metastores with one token store; Active Directory; MIT's Kerberos
+  library before 1.20.
+- **HDFS**: encryption zones with a working KMS; erasure coding; federation by routers; several name
+  nodes or data nodes; tokens of several name nodes, of a KMS, and behind a mount table that names
+  hosts; tokens at the end of their longest life; `--proxy-user`; libhdfs (no build was available).
+- **YARN**: several resource managers; a fair scheduler; node labels; federation;
+  LinuxContainerExecutor (containers belonged to the node manager's user); other realms; Knox.
+- **Kubernetes**: a real cluster; pod templates; claimed volumes; dynamic allocation; a mesh. The
+  API server here is `tests/support/pretended_kubernetes.py`, pods are processes, and services are
+  addresses.
+- **S3**: AWS itself; MinIO; Ceph; roles; web identity; instance profiles; KMS keys; versioned
+  buckets. The server here is moto, which checks no signatures and says little about ages and pages.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One combination with its versions and result.
+
+    `place` says where a job of Spark's ran.
+    """
+
+    area: str
+    combination: str
+    version: str
+    outcome: str
+    note: str = ""
+    place: Place | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The identity of this cell."""
+        return self.area, self.combination, self.version
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cell's entry in the file."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def read(json_file: Path = JSON) -> list[Cell]:
+    """Return the cells of earlier runs."""
+    text = json_file.read_text() if json_file.exists() else ""
+    if not text:
+        return []
+    return [
+        Cell(**{**one, "place": Place(*one["place"]) if "place" in one else None})
+        for one in json.loads(text)
+    ]
+
+
+def keep(
+    cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE, support: Path | None = None
+) -> None:
+    """Add cells to those of earlier runs, in all files."""
+    with _alone(json_file):
+        known = {cell.key: cell for cell in (*read(json_file), *cells)}
+        _write([known[key] for key in sorted(known)], json_file, page, support)
+
+
+def drop_others(
+    cells: Iterable[Cell], json_file: Path = JSON, page: Path = PAGE, support: Path | None = None
+) -> None:
+    """Remove other cells of these cells' areas, which an older run has left."""
+    tried = {cell.key for cell in cells}
+    areas = {area for area, _, _ in tried}
+    with _alone(json_file):
+        kept = [cell for cell in read(json_file) if cell.area not in areas or cell.key in tried]
+        _write(kept, json_file, page, support)
+
+
+@contextmanager
+def _alone(json_file: Path) -> Iterator[None]:
+    """Lock out other runs while the block reads and writes, since areas may run in parallel."""
+    with json_file.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _write(cells: list[Cell], json_file: Path, page: Path, support: Path | None) -> None:
+    json_file.write_text(json.dumps([cell.to_json() for cell in cells], indent=1) + "\n")
+    page.write_text(page_of(cells))
+    if support is not None:
+        support.write_text(put_between(support.read_text(), overview(cells)))
+
+
+def overview(cells: Iterable[Cell]) -> str:
+    """Return the table of support.md."""
+    return overview_of(
+        (cell.place, cell.outcome != FAILED)
+        for cell in cells
+        if cell.place and cell.outcome != NOT_RUN
+    )
+
+
+def page_of(cells: Iterable[Cell]) -> str:
+    """Return the page, with a table for each area."""
+    lines, area = [_HEAD], None
+    for cell in cells:
+        if cell.area != area:
+            area = cell.area
+            lines.append(f"\n## {area}\n\n| combination | version | outcome | details |\n")
+            lines.append("|---|---|---|---|\n")
+        texts = (cell.combination, cell.version, cell.outcome, cell.note or _NOTHING_MORE)
+        lines.append("| " + " | ".join(t.replace("|", "\\|").replace("\n", " ") for t in texts))
+        lines.append(" |\n")
+    return "".join([*lines, _TAIL])

@@ -1,0 +1,185 @@
+"""The places of jobs: one change of a table with each master, at each door, on each store.
+
+Other areas test more for each of them. `spark-submit` starts a driver on this machine; operators
+start those in the cluster (`kubernetes`, `yarn`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
+
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.storage.acid.read.scan import scan
+from tests.contract.stores.mini_hdfs import MiniHdfs
+from tests.proofs.clusters.cells import FAILED, RAN, Cell
+from tests.proofs.clusters.overview import Place
+from tests.support.kubernetes_cluster import KubernetesCluster
+from tests.support.login_cases import CASES
+from tests.support.login_lab import V4, LoginLab, environ
+from tests.support.s3_lab import MotoS3, machine
+from tests.support.short_jvms import ENVIRONMENT
+from tests.support.spark_cluster import standalone_cluster
+from tests.support.spark_submit import SPARK_HOME, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_AREA: Final = "Where jobs run"
+_DOORS: Final = {
+    "Kerberos": "Kerberos by keytab, auth-conf",
+    "token": "token, auth-conf",
+    "password": "password of LDAP in TLS",
+    "JWT": "HTTPS by JWT",
+}
+_WAIT_S: Final = 240.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spark:
+    """A master, and the settings of `spark-submit` for it."""
+
+    master: str
+    settings: dict[str, str] = field(default_factory=dict)
+    said: Callable[[], str] = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Door:
+    """The rest of a place: a login, a store, and their addresses.
+
+    `uri` is the parent of databases; None uses the metastore's warehouse. `settings` are Spark's.
+    """
+
+    login: str
+    store: str
+    endpoint: MetastoreEndpoint
+    uri: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def cells(folder: Path, only: str) -> Iterator[Cell]:
+    """Yield a cell for each place with the words in its name, after running a job there."""
+    for name in ("doors", "hdfs"):
+        (folder / name).mkdir()
+    with ExitStack() as stack:
+        sparks = {
+            "local": _Spark(master="local[2]"),
+            "standalone, client": stack.enter_context(_standalone(folder)),
+            "Kubernetes, client": stack.enter_context(_kubernetes(folder)),
+        }
+        lab = stack.enter_context(LoginLab(folder / "doors"))
+        hdfs = stack.enter_context(MiniHdfs.started(folder / "hdfs"))
+        plain = lab.endpoint("plain", V4, None)
+        for store, uri in (("disk", None), ("HDFS", hdfs.uri)):
+            access = _Door(login="none", store=store, endpoint=plain, uri=uri)
+            yield from _tried(folder, sparks, access, only)
+        lab.end("plain", V4)
+        yield from _on_s3(folder, sparks, only)
+        for login, name in _DOORS.items():
+            (case,) = [case for case in CASES if case.name == name]
+            with environ(lab.environment):
+                endpoint = lab.endpoint(case.kind, V4, case.login(lab, V4))
+                access = _Door(login=login, store="disk", endpoint=endpoint)
+                yield from _tried(folder, sparks, access, only)
+
+
+def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]:
+    with (
+        MotoS3.beside(Path(sys.executable), folder / "s3.log") as s3,
+        s3.metastore(folder / "metastore-on-s3") as metastore,
+        patch.dict(os.environ, s3.environment),
+    ):
+        access = _Door(
+            login="none",
+            store="S3",
+            endpoint=MetastoreEndpoint(uris=(metastore.uri,)),
+            settings=s3.spark_settings,
+        )
+        yield from _tried(folder, sparks, access, only)
+
+
+def _tried(folder: Path, sparks: dict[str, _Spark], access: _Door, only: str) -> Iterator[Cell]:
+    for name, spark in sparks.items():
+        place = Place(name, access.login, access.store)
+        combination = "; ".join((place.spark, f"login: {place.login}", place.store))
+        if only not in combination:
+            continue
+        outcome, note = RAN, ""
+        try:
+            _insert(folder / "jobs", spark, access)
+        except Exception as error:  # noqa: BLE001 - the table reports it
+            outcome, note = FAILED, f"{type(error).__name__}: {str(error)[-600:]}"
+        yield Cell(
+            area=_AREA,
+            combination=combination,
+            version=V4,
+            outcome=outcome,
+            note=note,
+            place=place,
+        )
+
+
+def _insert(folder: Path, spark: _Spark, access: _Door) -> None:
+    """Insert rows through executors into a new table, and read them by its metastore and files."""
+    db = f"places_{os.getpid()}_{next(_numbers)}"
+    ref = TableRef(db, "t")
+    query = "SELECT id FROM source DISTRIBUTE BY id"
+    source = SourceSpec(values=((1,), (2,), (3,)), columns=("id",), query=query)
+    with connect(access.endpoint) as client:
+        client.create_database(db, None if access.uri is None else f"{access.uri}/{db}.db")
+        columns = (Column(name="id", type="bigint"),)
+        table = client.create_table(NewTable(ref=ref, columns=columns))
+        done = submit(
+            folder,
+            access.endpoint,
+            InsertSpec(target=str(ref), source=source),
+            job_key=db,
+            master=spark.master,
+            settings={**spark.settings, **access.settings},
+            environment=machine(),
+            start_timeout_s=_WAIT_S,
+        )
+        if done.code or done.result is None or done.result.status is not JobStatus.COMMITTED:
+            raise AssertionError(f"{done.log[-3000:]}\n{spark.said()}")
+        txns = client.valid_txns()
+        write_ids = client.valid_write_ids([ref], txns)[ref]
+        batches = scan(table.location, table.columns, write_ids, txns)
+        rows = sorted(row["id"] for batch in batches for row in batch.to_pylist())
+        if rows != [1, 2, 3]:
+            raise AssertionError(f"{rows} came back")
+
+
+@contextmanager
+def _standalone(folder: Path) -> Iterator[_Spark]:
+    work = folder / "standalone"
+    work.mkdir()
+    environment = {
+        **os.environ,
+        **ENVIRONMENT,
+        **machine(),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with standalone_cluster(SPARK_HOME, work, environment) as url:
+        yield _Spark(master=url)
+
+
+@contextmanager
+def _kubernetes(folder: Path) -> Iterator[_Spark]:
+    python = Path(sys.executable)
+    with KubernetesCluster.started(folder / "kubernetes", SPARK_HOME, python) as cluster:
+        cluster.kubelet.environment |= machine()
+        settings = {**cluster.settings(), "spark.executor.instances": "1"}
+        yield _Spark(master=cluster.master, settings=settings, said=cluster.said)

@@ -1,0 +1,1 @@
+"""The same questions for Hive's own engine and for us, and the answers that may differ."""

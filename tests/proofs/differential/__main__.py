@@ -1,0 +1,135 @@
+"""The command of the differences.
+
+    python -m tests.proofs.differential [--expressions 10000] [--statements 1000]
+                                        [--seed 7] [--stores 15]
+
+It asks Hive 4.0.1's own engine and us the same questions and compares the answers. The seed is
+`HIVEACID_SEED`, if it is set. It exits with 1 if an answer differs in a way that
+docs/differences.json does not name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark
+
+from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import metastore_on_postgres
+from tests.judges.engine import HiveJudge
+from tests.proofs.differential import report
+from tests.proofs.differential.cases import Outcome
+from tests.proofs.differential.course import Course, made
+from tests.proofs.differential.engines import Engines
+from tests.proofs.differential.stores import SOURCES, stored
+from tests.proofs.differential.twins import Twins
+from tests.support.spark_lab import make_lab, small_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Say = Callable[[str], None]
+
+_LARGEST_SEED: Final = 10**6
+_HEAP_OF_HIVE_MB: Final = 3072  # Hive keeps some 100 KB of each question
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask everything, and return the exit status."""
+    asked = _parser().parse_args(argv)
+    began = time.monotonic()
+    print(f"HIVEACID_SEED={asked.seed} repeats this run", flush=True)
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:7.0f} s  {text}", flush=True)
+
+    tally = report.Tally()
+    facts: dict[str, Any] = {}
+    if asked.named_again:
+        tally, facts = report.kept()
+    else:
+        with engines() as both:
+            say("both engines are up")
+            facts = {"seed": asked.seed, "Hive": "4.0.1", "PySpark": pyspark.__version__}
+            for _ in run(both, tally, asked, say):
+                facts["seconds"] = round(time.monotonic() - began)
+                report.write_values(tally, facts)
+    if not asked.no_report:
+        report.write(tally, facts)
+    for what, counts in tally.counts.items():
+        print(f"{what}: {dict(counts)}")
+    for one in tally.wrong:
+        print(f"NOT NAMED: {one}")
+    return 1 if tally.wrong else 0
+
+
+def run(both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say) -> Iterator[None]:
+    """Ask both engines and count the answers; yield now and then to keep them."""
+    both.prepare()
+    for finding in Course(both, say).findings(made(asked.expressions, asked.seed)):
+        tally.add(report.EXPRESSIONS, finding)
+        if finding.outcome is Outcome.DIFFERENT:
+            say(f"NOT NAMED: {tally.wrong[-1]}")
+            yield
+    yield
+    if asked.stores:
+        for done in stored(both, list(dict.fromkeys(SOURCES.values()))[: asked.stores]):
+            tally.add(report.STORES, done)
+            yield
+        say("types into columns of types")
+    theirs = f"hive_{uuid.uuid4().hex[:12]}"
+    both.lab.client.create_database(theirs)
+    for done in Twins(both, theirs, asked.seed).done(asked.statements, say):
+        tally.add(report.STATEMENTS, done)
+        if done.outcome is Outcome.DIFFERENT:
+            say(f"NOT NAMED: {tally.wrong[-1]}")
+        yield
+
+
+@contextmanager
+def engines() -> Iterator[Engines]:
+    """Start both engines over a separate metastore, with a database."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # refusals are answers
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="differential-")))
+        config = LocalMetastoreConfig(version="4.0.1", data_dir=folder, ends_with_parent=True)
+        server = stack.enter_context(metastore_on_postgres(config))
+        judge = stack.enter_context(HiveJudge(server.uri, heap_mb=_HEAP_OF_HIVE_MB))
+        spark = small_session("2g")
+        stack.callback(spark.stop)
+        spark.sparkContext.setLogLevel("OFF")
+        labs = make_lab(spark, server)
+        stack.callback(labs.close)  # type: ignore[attr-defined]  # a generator
+        yield Engines(lab=next(labs), judge=judge)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proofs.differential", description=__doc__
+    )
+    seed = int(os.environ.get("HIVEACID_SEED") or random.randrange(_LARGEST_SEED))
+    parser.add_argument("--expressions", type=int, default=10_000)
+    parser.add_argument("--statements", type=int, default=1_000)
+    parser.add_argument("--stores", type=int, default=15, help="number of types of columns")
+    parser.add_argument("--seed", type=int, default=seed)
+    parser.add_argument(
+        "--named-again",
+        action="store_true",
+        help="ask nothing: name the last run's differences by the current entries",
+    )
+    parser.add_argument("--no-report", action="store_true", help="leave the page alone")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

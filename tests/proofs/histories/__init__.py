@@ -1,0 +1,1 @@
+"""Random histories of one directory, far more than tests can run, against a model and Hive."""

@@ -1,0 +1,160 @@
+"""The answers that are an engine's own mistakes, and the user's remedies.
+
+Each depends on the history of the table and the kind of wrong answer; an answer that is wrong in
+another way stays unexplained.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.proofs.matrix.kinds import KINDS, Flat
+from tests.proofs.matrix.life import life as steps_of
+from tests.proofs.matrix.names import HIVE_3, HIVE_3_READER, HIVE_4, TRINO
+
+if TYPE_CHECKING:
+    from tests.proofs.matrix.kinds import Kind
+    from tests.proofs.matrix.records import Life, Wrong
+
+_DELETES: Final = (
+    "Trino ignores delete files with Hive 4's names (`bucket_00000_0`; Trino issue 31302). Deleted"
+    " rows, and old versions of updated ones, come back until the next compaction."
+)
+_DELETES_3: Final = (
+    "Hive 3.1 looks for a bucket's delete events by file name and ignores Hive 4's names"
+    " (`bucket_00000_0`). Deleted rows come back until a major compaction, Hive's or ours."
+)
+_TRUNCATED: Final = (
+    "Trino knows directories only by the files in them, and ignores the empty base that Hive's"
+    " TRUNCATE leaves. Rows come back until a major compaction, Hive's or ours."
+)
+_TRUNCATED_3: Final = (
+    "Hive 3.1 fails on the base that Hive 4's TRUNCATE leaves (Unexpected value for dataFormat:"
+    " truncated) until a major compaction, Hive's or ours. It can read the base that our TRUNCATE"
+    " leaves."
+)
+_ONE_FILE: Final = (
+    "Trino writes all delete events of an unbucketed table into one file. To read a row, it looks"
+    " for delete events in the file with the number of the row's own file. Deleted rows of other"
+    " files come back until a major compaction of ours."
+)
+_NO_ORDER: Final = (
+    "If a table has several files, Trino writes its delete events unsorted. Hive merges them as if"
+    " they were sorted, and misses some. Rows come back until a major compaction of ours. A major"
+    " compaction of Hive's keeps them for good."
+)
+_FIRST_HASH: Final = (
+    "Hive 3.1 places the rows of INSERT ... SELECT by the first hash, whatever version the table"
+    " says. In its own table, every row lay where version 1 puts it. Every version of Hive and our"
+    " readers read such rows. Trino rejects the files as damaged (is for bucket 0, but contains a"
+    " row for bucket 1) until another engine rewrites them, for example by an INSERT OVERWRITE."
+)
+_TWO_WRITERS: Final = (
+    "Trino distributes the rows that it deletes by their whole bucket property. This includes the"
+    " statement ID that Hive 4's UPDATE and MERGE leave. Two of Trino's writers may then make one"
+    " file, and Trino fails with File already exists (see Trino issue 14636)."
+)
+_AVRO_TIMES: Final = (
+    "Trino fails to write timestamps to Avro if hive.timestamp_precision is finer than"
+    " milliseconds, as it is here (Trino issue 20342). Another engine took the step."
+)
+_BLIND: Final = (
+    "An engine whose last answer was wrong is not asked to change, compact or empty the table. It"
+    " would write what it reads, and the wrong rows would stay for all readers. Another engine took"
+    " the step."
+)
+_LOADED: Final = (
+    "LOAD DATA leaves files without Hive's six columns in a delta. Trino rejects them as damaged,"
+    " and reads nothing until a compaction of Hive's or a major one of ours."
+)
+_BELOW: Final = (
+    "Trino requires every file from before a conversion to lie in the table's own directory"
+    " (Partition location in OriginalFile ... does not match). It reads nothing while some lie in"
+    " the directories of a UNION ALL, until a major compaction, Hive's or ours."
+)
+BLIND: Final = "read the table wrong"
+"""The reason why a writer was not asked to take a step."""
+_MINOR: Final = "minor compaction"
+_MAJOR: Final = "major compaction"
+_EMPTIED: Final = "emptied"
+
+
+def explanation(reader: str, life: Life, seen: Wrong) -> str | None:
+    """Return why a reader is wrong after a step of a life; None if unknown."""
+    kind = _kind(life)
+    if reader == TRINO and life.misplaced and "but contains a row for bucket" in seen.text:
+        return misplacement(life)
+    if seen.lacks or not seen.has_more:
+        return _of_text(reader, kind, seen.text)
+    by_hive = _changes(life, seen.step, HIVE_4, since=(_MINOR, _MAJOR))
+    by_trino = _changes(life, seen.step, TRINO, since=(_MAJOR,))
+    if by_trino and not kind.buckets:
+        return {TRINO: _ONE_FILE, HIVE_4: _NO_ORDER, HIVE_3_READER: _NO_ORDER}.get(reader)
+    if reader == TRINO and _EMPTIED in by_hive:
+        return _TRUNCATED
+    if not by_hive:
+        return None
+    return {TRINO: _DELETES, HIVE_3_READER: _DELETES_3}.get(reader)
+
+
+def _of_text(reader: str, kind: Kind, text: str) -> str | None:
+    if reader == TRINO and kind.loaded and "ORC ACID file should have 6 columns" in text:
+        return _LOADED
+    if reader == TRINO and kind.flat is Flat.UNION and "location in OriginalFile" in text:
+        return _BELOW
+    if reader == HIVE_3_READER and "dataFormat: truncated" in text:
+        return _TRUNCATED_3
+    return None
+
+
+def misplacement(life: Life) -> str | None:
+    """Return why rows are in another bucket than their hash selects; None if unknown."""
+    kind = _kind(life)
+    return _FIRST_HASH if life.writer == HIVE_3 and kind.bucketing_version != 1 else None
+
+
+def failure(writer: str, life: Life, text: str) -> str | None:
+    """Return why a writer failed at a step; None if unknown."""
+    if text == BLIND:
+        return _BLIND
+    if writer == TRINO and "FileAlreadyExistsException" in text and life.writer != TRINO:
+        return _TWO_WRITERS
+    if writer == TRINO and "LongTimestamp cannot be" in text:
+        return _AVRO_TIMES
+    return None
+
+
+def is_explained(life: Life) -> bool:
+    """Return True if every answer of a life is right, or wrong for a known reason."""
+    return (
+        life.broke_off is None
+        and (not life.misplaced or misplacement(life) is not None)
+        and all(
+            explanation(reader, life, seen) is not None
+            for reader, answers in life.answers.items()
+            for seen in answers.wrong
+        )
+        and all(
+            failure(writer, life, text) is not None
+            for taken in (*life.taken, *([life.ended] if life.ended else []))
+            for writer, text in taken.failures.items()
+        )
+    )
+
+
+def _kind(life: Life) -> Kind:
+    (kind,) = [kind for kind in KINDS if kind.name == life.kind]
+    return kind
+
+
+def _changes(life: Life, until: str, writer: str, *, since: tuple[str, ...]) -> set[str]:
+    """Return a writer's steps that delete or change rows, from the last of some steps on."""
+    steps = {step.name: step for step in steps_of(_kind(life))}
+    names = [one.step for one in life.taken]
+    end = names.index(until) + 1
+    begin = max((at + 1 for at, name in enumerate(names[:end]) if name in since), default=0)
+    return {
+        one.step
+        for one in life.taken[begin:end]
+        if one.done_by == writer and (one.step == _EMPTIED or steps[one.step].changes_rows)
+    }

@@ -1,0 +1,1 @@
+"""The queries of TPC-DS, with the same answers over ACID tables as over flat files."""

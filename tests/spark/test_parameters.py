@@ -1,0 +1,488 @@
+"""Values are values: whatever a parameter holds, it is a literal of its own type, and never text.
+
+And texts reach no further than the tables: no Java, no files of the driver, no commands.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    ExpressionError,
+    HiveAcidError,
+    SourceUnreadableError,
+    UnsafeTextError,
+)
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.parameters import job_with, read_parameters
+from airflow_hiveacid.spark.engine.catalyst import Moment, conjuncts, query, resolve
+from airflow_hiveacid.spark.engine.parsed_sql import (
+    RefusedTextError,
+    TextTerms,
+    UnboundParameterError,
+    _Binder,
+)
+from airflow_hiveacid.spark.reading.files.pruning import partitions_where
+from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.sql.script import read_script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.support.spark_lab import Lab
+
+HOSTILE = "zz' OR '1'='1"
+CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 5)  # noqa: DTZ001 - a wall clock
+HALF_PAST = dt.datetime(2026, 1, 2, 12, 30, 0, 500_000)  # noqa: DTZ001 - as above
+TEXTS = [HOSTILE, "a\\' OR 1=1 -- ", 'q"; DROP TABLE t', ":v", "${env:HOME}", "é\n\x00`", ""]
+
+
+def terms(**values: object) -> TextTerms:
+    return TextTerms(parameters=read_parameters(values))
+
+
+def one(spark: SparkSession, text: str, **values: object) -> tuple[str, Any]:
+    """The type of an expression, and what it says."""
+    frame = spark.range(1)
+    (found,) = resolve(frame, [text], Moment.now(spark, terms(**values)))
+    return found.type.simpleString(), frame.select(found.column).collect()[0][0]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (7, "int"),
+        (5_000_000_000, "bigint"),
+        (10**25, "decimal(26,0)"),
+        (Decimal("-1.50"), "decimal(2,1)"),
+        (1.5, "double"),
+        (True, "boolean"),
+        (dt.date(1500, 1, 31), "date"),
+        (CLOCK, "timestamp_ntz"),
+        (None, "void"),
+        *[(text, "string") for text in TEXTS],
+    ],
+)
+def test_a_value_is_a_literal_of_its_own_type(
+    spark: SparkSession, value: object, kind: str
+) -> None:
+    assert one(spark, ":v", v=value) == (kind, value)
+    assert one(spark, "(SELECT max(x) FROM (SELECT :v AS x))", v=value)[1] == value
+    found = query(spark, "WITH w AS (SELECT :v AS x) SELECT x FROM w", terms(v=value))
+    assert [tuple(row) for row in found.collect()] == [(value,)]
+
+
+def test_a_moment_is_one_in_any_zone(spark: SparkSession) -> None:
+    value = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00+02:00"}
+    assert one(spark, "unix_timestamp(:v)", v=value)[1] == 1769817600
+
+
+def test_a_list_is_the_entries_of_an_in(spark: SparkSession) -> None:
+    ids = [1, Decimal("2.5"), None]
+    assert one(spark, "1 IN (:ids)", ids=ids) == ("boolean", True)
+    assert one(spark, "7 IN (:ids, 7)", ids=ids) == ("boolean", True)
+    assert one(spark, "7 NOT IN (:ids)", ids=ids) == ("boolean", None)
+    assert one(spark, "(:a IN (:ids)) IN (:b)", ids=[1], a=1, b=True) == ("boolean", True)
+    inner = "1 IN (SELECT id + 1 FROM range(3) WHERE id IN (:ids))"
+    assert one(spark, inner, ids=[0, 5]) == ("boolean", True)
+    rows = query(spark, "SELECT id FROM range(9) WHERE id IN (:ids)", terms(ids=[3, 8, 99]))
+    assert [row[0] for row in rows.collect()] == [3, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("3 IN (WITH w AS (SELECT :n AS x) SELECT x FROM w)", True),
+        ("(WITH w AS (SELECT :n AS x), v AS (SELECT x + :n AS y FROM w) SELECT y FROM v)", 6),
+        ("(SELECT max(y) FROM (WITH w AS (SELECT :n AS x) SELECT x AS y FROM w))", 3),
+        ("EXISTS (WITH w AS (SELECT 3 AS x) SELECT 1 FROM w WHERE x IN (:ns))", True),
+        (("(SELECT max(x) FROM (SELECT sum(id) OVER w x FROM range(4) WINDOW w AS ("
+         "PARTITION BY id % :n)))"), 3),
+        (("(SELECT max(x) FROM (SELECT sum(id) OVER w x FROM range(4) WINDOW w AS ("
+         "PARTITION BY id + (WITH v AS (SELECT :n AS z) SELECT z FROM v))))"), 3),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("allows_unsafe", [False, True])
+def test_markers_are_bound_in_every_query_within_an_expression(
+    spark: SparkSession, text: str, found: object, *, allows_unsafe: bool
+) -> None:
+    given = TextTerms(
+        parameters=read_parameters({"n": 3, "ns": [3, 4]}), allows_unsafe=allows_unsafe
+    )
+    frame = spark.range(1)
+    (one_,) = resolve(frame, [text], Moment.now(spark, given))
+    assert frame.select(one_.column).collect()[0][0] == found
+    rows = query(spark, f"SELECT {text} FROM range(1)", given).collect()
+    assert [row[0] for row in rows] == [found]
+
+
+def test_a_marker_without_a_value_is_named_also_in_a_with(spark: SparkSession) -> None:
+    for text in (
+        "1 IN (WITH w AS (SELECT :no AS x) SELECT x FROM w)",
+        "(SELECT sum(id) OVER w FROM range(1) WINDOW w AS (ORDER BY :no)) = 1",
+    ):
+        with pytest.raises(UnboundParameterError, match=":no is given no value"):
+            resolve(spark.range(1), [text], Moment.now(spark, terms(n=1)))
+
+
+def test_markers_are_bound_in_windows_limits_and_values(spark: SparkSession) -> None:
+    text = (
+        "SELECT id, count(*) OVER w FROM range(4) WINDOW w AS (PARTITION BY id % :n)"
+        " ORDER BY id LIMIT :most"
+    )
+    found = query(spark, text, terms(n=2, most=3)).collect()
+    assert [tuple(row) for row in found] == [(0, 2), (1, 2), (2, 2)]
+    found = query(spark, "SELECT * FROM VALUES (:a), (:b)", terms(a=HOSTILE, b="x")).collect()
+    assert sorted(row[0] for row in found) == ["x", HOSTILE]
+
+
+@pytest.fixture
+def t(lab4: Lab) -> Lab:
+    lab4.table(
+        "t",
+        {"id": "bigint", "v": "string", "n": "decimal(9,2)", "d": "date", "ts": "timestamp"},
+    )
+    lab4.insert(
+        "t",
+        [
+            (1, "one", "1.50", "2026-01-01", "2026-01-01 00:00:00"),
+            (2, HOSTILE, "2.50", "2026-01-02", "2026-01-02 12:30:00.5"),
+            (3, None, None, None, None),
+        ],
+        ["id", "v", "n", "d", "ts"],
+    )
+    return lab4
+
+
+def ids(lab: Lab) -> list[object]:
+    return [row[0] for row in lab.rows("t")]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "left"),
+    [
+        ("v = :v", HOSTILE, [1, 3]),
+        ("v = :v", "' OR true -- ", [1, 2, 3]),
+        ("v <=> :v", None, [1, 2]),
+        ("v = :v", None, [1, 2, 3]),
+        ("n = :v", Decimal("1.5"), [2, 3]),
+        ("d < :v", dt.date(2026, 1, 2), [2, 3]),
+        ("ts = :v", HALF_PAST, [1, 3]),
+        ("nullif(id, 3) < :v", Decimal("99999999999999999999.5"), [3]),
+        ("nullif(id, 3) > :v", -99_999_999_999_999_999_999, [3]),
+        ("id IN (:v)", [1, 3, 99], [2]),
+        ("v IN (:v)", [HOSTILE, "') OR (true"], [1, 3]),
+        ("EXISTS (SELECT 1 WHERE t.v = :v)", HOSTILE, [1, 3]),
+    ],
+)
+def test_a_delete_finds_the_rows_of_its_value_alone(
+    t: Lab, where: str, value: object, left: list[int]
+) -> None:
+    t.run(job_with(DeleteSpec(target=f"{t.db}.t", where=where), {"v": value}))
+    assert ids(t) == left
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "nullif(id, 3) < 99999999999999999999",
+        "NOT nullif(id, 3) >= 99999999999999999999.5",
+        "-99999999999999999999 <= nullif(id, 3)",
+        "EXISTS (SELECT 1 WHERE nullif(t.id, 3) < 99999999999999999999)",
+        "nullif(id, 3) < 1E20BD",
+        "nullif(id, 3) > -0.1e+21bd",
+        "nullif(id, 3) < 9223372036854775807.5",
+        "nullif(id, 3) < 9223372036854775807.0000000000000000001",
+    ],
+)
+def test_null_is_not_less_than_a_number_beyond_bigint(t: Lab, where: str) -> None:
+    t.run(DeleteSpec(target=f"{t.db}.t", where=where))
+    assert ids(t) == [3]
+
+
+def test_a_number_beyond_bigint_keeps_the_name_of_its_column(spark: SparkSession) -> None:
+    large = "99999999999999999999"
+    assert query(spark, f"SELECT {large}, 1 - {large}", terms()).columns == [
+        large,
+        f"(1 - {large})",
+    ]
+
+
+def test_numbers_within_bigint_need_no_search_in_the_tree(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Binder, "_with_large_numbers", None)
+    within = f"{2**63 - 2}, 1234567890123456789, 0{10**18}, 1e20"
+    text = f"SELECT id FROM range(1) WHERE id NOT IN ({within})"
+    assert query(spark, text, terms()).count() == 1
+
+
+def test_assignments_clauses_and_queries_take_values(t: Lab) -> None:
+    target = f"{t.db}.t"
+    update = UpdateSpec(target=target, set={"v": ":new", "n": ":n"}, where="id = :id")
+    t.run(job_with(update, {"new": HOSTILE, "n": Decimal("9.75"), "id": 1}))
+    merge = MergeSpec(
+        target=target,
+        source=SourceSpec(tables={}, query="SELECT 2L AS id, :text AS v UNION ALL SELECT 9L, :x"),
+        keys=("id",),
+        condition="t.v = :was",
+        clauses=(
+            MergeClause(
+                when=MergeWhen.MATCHED,
+                action=MergeAction.UPDATE,
+                condition="s.v <> :not",
+                set={"v": "concat(s.v, :tail)", "d": ":day"},
+            ),
+            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+        ),
+    )
+    values = {
+        "text": "'a' || 'b'", "x": "new", "was": HOSTILE, "not": "no'", "tail": "\\",
+        "day": dt.date(2026, 5, 5),
+    }  # fmt: skip
+    t.run(job_with(merge, values))
+    found = {row[0]: row[1:4] for row in t.rows("t")}
+    assert found[1] == (HOSTILE, Decimal("9.75"), dt.date(2026, 1, 1))
+    assert found[2] == ("'a' || 'b'\\", Decimal("2.50"), dt.date(2026, 5, 5))
+    assert found[9] == ("new", None, None)
+
+
+def test_statements_in_hives_dialect_take_values(t: Lab) -> None:
+    t.table("p", {"id": "bigint", "v": "string"}, partition={"day": "date"})
+    values = {
+        "day": dt.date(2026, 1, 2), "v": HOSTILE, "id": 4, "ids": [1, 3], "part": "2026-01-02",
+    }  # fmt: skip
+    text = """
+        INSERT INTO t (id, v, d) VALUES (:id, :v, :day), (5, ':no', NULL);
+        INSERT INTO t (id, v) VALUES (6, concat(:v, '!'));
+        INSERT INTO p PARTITION (day = :part) SELECT t.id, t.v FROM t WHERE t.v = :v;
+        UPDATE t SET v = :v WHERE id IN (:ids);
+        MERGE INTO t USING (SELECT :id AS k) s ON t.id = s.k WHEN MATCHED AND t.v = :v THEN DELETE;
+        DELETE FROM t WHERE d = :day AND v = :v;
+    """
+    given = read_parameters(values)
+    for statement in read_script(text, t.db, given):
+        t.run(statement.job)  # type: ignore[arg-type]
+    assert [row[:2] for row in t.rows("t")] == [
+        (1, HOSTILE), (3, HOSTILE), (5, ":no"), (6, f"{HOSTILE}!"),
+    ]  # fmt: skip
+    assert t.rows("p") == [(2, HOSTILE, dt.date(2026, 1, 2)), (4, HOSTILE, dt.date(2026, 1, 2))]
+    for statement in read_script("TRUNCATE TABLE p PARTITION (day = :day)", t.db, given):
+        t.run(statement.job)  # type: ignore[arg-type]
+    assert t.rows("p") == []
+
+
+def test_a_clock_makes_a_column_of_timestamps_and_a_moment_makes_none(t: Lab) -> None:
+    text = "CREATE TABLE {} STORED AS ORC AS SELECT :at AS c, id FROM t WHERE id = 1"
+    moment = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00+01:00"}
+    for statement in read_script(text.format("clocks"), t.db, read_parameters({"at": CLOCK})):
+        t.run(statement.job)  # type: ignore[arg-type]
+    assert t.info("clocks").columns[0].type == "timestamp"
+    assert t.rows("clocks") == [(CLOCK, 1)]
+    (statement,) = read_script(text.format("moments"), t.db, read_parameters({"at": moment}))
+    with pytest.raises(HiveAcidError, match="create the table first"):
+        t.run(statement.job)  # type: ignore[arg-type]
+    with pytest.raises(HiveAcidError, match=r"does not exist|no such table|not found"):
+        t.info("moments")
+
+
+def test_a_bound_value_prunes_as_a_written_one_does(t: Lab) -> None:
+    table = t.table("q", {"id": "bigint"}, partition={"day": "date", "k": "int"})
+    names = tuple(
+        table.partition_name([day, k]) for day in ("2026-01-01", "2026-01-02") for k in ("1", "2")
+    )
+    bound = partitions_where(
+        t.spark,
+        table,
+        names,
+        "day = :day AND k IN (:ks)",
+        Moment.now(t.spark, terms(day=dt.date(2026, 1, 2), ks=[2, 7])),
+    )
+    written = partitions_where(
+        t.spark, table, names, "day = DATE'2026-01-02' AND k IN (2, 7)", Moment.now(t.spark)
+    )
+    assert bound == written == (names[3],)
+    (part,) = conjuncts(t.spark.range(3), "id = :id", Moment.now(t.spark, terms(id=2)))
+    assert part.uses == {0}
+    with read_snapshot(t.endpoint, [f"{t.db}.t"], job_key=t.db) as snapshot:
+        rows = read_table(
+            t.spark, f"{t.db}.t", snapshot, where="v = :v", parameters={"v": HOSTILE}
+        ).collect()
+    assert [row.id for row in rows] == [2]
+
+
+def test_a_reader_is_refused_in_words_also_where_partitions_are_chosen_first(lab4: Lab) -> None:
+    lab4.table("q", {"id": "bigint"}, partition={"p": "int"})
+    lab4.insert("q", [(1, 1), (2, 2)], ["id", "p"])
+    name = f"{lab4.db}.q"
+    with read_snapshot(lab4.endpoint, [name], job_key=lab4.db) as snapshot:
+        with pytest.raises(UnsafeTextError, match="reflect and java_method call Java"):
+            read_table(
+                lab4.spark,
+                name,
+                snapshot,
+                where="p = length(reflect('java.lang.String', 'valueOf', p))",
+            )
+        with pytest.raises(ExpressionError, match=":p is a list"):
+            read_table(lab4.spark, name, snapshot, where="p = :p", parameters={"p": [1]})
+
+
+def test_a_marker_without_a_value_is_named(t: Lab) -> None:
+    target = f"{t.db}.t"
+    with pytest.raises(ExpressionError, match=r":v is given no value"):
+        t.run(DeleteSpec(target=target, where="v = :v"))
+    with pytest.raises(ExpressionError, match=r":v is a list, and a list stands in IN"):
+        t.run(job_with(DeleteSpec(target=target, where="v = :v"), {"v": ["a"]}))
+    with pytest.raises(SourceUnreadableError, match=r":v is given no value"):
+        t.run(InsertSpec(target=target, source=SourceSpec(tables={}, query="SELECT :v AS id")))
+    assert ids(t) == [1, 2, 3]
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    file = tmp_path / "secret.keys"
+    file.write_text("key of the driver")
+    return file
+
+
+REFUSED = [
+    "reflect('java.lang.System', 'setProperty', 'hiveacid.seen', 'yes') IS NULL",
+    "java_method('java.lang.System', 'getenv', 'HOME') = v",
+    "upper(concat(v, REFLECT('java.lang.System', 'getenv', 'HOME'))) = 'x'",
+    "v = `java_method`('java.lang.System', 'getenv', 'HOME')",
+    "identifier('ref' || 'lect')('java.lang.System', 'getenv', 'HOME') = v",
+    "input_file_name() = v",
+    "input_file_block_start() > 0",
+    "v = (SELECT first(value) FROM text.`{secret}`)",
+    "v IN (SELECT value FROM csv.`{secret}`)",
+    "EXISTS (SELECT 1 FROM (SELECT * FROM text.`{secret}` s JOIN range(2) ON true) WHERE true)",
+    "v IN (WITH w AS (SELECT value FROM text.`{secret}`) SELECT value FROM w)",
+    "v IN (SELECT value FROM identifier('text.`{secret}`'))",
+    "id IN (SELECT length(reflect('java.lang.System', 'getenv', 'HOME')))",
+    "v IN (SELECT TRANSFORM(id) USING 'cat' AS (x) FROM range(3))",
+    "try_reflect('java.lang.System', 'getenv', 'HOME') = v",
+    "from_xml(v, 'a INT', map('rowValidationXSDPath', '{secret}')).a = 1",
+    "FROM_XML(v, 'a INT', map('mode', 'PERMISSIVE', 'RowValidationXsdPath', '{secret}')).a = 1",
+    "`from_xml`(v, 'a INT', map(concat('rowValidation', 'XSDPath'), '{secret}')).a = 1",
+    "from_xml(v, schema_of_xml('<a>1</a>', map('rowValidationXSDPath', '{secret}'))).a = 1",
+    "id IN (SELECT length(schema_of_xml('<a/>', map('rowValidationXSDPath', '{secret}'))))",
+    "identifier('from_' || 'xml')(v, 'a INT', map('rowValidationXSDPath', '{secret}')).a = 1",
+    "from_avro(v, '\"int\"', map('avroSchemaUrl', '{secret}')) = 1",
+    "from_protobuf(v, 'M', '{secret}') IS NULL",
+    (
+        "v IN (SELECT first(id) OVER w FROM range(3) WINDOW w AS (ORDER BY (SELECT max(value)"
+        " FROM text.`{secret}`)))"
+    ),
+]
+
+
+@pytest.mark.parametrize("where", REFUSED)
+def test_a_text_reaches_no_java_and_no_files(t: Lab, secret: Path, where: str) -> None:
+    text = where.format(secret=secret)
+    target = f"{t.db}.t"
+    system = t.spark._jvm.java.lang.System  # type: ignore[union-attr]
+    with pytest.raises(HiveAcidError) as refused:
+        t.run(DeleteSpec(target=target, where=text))
+    assert isinstance(refused.value, UnsafeTextError | ExpressionError)
+    assert system.getProperty("hiveacid.seen") is None
+    with pytest.raises(HiveAcidError):
+        t.run(UpdateSpec(target=target, set={"v": f"CASE WHEN {text} THEN 'x' END"}))
+    source = SourceSpec(table=target, query=f"SELECT id FROM source t WHERE {text}")
+    with pytest.raises(HiveAcidError):
+        t.run(InsertSpec(target=target, source=source))
+    assert ids(t) == [1, 2, 3]
+    assert t.directories("t") == ["delta_0000001_0000001_0000"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM text.`{secret}`",
+        "WITH w AS (SELECT * FROM text.`{secret}`) SELECT * FROM w",
+        "SELECT * FROM (SELECT id FROM range(2)) JOIN parquet.`{secret}` ON true",
+        "SELECT id, (SELECT max(value) FROM text.`{secret}`) FROM range(2)",
+        (
+            "SELECT sum(id) OVER w FROM range(2)"
+            " WINDOW w AS (ORDER BY reflect('java.lang.String', 'valueOf', id))"
+        ),
+        "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
+        "DROP VIEW IF EXISTS anything",
+        "INSERT OVERWRITE DIRECTORY '{secret}.d' USING parquet SELECT 1",
+        "CREATE TABLE made_up USING parquet AS SELECT 1",
+        "CACHE TABLE x AS SELECT 1",
+    ],
+)
+def test_a_query_is_a_query_and_reads_tables_only(
+    spark: SparkSession, secret: Path, text: str
+) -> None:
+    with pytest.raises(RefusedTextError):
+        query(spark, text.format(secret=secret), TextTerms())
+    assert not secret.with_suffix(".keys.d").exists()
+
+
+def test_what_queries_are_made_of_is_known(spark: SparkSession) -> None:
+    spark.range(3).createOrReplaceTempView("some_rows")
+    for text in [
+        "TABLE some_rows",
+        "VALUES (1), (2)",
+        "SELECT DISTINCT id FROM some_rows UNION SELECT 1 EXCEPT SELECT 2 INTERSECT SELECT 3",
+        "SELECT /*+ BROADCAST(b) */ a.id FROM some_rows a LEFT JOIN some_rows b USING (id)",
+        "SELECT id % 2 k, count(*) FROM some_rows GROUP BY ROLLUP (id % 2) HAVING count(*) > 0",
+        "SELECT * FROM some_rows SORT BY id LIMIT 2 OFFSET 1",
+        "SELECT * FROM some_rows DISTRIBUTE BY id",
+        "SELECT * FROM some_rows CLUSTER BY id",
+        "SELECT * FROM (SELECT /*+ REPARTITION(2) */ id FROM some_rows)",
+        "SELECT * FROM some_rows TABLESAMPLE (50 PERCENT)",
+        "SELECT id, x FROM some_rows LATERAL VIEW explode(array(1, 2)) AS x",
+        "SELECT * FROM some_rows PIVOT (count(*) FOR id IN (1, 2))",
+        "SELECT * FROM (SELECT 1 a, 2 b) UNPIVOT (v FOR n IN (a, b))",
+        "SELECT * FROM some_rows s, LATERAL (SELECT s.id + 1)",
+        "SELECT x.a FROM (SELECT 1) AS x(a)",
+        "SELECT row_number() OVER w FROM some_rows WINDOW w AS (ORDER BY id)",
+        "SELECT * FROM explode(array(1, 2)) AS e(x)",
+        "FROM some_rows SELECT id",
+        "SELECT rand(), uuid(), (SELECT max(id) FROM some_rows)",
+    ]:
+        query(spark, text, TextTerms()).collect()
+
+
+def test_options_that_open_no_file_pass(spark: SparkSession) -> None:
+    text = "from_xml('<r><a>7</a></r>', 'a INT', map('columnNameOfCorruptRecord', 'c')).a"
+    assert one(spark, text)[1] == 7
+    schema = "from_xml('<r><a>7</a></r>', schema_of_xml('<r><a>1</a></r>')).a"
+    assert one(spark, schema)[1] == 7
+    assert one(spark, "from_json('{}', 'a INT', map('mode', 'FAILFAST')).a")[1] is None
+
+
+def test_the_connection_can_allow_them(spark: SparkSession, secret: Path) -> None:
+    allowed = TextTerms(allows_unsafe=True)
+    rows = query(spark, f"SELECT value FROM text.`{secret}`", allowed).collect()
+    assert [row[0] for row in rows] == ["key of the driver"]
+    frame = spark.range(1)
+    (found,) = resolve(
+        frame,
+        ["reflect('java.lang.String', 'valueOf', 5)"],
+        Moment.now(spark, allowed),
+    )
+    assert frame.select(found.column).collect()[0][0] == "5"
+
+
+def test_sparks_own_variables_stay_text(spark: SparkSession) -> None:
+    assert one(spark, "'${env:HOME}'")[1] == "${env:HOME}"
+    found = query(spark, "SELECT '${env:HOME}'", TextTerms()).collect()
+    assert found[0][0] == "${env:HOME}"

@@ -1,0 +1,1 @@
+"""Laboratories, stand-ins and cases that several tiers share."""

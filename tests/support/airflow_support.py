@@ -1,0 +1,305 @@
+"""What the tests of the Airflow rooms share: connections, a pretending `spark-submit`, a context.
+
+It lies beside the folder, not in it: `airflow.` is somebody else's name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
+from airflow_hiveacid.metastore.catalog import NewTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.sdk import BaseOperator
+
+    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+
+METASTORE_URI: Final = "thrift://metastore.example.com:9083"
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@dataclass(kw_only=True)
+class Connections:
+    """Makes connections the way a deployment may: as environment variables."""
+
+    monkeypatch: pytest.MonkeyPatch
+
+    def add(self, conn_id: str, conn_type: str, **fields: object) -> None:
+        self.monkeypatch.setenv(
+            f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": conn_type, **fields})
+        )
+
+    def remove(self, conn_id: str) -> None:
+        self.monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}")
+
+
+_FAKE_SPARK_SUBMIT: Final = """#!{python}
+import json, os, pathlib, subprocess, sys, time
+sys.path.insert(0, {root!r})
+from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.specs.job import JobSpec
+
+here = pathlib.Path({here!r})
+plan = json.loads((here / "plan.json").read_text())
+arguments = sys.argv[1:]
+options = dict(zip(arguments, arguments[1:]))
+name = options["--spec"]
+shipped = [pathlib.Path(f) for f in options.get("--files", "").split(",") if f]
+spec_file = next((f for f in shipped if f.name == name), pathlib.Path(name))
+text = spec_file.read_text()
+with open(here / "calls.jsonl", "a") as calls:
+    calls.write(json.dumps({{
+        "arguments": arguments,
+        "spec": json.loads(text),
+        "spec_mode": oct(spec_file.parent.stat().st_mode & 0o777),
+        "environment": dict(os.environ),
+    }}) + "\\n")
+print(plan["says"], flush=True)
+if plan["hangs"]:
+    child = subprocess.Popen(["sleep", "600"])
+    (here / "hanging.json").write_text(json.dumps({{"parent": os.getpid(), "child": child.pid}}))
+    time.sleep(600)
+spec = JobSpec.parse(text)
+if plan["error"] is not None:
+    result = JobResult(kind=spec.kind, job_key=spec.job_key, status=JobStatus.FAILED,
+                       table=spec.job.target, error=JobError(**plan["error"]))
+else:
+    result = JobResult(kind=spec.kind, job_key=plan["job_key"] or spec.job_key,
+                       status=JobStatus(plan["status"]), table=spec.job.target, txn_id=7,
+                       write_ids={{spec.job.target: 3}}, rows=RowCounts(inserted=1, updated=2),
+                       partitions=("month=1",), files=4, size_bytes=500, seconds=1.5,
+                       details=plan["details"])
+if plan["answers"]:
+    path = pathlib.Path(spec.result_uri.removeprefix("file:"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = json.loads(result.dump()) | {{"version": plan["version"]}}
+    path.write_text(json.dumps(body)[: plan["cut"]])
+sys.exit(plan["exit_code"])
+"""
+
+
+@dataclass(kw_only=True)
+class FakeSpark:
+    """A `spark-submit` that notes how it was called and answers as it is told to."""
+
+    directory: Path
+    plan: dict[str, Any] = field(
+        default_factory=lambda: {
+            "says": "running",
+            "error": None,
+            "status": "committed",
+            "job_key": None,
+            "details": {},
+            "answers": True,
+            "cut": None,
+            "version": CONTRACT_VERSION,
+            "hangs": False,
+            "exit_code": 0,
+        }
+    )
+
+    def install(self) -> None:
+        self.bin_dir.mkdir(parents=True)
+        script = self.bin_dir / "spark-submit"
+        script.write_text(
+            _FAKE_SPARK_SUBMIT.format(
+                python=sys.executable, root=str(_ROOT), here=str(self.directory)
+            )
+        )
+        script.chmod(0o755)
+        self.tell()
+
+    @property
+    def bin_dir(self) -> Path:
+        return self.directory / "bin"
+
+    def tell(self, **changes: object) -> None:
+        self.plan |= changes
+        (self.directory / "plan.json").write_text(json.dumps(self.plan))
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        log = self.directory / "calls.jsonl"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    @property
+    def call(self) -> dict[str, Any]:
+        (only,) = self.calls
+        return only
+
+    @property
+    def options(self) -> dict[str, str]:
+        arguments = self.call["arguments"]
+        return dict(pairwise(arguments))
+
+
+@dataclass(kw_only=True)
+class Warehouse:
+    """A database on a real metastore, and tables whose files have a size but no rows.
+
+    Health is measured from names and sizes alone, so nobody looks inside.
+    """
+
+    client: MetastoreClient
+    uri: str
+    db: str
+
+    def table(self, name: str, *, partitioned: bool = False, **more: Any) -> TableInfo:  # noqa: ANN401
+        return self.client.create_table(
+            NewTable(
+                ref=TableRef(self.db, name),
+                columns=(Column(name="id", type="bigint"),),
+                partition_columns=(Column(name="month", type="int"),) if partitioned else (),
+                **more,
+            )
+        )
+
+    def base(self, table: TableInfo, size: int, partition: str = "") -> None:
+        self._write(table, partition, lambda write_id: BaseName(write_id=write_id), size)
+
+    def delta(self, table: TableInfo, size: int, partition: str = "") -> None:
+        self._write(table, partition, _delta, size)
+
+    def open_delta(self, table: TableInfo, size: int, partition: str = "") -> TxnId:
+        """A delta whose transaction has not ended."""
+        txn_id = self.client.open_txn()
+        write_id = self.client.allocate_write_id(txn_id, table.ref)
+        self._place(table, partition, _delta(write_id), size)
+        return txn_id
+
+    def _write(
+        self,
+        table: TableInfo,
+        partition: str,
+        name: Callable[[WriteId], BaseName | DeltaName],
+        size: int,
+    ) -> None:
+        txn_id = self.client.open_txn()
+        write_id = self.client.allocate_write_id(txn_id, table.ref)
+        self._place(table, partition, name(write_id), size)
+        self.client.commit_txn(txn_id)
+
+    def _place(
+        self, table: TableInfo, partition: str, name: BaseName | DeltaName, size: int
+    ) -> None:
+        location = table.location
+        if partition:
+            names = [PartitionName.parse(partition)]
+            (found,) = self.client.add_partitions(table, names)
+            location = found.location
+        directory = Path(location.removeprefix("file:")) / str(name)
+        directory.mkdir(parents=True)
+        (directory / "bucket_00000").write_bytes(b"x" * size)
+
+
+def _delta(write_id: WriteId) -> DeltaName:
+    return DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
+
+
+class StateStore(dict[str, Any]):
+    """The task's state store: what Airflow keeps between the tries of one task instance."""
+
+    def set(self, key: str, value: object, *, retention: object = None) -> None:
+        del retention  # nothing expires here
+        if value is None:
+            raise ValueError("Cannot set value as None")
+        self[key] = json.loads(json.dumps(value))
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) -> dict[str, Any]:
+    """What a task sees when it runs, as far as these operators look at it."""
+    from airflow.sdk.execution_time.context import OutletEventAccessors  # noqa: PLC0415
+
+    ti = SimpleNamespace(
+        dag_id="dag",
+        run_id="scheduled__2013-01-02",
+        task_id=task_id,
+        map_index=-1,
+        try_number=try_number,
+        max_tries=0,
+        task=SimpleNamespace(retries=0),
+        stats_tags={},
+    )
+    return {
+        "ti": ti,
+        "dag_run": SimpleNamespace(clear_number=0),
+        "outlet_events": OutletEventAccessors(),
+        "ds": "2013-01-02",
+        **more,
+    }
+
+
+def run_task(operator: BaseOperator, context: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
+    """Render the templates and execute, as the task runner does."""
+    from airflow.sdk.bases.operator import ExecutorSafeguard  # noqa: PLC0415
+
+    seen = context or context_of(operator.task_id)
+    seen["ti"].task = operator
+    operator.render_template_fields(seen)  # type: ignore[arg-type]
+    token = ExecutorSafeguard.tracker.set(operator)
+    try:
+        return operator.execute(seen)  # type: ignore[arg-type]
+    finally:
+        ExecutorSafeguard.tracker.reset(token)
+
+
+def killed_when(task: BaseOperator, context: dict[str, Any], ready: Callable[[], object]) -> float:
+    """Run a task, and kill it as Airflow does once `ready` returns; the seconds that took."""
+    took: list[float] = []
+
+    def kill(*_: object) -> None:
+        began = time.monotonic()
+        task.on_kill()
+        took.append(time.monotonic() - began)
+
+    def send() -> None:
+        try:
+            ready()
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, kill)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(JobFailedError, match="the task was killed"):
+            run_task(task, context)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+    return took[0]
+
+
+def napping(seconds: int) -> str:
+    """A query whose task takes so long, and then gives the source's rows.
+
+    What stands over VALUES alone the driver computes while it plans, where it cannot be cancelled.
+    """
+    nap = f"reflect('java.lang.Thread', 'sleep', {seconds}000L)"
+    rows = "(SELECT DISTINCT * FROM source)"
+    return f"SELECT id FROM (SELECT id, {nap} AS nap FROM {rows}) WHERE nap = 'null'"

@@ -1,0 +1,187 @@
+"""What tests of tasks on clusters that pretend share: a small task, time, waits, and the clusters.
+
+The clusters themselves are `pretended_yarn` and `pretended_kubernetes`. Needs Airflow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.kubernetes import LABEL, ApiServer
+from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.airflow_support import METASTORE_URI, killed_when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow.sdk import BaseOperator
+
+    from airflow_hiveacid.operators.submission.cluster_run import Cluster
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
+    from tests.support.pretended_yarn import ResourceManager as PretendedYarn
+
+PATIENCE_S: Final = 60
+"""How long a test waits for what has to happen."""
+
+APP: Final = "application_1_0001"
+"""The application that the pretending Spark says it has submitted to YARN."""
+
+SPACE: Final = "etl"
+"""The namespace of pods."""
+
+TAG: Final = "hiveacid-1-0123456789ab"
+POD: Final = f"{SPACE}:{TAG}-driver"
+RUNNING: Final = {"phase": "Running"}
+SUCCEEDED: Final = {"phase": "Succeeded"}
+
+_YARN_TAG: Final = "hiveacid-1-a"
+
+
+class Clock:
+    """Time that passes only by sleeping; `then` happens as it does."""
+
+    def __init__(self, then: Callable[[float], None] = lambda _: None) -> None:
+        self.time, self.then = 0.0, then
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        self.then(self.time)
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for something."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process has not ended; one that nobody has collected has."""
+    try:
+        with open(f"/proc/{process}/stat") as stat:  # noqa: PTH123 - a line
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def deletion(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    """A task with one statement."""
+    return HiveAcidDeleteOperator(
+        task_id="task",
+        table="demo.flights",
+        where="id = 1",
+        spark_bin_dir=str(spark.bin_dir),
+        **arguments,
+    )
+
+
+def killed_once(task: BaseOperator, context: dict[str, Any], holds: Callable[[], object]) -> float:
+    """Run a task and kill it once something holds; the seconds that its end took."""
+    return killed_when(task, context, lambda: until(holds))
+
+
+def settings_of(spark: FakeSpark) -> list[str]:
+    """The settings of Spark's with which was submitted last."""
+    arguments = spark.calls[-1]["arguments"]
+    return [b for a, b in itertools.pairwise(arguments) if a == "--conf"]
+
+
+def keep_results(connections: Connections, folder: Path) -> None:
+    """Let drivers in the cluster have a place for their results."""
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        extra={"uris": METASTORE_URI, "result_dir": f"file:{folder}/results"},
+    )
+
+
+# ---- YARN ----------------------------------------------------------------------------------------
+
+
+def connect_yarn(connections: Connections, yarn: PretendedYarn, mode: str) -> None:
+    """Let drivers run in this mode, by this resource manager."""
+    connections.add(
+        "spark_default",
+        "spark",
+        host="yarn",
+        extra={"deploy-mode": mode, "yarn_resourcemanager_webapp_address": yarn.web},
+    )
+
+
+def run_on_yarn(
+    yarn: PretendedYarn, clock: Clock, *, killed: bool = False, **bounds: float
+) -> ClusterRun[Any]:
+    """A submission whose time is the clock's."""
+    return _run(ResourceManager(addresses=(yarn.web,)), _YARN_TAG, clock, killed, bounds)
+
+
+# ---- Kubernetes ----------------------------------------------------------------------------------
+
+
+def connect_kubernetes(connections: Connections, api: KubernetesServer, mode: str) -> None:
+    """Let drivers run in this mode, by this API server."""
+    connections.add(
+        "spark_default",
+        "spark",
+        host=f"k8s://{api.address}",
+        extra={"deploy-mode": mode, "namespace": SPACE},
+    )
+
+
+def put_pod(
+    api: KubernetesServer,
+    tag: str = TAG,
+    *,
+    name: str | None = None,
+    role: str = "driver",
+    **status: Any,  # noqa: ANN401 - as it stands
+) -> None:
+    """Make a pod, as Spark would, that stands so."""
+    labels = {LABEL: tag, "spark-role": role}
+    meta = {"name": name or f"{tag}-{role}", "labels": labels}
+    api.objects.put("pods", SPACE, {"metadata": meta, "status": status or {"phase": "Pending"}})
+
+
+def ended(reason: str, code: int) -> dict[str, Any]:
+    """How a pod stands whose driver has failed."""
+    state = {"terminated": {"reason": reason, "exitCode": code}}
+    return {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "spark-kubernetes-driver", "state": state}],
+    }
+
+
+def api_server(api: KubernetesServer, **more: Any) -> ApiServer:  # noqa: ANN401 - of the server
+    """How the product asks it."""
+    return ApiServer(address=api.address, namespace=SPACE, login=KubernetesLogin(), **more)
+
+
+def run_on_kubernetes(
+    api: KubernetesServer, clock: Clock, *, killed: bool = False, **bounds: float
+) -> ClusterRun[Any]:
+    """A submission whose time is the clock's."""
+    return _run(api_server(api), TAG, clock, killed, bounds)
+
+
+def _run(
+    cluster: Cluster[Any], tag: str, clock: Clock, killed: bool, bounds: dict[str, float]
+) -> ClusterRun[Any]:
+    return ClusterRun(
+        cluster,
+        tag,
+        Bounds(**bounds),
+        is_killed=lambda: killed,
+        now=clock.now,
+        sleep=clock.sleep,
+    )

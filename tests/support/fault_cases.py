@@ -1,0 +1,35 @@
+"""One MERGE that inserts, updates and deletes, with the rows before and after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.jobs.specs.statements import (
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    SourceSpec,
+)
+
+if TYPE_CHECKING:
+    from tests.support.spark_lab import Lab
+
+COLUMNS = {"id": "bigint", "name": "string"}
+BEFORE = [(1, "a", 1), (2, "b", 2)]
+AFTER = [(1, "A", 1), (3, "c", 3)]
+CLAUSES = (
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.name = 'gone'"),
+    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+)
+
+
+def change(lab: Lab) -> MergeSpec:
+    values = ((1, "A", 1), (2, "gone", 2), (3, "c", 3))
+    return MergeSpec(
+        target=f"{lab.db}.t",
+        source=SourceSpec(values=values, columns=("id", "name", "p")),
+        keys=("id",),
+        clauses=CLAUSES,
+    )

@@ -1,0 +1,372 @@
+"""A laboratory for the Spark tier: real metastores, one Spark session, tables made and read in one
+line."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    RestoreSpec,
+)
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    LoadSpec,
+    MergeClause,
+    MergeSpec,
+    SourceSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.session import AT_START, open_session
+from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.statements.change_feed import feed_changes
+from airflow_hiveacid.spark.writing.context import JobContext
+from airflow_hiveacid.sql.script import read_script
+from spark_apps.clean import clean
+from spark_apps.compact import compact
+from spark_apps.convert import convert
+from spark_apps.create_as import create_as
+from spark_apps.delete import delete
+from spark_apps.insert import insert
+from spark_apps.load import load
+from spark_apps.merge import merge
+from spark_apps.restore import restore
+from spark_apps.transaction import transaction
+from spark_apps.truncate import truncate
+from spark_apps.update import update
+from tests.support.short_jvms import CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.policies import ConflictPolicy
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.local.metastore.server import LocalMetastore
+
+
+def native_files(rows: DataFrame) -> list[str]:
+    """The data files of a table that Spark's own reader reads for a frame of it."""
+    return [name for name in rows.inputFiles() if "/delete_delta_" not in name]
+
+
+JOB_FUNCTIONS = {
+    "insert": insert,
+    "update": update,
+    "delete": delete,
+    "merge": merge,
+    "truncate": truncate,
+    "load": load,
+    "transaction": transaction,
+    "restore": restore,
+    "compact": compact,
+    "clean": clean,
+    "convert": convert,
+    "changes": feed_changes,
+    "create_as": create_as,
+}
+Row = tuple[object, ...]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """See `small_session`; one for all."""
+    session = small_session()
+    yield session
+    session.stop()
+
+
+def small_session(driver_memory: str = "1g") -> SparkSession:
+    """A local session with two threads, as small as it gets."""
+    # The default is the first python3 on the path, which lacks our libraries.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", CLASSES)
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {
+        **AT_START,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.memory": driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # A JVM's class path is what it was at its start, and this one serves all tests.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, SPARK_S3A.fetch())),
+    }.items():
+        builder = builder.config(key, value)
+    builder.getOrCreate()
+    session = open_session("hiveacid-tests")
+    session.sparkContext.setLogLevel("ERROR")
+    # PySpark asks for these at each column, and Java searches every archive in vain first.
+    jvm = session.sparkContext._jvm
+    vars(jvm).update({name: getattr(jvm, name) for name in ("PythonUtils", "functions")})
+    return session
+
+
+@contextmanager
+def with_settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Have a session's settings so until the block ends."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One database on one metastore, and verbs on its tables."""
+
+    spark: SparkSession
+    endpoint: MetastoreEndpoint
+    client: MetastoreClient
+    db: str
+    keys: Iterator[int] = field(default_factory=itertools.count)
+
+    def table(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        *,
+        partition: Mapping[str, str] | None = None,
+        buckets: tuple[str, int] | None = None,
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
+        format_: FileFormat = FileFormat.ORC,
+        sort: tuple[str, ...] = (),
+        bucketing_version: int = 2,
+        parameters: Mapping[str, str] | None = None,
+    ) -> TableInfo:
+        return self.client.create_table(
+            NewTable(
+                ref=TableRef(self.db, name),
+                columns=tuple(Column(name=n, type=t) for n, t in columns.items()),
+                partition_columns=tuple(
+                    Column(name=n, type=t) for n, t in (partition or {}).items()
+                ),
+                kind=kind,
+                format=format_,
+                bucket_columns=tuple(buckets[0].split(",")) if buckets else (),
+                num_buckets=buckets[1] if buckets else 0,
+                sort_columns=sort,
+                bucketing_version=bucketing_version,
+                parameters=parameters or {},
+            )
+        )
+
+    def run(
+        self,
+        job: Job,
+        *,
+        job_key: str | None = None,
+        on_step: Callable[[str], None] = lambda _step: None,
+        lock_timeout_s: float = 20.0,
+        heartbeat_s: float | None = None,
+        conflict_policy: ConflictPolicy | None = None,
+        generation: int = 0,
+        allow_unsafe_expressions: bool = False,
+    ) -> JobResult:
+        """Run a job in this process, as its application would."""
+        spec = JobSpec(
+            job_key=job_key or f"test/{uuid.uuid4().hex}/{next(self.keys)}",
+            metastore=self.endpoint,
+            job=job,
+            lock_timeout_s=lock_timeout_s,
+            heartbeat_s=heartbeat_s,
+            conflict_policy=conflict_policy,
+            generation=generation,
+            allow_unsafe_expressions=allow_unsafe_expressions,
+        )
+        with connect(self.endpoint) as client, typed_failures():
+            context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
+            return JOB_FUNCTIONS[spec.kind](context)
+
+    def script(self, text: str, **options: object) -> list[JobResult]:
+        """Run statements of SQL text, as the operator would have them run."""
+        done = []
+        for statement in read_script(text, self.db):
+            if isinstance(statement.job, MetastoreStatement):
+                run_statement(self.client, statement.job, LockTerms(lock_timeout_s=20.0))
+            else:
+                done.append(self.run(statement.job, **options))  # type: ignore[arg-type]
+        return done
+
+    def insert(
+        self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **options: object
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        return self.run(
+            InsertSpec(target=f"{self.db}.{name}", source=source, columns=tuple(columns)), **options
+        )  # type: ignore[arg-type]
+
+    def overwrite(
+        self, name: str, rows: Sequence[Row], columns: Sequence[str] = (), **spec: object
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        return self.run(
+            InsertSpec(
+                target=f"{self.db}.{name}",
+                source=source,
+                columns=tuple(columns),
+                mode=InsertMode.OVERWRITE,
+                **spec,  # type: ignore[arg-type]
+            )
+        )
+
+    def delete(self, name: str, where: str | None = None, **options: object) -> JobResult:
+        return self.run(DeleteSpec(target=f"{self.db}.{name}", where=where), **options)  # type: ignore[arg-type]
+
+    def truncate(
+        self, name: str, partition: Mapping[str, str | None] | None = None, **options: object
+    ) -> JobResult:
+        spec = TruncateSpec(target=f"{self.db}.{name}", partition=partition or {})
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def restore(
+        self, name: str, version: int | str, *, plan_only: bool = False, **options: object
+    ) -> JobResult:
+        spec = RestoreSpec(
+            target=f"{self.db}.{name}",
+            version=VersionSpec.meant_by(version).text(),
+            plan_only=plan_only,
+        )
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def load(self, name: str, location: str, **spec: object) -> JobResult:
+        found = LoadSpec(target=f"{self.db}.{name}", location=location, **spec)  # type: ignore[arg-type]
+        return self.run(found)
+
+    def update(
+        self, name: str, assign: Mapping[str, str], where: str | None = None, **options: object
+    ) -> JobResult:
+        return self.run(UpdateSpec(target=f"{self.db}.{name}", set=assign, where=where), **options)  # type: ignore[arg-type]
+
+    def merge(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        columns: Sequence[str],
+        keys: Sequence[str],
+        clauses: Sequence[MergeClause],
+        condition: str | None = None,
+        **options: object,
+    ) -> JobResult:
+        source = SourceSpec(values=tuple(rows), columns=tuple(columns))  # type: ignore[arg-type]
+        spec = MergeSpec(
+            target=f"{self.db}.{name}",
+            source=source,
+            keys=tuple(keys),
+            clauses=tuple(clauses),
+            condition=condition,
+        )
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def compact(
+        self,
+        name: str,
+        choice: CompactionChoice = CompactionChoice.AUTO,
+        partition: str | None = None,
+        **options: object,
+    ) -> JobResult:
+        spec = CompactSpec(target=f"{self.db}.{name}", choice=choice, partition=partition)
+        return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def clean(self, name: str, **spec: object) -> JobResult:
+        return self.run(CleanSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
+
+    def info(self, name: str) -> TableInfo:
+        return self.client.get_table(TableRef(self.db, name))
+
+    def snapshot(self, name: str) -> Snapshot:
+        txns = self.client.valid_txns()
+        ref = TableRef(self.db, name)
+        return Snapshot(txn_id=None, txns=txns, tables=self.client.valid_write_ids([ref], txns))
+
+    def frame(self, name: str) -> DataFrame:
+        table = self.info(name)
+        return resolve_target(self.spark, self.client, table, self.snapshot(name)).rows()
+
+    def rows(self, name: str) -> list[Row]:
+        """All rows now, sorted."""
+        found = [tuple(row) for row in self.frame(name).collect()]
+        return sorted(found, key=lambda row: tuple((v is not None, str(type(v)), v) for v in row))
+
+    def directories(self, name: str, partition: str = "") -> list[str]:
+        """Visible directories on disk."""
+        root = Path(self.info(name).location.removeprefix("file:")) / partition
+        return sorted(p.name for p in root.iterdir() if not p.name.startswith("_"))
+
+    def root(self, name: str) -> Path:
+        return Path(self.info(name).location.removeprefix("file:"))
+
+
+@pytest.fixture(scope="session", params=["4.0.1", "3.1.3"])
+def server(request: pytest.FixtureRequest) -> LocalMetastore:
+    """Each of the two metastores in turn."""
+    name = {"4.0.1": "hive_metastore", "3.1.3": "hive_metastore_3"}[request.param]
+    server: LocalMetastore = request.getfixturevalue(name)
+    return server
+
+
+@pytest.fixture
+def lab(spark: SparkSession, server: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on each of the metastores."""
+    yield from make_lab(spark, server)
+
+
+@pytest.fixture
+def lab4(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on 4.0.1."""
+    yield from make_lab(spark, hive_metastore)
+
+
+@pytest.fixture
+def lab3(spark: SparkSession, hive_metastore_3: LocalMetastore) -> Iterator[Lab]:
+    """A fresh database on 3.1.3."""
+    yield from make_lab(spark, hive_metastore_3)
+
+
+def make_lab(spark: SparkSession, server: LocalMetastore) -> Iterator[Lab]:
+    endpoint = MetastoreEndpoint(uris=(server.uri,))
+    db = f"lab_{uuid.uuid4().hex[:12]}"
+    with connect(endpoint) as client:
+        client.create_database(db)
+        yield Lab(spark=spark, endpoint=endpoint, client=client, db=db)

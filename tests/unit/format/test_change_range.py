@@ -1,0 +1,196 @@
+"""Which directories a range of changes is read from; what rows say of it is tried elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import (
+    ChangeRange,
+    ChangeSegment,
+    is_news,
+    oldest_since,
+    segments_of,
+    settled,
+    up_to,
+)
+from airflow_hiveacid.format.errors import ChangesGoneError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import Kept, as_of_set
+from tests.unit.format.listings import MAX, listing
+
+FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
+
+
+def ids(text: str) -> ValidWriteIdList:
+    return ValidWriteIdList.parse(f"db.t:{text}")
+
+
+def segments(
+    text: str,
+    since: int,
+    until: int,
+    *,
+    high: int = 9,
+    kept: int | None = None,
+    compacted: tuple[str, ...] = (),
+    kind: TransactionalKind = FULL,
+) -> tuple[ChangeSegment, ...]:
+    now = ids(f"{high}:{MAX}::")
+    part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, WriteId(until)))
+    promise = None if kept is None else Kept(floor=WriteId(kept))
+    found = listing(text, compacted=compacted)
+    return segments_of(found, now, part, txns=None, kind=kind, kept=promise)
+
+
+def shown(found: tuple[ChangeSegment, ...]) -> list[tuple[list[str], int | None]]:
+    return [(sorted(s.fresh), s.ends_with) for s in found]
+
+
+def test_deltas_above_the_live_base_hold_all() -> None:
+    text = "base_3 delta_2_2_0 delta_4_4_0 delete_delta_5_5_0 delta_6_8 delta_9_9_0"
+    assert shown(segments(text, 3, 7, compacted=("base_3",))) == [
+        (["delete_delta_5_5_0", "delta_4_4_0", "delta_6_8"], None)
+    ]
+    assert segments(text, 9, 9, compacted=("base_3",)) == ()
+    with pytest.raises(ChangesGoneError) as refused:
+        segments(text, 2, 7, compacted=("base_3",))
+    assert refused.value.oldest == 3
+
+
+def test_a_root_in_which_nothing_changed_does_not_matter() -> None:
+    assert segments("base_3", 3, 9, compacted=("base_3",)) == ()
+    assert segments("base_3", 5, 7, compacted=("base_3",)) == ()
+
+
+def test_what_is_kept_is_read_between_overwrites() -> None:
+    text = "delta_1_1_0 delta_2_2_0 base_3 delta_4_4_0 base_5 delta_6_6_0"
+    assert shown(segments(text, 1, 6, kept=0)) == [
+        (["delta_2_2_0"], 3),
+        (["base_3", "delta_4_4_0"], 5),
+        (["base_5", "delta_6_6_0"], None),
+    ]
+    assert [s.part.until.high_watermark for s in segments(text, 1, 6, kept=0)] == [2, 4, 6]
+    assert shown(segments(text, 1, 4, kept=0)) == [
+        (["delta_2_2_0"], 3),
+        (["base_3", "delta_4_4_0"], None),
+    ]
+    for kept in (None, 2):
+        with pytest.raises(ChangesGoneError):
+            segments(text, 1, 6, kept=kept)
+
+
+def test_a_compactors_base_in_between_is_passed_over() -> None:
+    text = "delta_1_1_0 delta_2_2_0 delta_3_3_0 base_3 delta_4_4_0"
+    (found,) = segments(text, 1, 4, kept=1, compacted=("base_3",))
+    assert found.state.base is None
+    assert sorted(found.fresh) == ["delta_2_2_0", "delta_3_3_0", "delta_4_4_0"]
+    text = "delta_1_1_0 base_2 delta_3_3_0 base_3 delta_4_4_0"
+    assert shown(segments(text, 1, 4, kept=1, compacted=("base_3",))) == [
+        ([], 2),
+        (["base_2", "delta_3_3_0", "delta_4_4_0"], None),
+    ]
+
+
+def test_a_range_with_a_hole_below_the_base_needs_what_the_base_replaced() -> None:
+    # Version 2 was committed after 3 to 6; the ends of the range are moments before that.
+    now = ids(f"6:{MAX}::")
+    since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(2)}) for w in (5, 6))
+    part = ChangeRange(since=since, until=until)
+    left = "base_1 delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0"
+    found = listing(left, compacted=("base_4",))
+    with pytest.raises(ChangesGoneError):
+        segments_of(found, now, part, txns=None, kind=FULL)
+    # Or an overwrite: what it replaced is not there for sure, original files neither.
+    since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(4)}) for w in (5, 6))
+    part = ChangeRange(since=since, until=until)
+    with pytest.raises(ChangesGoneError):
+        segments_of(
+            listing("000000_0 base_4 delta_5_5_0 delta_6_6_0"), now, part, txns=None, kind=FULL
+        )
+
+
+def test_an_overwrite_that_came_late_is_refused() -> None:
+    now = ids(f"6:{MAX}::")
+    since = as_of_set(now, {WriteId(4)})
+    part = ChangeRange(since=since, until=now)
+    found = listing("delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0")
+    with pytest.raises(ChangesGoneError, match="after a later one"):
+        segments_of(found, now, part, txns=None, kind=FULL, kept=Kept(floor=WriteId(0)))
+
+
+def test_merged_deltas_of_insert_only_tables_tell_nothing() -> None:
+    apart = "delta_1_1_0 delta_2_2_0 delta_3_3_0"
+    assert shown(segments(apart, 1, 3, kind=INSERT_ONLY)) == [
+        (["delta_2_2_0", "delta_3_3_0"], None)
+    ]
+    merged = f"{apart} delta_1_3 delta_4_4_0"
+    assert shown(segments(merged, 3, 4, kind=INSERT_ONLY)) == [(["delta_4_4_0"], None)]
+    with pytest.raises(ChangesGoneError) as refused:
+        segments(merged, 1, 4, kind=INSERT_ONLY)
+    assert refused.value.oldest == 3
+    assert shown(segments(merged, 1, 4, kind=INSERT_ONLY, kept=0)) == [
+        (["delta_2_2_0", "delta_3_3_0", "delta_4_4_0"], None)
+    ]
+    # It was written so: nothing else says which row is whose.
+    with pytest.raises(ChangesGoneError):
+        segments("delta_1_3 delta_4_4_0", 1, 4, kind=INSERT_ONLY, kept=0)
+
+
+@pytest.mark.parametrize("since", [0, 1])
+def test_a_merged_delta_of_which_a_range_sees_one_write_is_not_that_writes(since: int) -> None:
+    merged = "delta_1_1_0 delta_2_2_0 delta_3_3_0 delta_4_4_0 delta_2_4"
+    fresh = [f"delta_{w}_{w}_0" for w in range(since + 1, 3)]
+    assert shown(segments(merged, since, 2, kind=INSERT_ONLY, kept=0)) == [(fresh, None)]
+    with pytest.raises(ChangesGoneError):
+        segments("delta_1_1_0 delta_2_4", since, 2, kind=INSERT_ONLY, kept=0)
+
+
+def test_the_oldest_version_is_that_of_the_base_or_of_the_promise() -> None:
+    now = ids(f"9:{MAX}::")
+    found = listing("delta_1_1_0 base_3 delta_4_6")
+    assert oldest_since(found, now, None, FULL) == 3
+    assert oldest_since(found, now, None, INSERT_ONLY) == 6
+    assert oldest_since(found, now, None, FULL, Kept(floor=WriteId(1))) == 1
+    lost = Kept(floor=WriteId(1), evidence=frozenset({"delta_2_2_0"}))
+    assert oldest_since(found, now, None, FULL, lost) == 3
+    assert oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
+
+
+def test_a_version_is_settled_below_the_lowest_open_write() -> None:
+    assert settled(ids(f"9:{MAX}::")) == 9
+    assert settled(ids("9:4:4,7:2")) == 3
+    assert settled(ids("9:2::")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "compacted", "is_new"),
+    [
+        ("base_3 delta_5_5_0", ("base_3",), True),
+        ("base_5", ("base_5",), True),
+        ("base_5", (), True),
+        ("base_4 delta_2_2_0", (), False),
+        ("base_4", ("base_4",), False),
+        ("delta_1_4", (), False),
+        ("delta_1_5", (), True),
+    ],
+)
+def test_news_is_what_has_data_of_later(
+    text: str, compacted: tuple[str, ...], is_new: bool
+) -> None:
+    now = ids(f"9:{MAX}::")
+    part = ChangeRange(since=up_to(now, WriteId(4)), until=now)
+    found = resolve(listing(text, compacted=compacted), now, None)
+    assert is_news(found, part) is is_new
+
+
+@pytest.mark.parametrize(("since", "is_new"), [(7, True), (8, False)])
+def test_news_may_be_in_a_base_that_is_named_after_an_aborted_write(
+    since: int, is_new: bool
+) -> None:
+    now = ids(f"9:{MAX}::9")
+    part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
+    found = resolve(listing("base_9", compacted=("base_9",)), now, None)
+    assert is_news(found, part) is is_new

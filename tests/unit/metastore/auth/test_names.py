@@ -1,0 +1,98 @@
+"""A name server that keeps silent, which the system's look-up would wait minutes for."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.metastore.auth.address import ConnectError, parse_uri
+from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.metastore.auth.sockets import connect_named
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.transport import open_transport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOOK_UP = socket.getaddrinfo
+DOORS: list[tuple[Transport, Any]] = [
+    (Transport.PLAIN, None),
+    (Transport.TLS, None),
+    (Transport.HTTP, HeaderLogin(user="etl")),
+    (Transport.HTTPS, HeaderLogin(user="etl")),
+]
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Names below `.silent` are never found out, until the test is over."""
+    over = threading.Event()
+
+    def look_up(host: str, *more: Any, **named: Any) -> Any:  # noqa: ANN401 - as the system's
+        if str(host).endswith(".silent"):
+            over.wait(60)
+        return _LOOK_UP("127.0.0.1" if str(host).endswith(".silent") else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    yield over
+    over.set()
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize(("transport", "login"), DOORS)
+def test_no_door_waits_for_a_silent_name_server(transport: Transport, login: Any) -> None:  # noqa: ANN401
+    uri = f"{transport.scheme}://hms.silent:9083"
+    endpoint = MetastoreEndpoint(
+        uris=(uri,), transport=transport, login=login, connect_timeout_s=0.2
+    )
+    with pytest.raises(ConnectError, match=r"for hms\.silent within 0\.2 s"):
+        open_transport(endpoint, parse_uri(uri, transport))
+
+
+@pytest.mark.usefixtures("silent")
+def test_the_next_server_is_asked_and_the_error_names_both() -> None:
+    uris = ("thrift://hms.silent:9083", "thrift://127.0.0.1:1")
+    endpoint = MetastoreEndpoint(uris=uris, connect_timeout_s=0.2)
+    with connect(endpoint) as client, pytest.raises(MetastoreUnavailableError) as caught:
+        client.valid_txns()
+    assert "answered for hms.silent" in str(caught.value)
+    assert "127.0.0.1:1" in str(caught.value)
+
+
+@pytest.mark.parametrize(("transport", "login"), DOORS)
+def test_a_name_that_is_none_is_told(transport: Transport, login: Any) -> None:  # noqa: ANN401
+    uri = f"{transport.scheme}://nowhere.invalid:9083"
+    endpoint = MetastoreEndpoint(uris=(uri,), transport=transport, login=login)
+    with pytest.raises(ConnectError, match=r"nowhere\.invalid"):
+        open_transport(endpoint, parse_uri(uri, transport))
+
+
+def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        found = [(*stream, ("127.0.0.1", 1)), (*stream, ("127.0.0.1", port))]
+
+        def look_up(host: str, *more: Any, **named: Any) -> Any:  # noqa: ANN401 - as the system's
+            return found if host == "hms" else _LOOK_UP(host, *more, **named)
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        with connect_named(("hms", port), 5.0) as connected:
+            assert connected.getpeername() == ("127.0.0.1", port)
+        found.pop()
+        with pytest.raises(ConnectionRefusedError):
+            connect_named(("hms", port), 5.0)
+
+
+def test_what_bounded_work_raises_is_raised() -> None:
+    def work() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        bounded(work, timeout_s=5.0, name="work")

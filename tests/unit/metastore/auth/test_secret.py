@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.metastore.auth.secret import read_secret, read_secret_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_line_end_that_an_editor_adds_is_no_part_of_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b" two words \r\n")
+    assert read_secret_text(SecretSource(file=str(tmp_path / "s"))) == " two words "
+
+
+@pytest.mark.parametrize("content", [b"", b"\n"])
+def test_an_empty_secret_is_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(content)
+    with pytest.raises(ConfigurationError, match="empty"):
+        read_secret_text(SecretSource(file=str(tmp_path / "s")))
+
+
+def test_a_file_too_large_for_a_secret_is_not_read_on(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"x" * ((1 << 20) + 1))
+    with pytest.raises(ConfigurationError, match="too large"):
+        read_secret(SecretSource(file=str(tmp_path / "s")))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"gone: No such file"):
+        read_secret(SecretSource(file=str(tmp_path / "gone")))

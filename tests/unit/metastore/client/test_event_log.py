@@ -1,0 +1,207 @@
+"""What a log of events tells of one table's commits, and what it must not be taken to tell."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client.event_log import (
+    ALTERED,
+    COMMITTED,
+    DROPPED,
+    GIVEN,
+    MADE,
+    Event,
+    commits_of,
+)
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.gen.notifications import ttypes
+
+T = TableRef.parse("db.t")
+
+
+def event(kind: str, time_s: int, table: str | None = None, **told: object) -> Event:
+    return Event(kind=kind, time_s=time_s, table=table, message=json.dumps(told))
+
+
+def given(txn_id: int, write_id: int, name: str = "t", time_s: int = 1) -> Event:
+    return event(
+        GIVEN,
+        time_s,
+        dbName="db",
+        tableName=name,
+        txnIdList=[txn_id],
+        writeIdList=[write_id],
+    )
+
+
+def committed(txn_id: int, time_s: int) -> Event:
+    return event(COMMITTED, time_s, txnid=txn_id)
+
+
+def altered(before: str, after: str) -> Event:
+    def table(name: str) -> str:
+        return json.dumps({"1": {"str": name}, "2": {"str": "db"}})
+
+    return event(
+        ALTERED,
+        2,
+        f"db.{before}",
+        tableObjBeforeJson=table(before),
+        tableObjAfterJson=table(after),
+    )
+
+
+def test_a_commit_is_that_of_the_write_id_of_its_transaction() -> None:
+    events = [given(7, 1), given(8, 2), given(9, 3), committed(9, 30), committed(7, 40)]
+    assert commits_of(events, T) == {3: 30, 1: 40}
+
+
+def test_other_tables_have_write_ids_and_commits_of_their_own() -> None:
+    events = [given(7, 1, "u"), given(8, 1), committed(7, 30), committed(8, 40)]
+    assert commits_of(events, T) == {1: 40}
+    assert commits_of(events, TableRef.parse("db.u")) == {1: 30}
+    assert commits_of(events, TableRef.parse("elsewhere.t")) == {}
+
+
+def test_a_transaction_may_write_several_tables() -> None:
+    events = [given(7, 4, "u"), given(7, 1), committed(7, 30)]
+    assert commits_of(events, T) == {1: 30}
+
+
+@pytest.mark.parametrize("kind", [MADE, DROPPED])
+def test_what_a_table_of_that_name_had_before_is_not_its_own(kind: str) -> None:
+    old = [given(7, 1), committed(7, 30), given(8, 2)]
+    made = [*old, event(kind, 31, "db.t"), committed(8, 32)]
+    assert commits_of(made, T) == {}
+    assert commits_of([*made, given(9, 1), committed(9, 40)], T) == {1: 40}
+    assert commits_of([*old, event(kind, 31, "db.u"), committed(8, 32)], T) == {1: 30, 2: 32}
+
+
+@pytest.mark.parametrize("ends", [("t", "gone"), ("came", "t")])
+def test_a_table_that_was_renamed_brings_none_of_its_own_and_leaves_none(
+    ends: tuple[str, str],
+) -> None:
+    events = [given(7, 1), committed(7, 30), altered(*ends), given(9, 2), committed(9, 40)]
+    assert commits_of(events, T) == {2: 40}
+
+
+def test_a_table_that_changes_in_place_stays_what_it_was() -> None:
+    events = [given(7, 1), altered("t", "t"), altered("u", "v"), committed(7, 30)]
+    assert commits_of(events, T) == {1: 30}
+
+
+@pytest.mark.parametrize("message", ["{}", '{"tableObjBeforeJson": "?"}', "?", '["a"]'])
+def test_a_change_that_nobody_can_read_may_be_a_rename(message: str) -> None:
+    strange = Event(kind=ALTERED, time_s=2, table="db.u", message=message)
+    assert commits_of([given(7, 1), strange, committed(7, 30)], T) == {}
+
+
+def test_messages_may_be_packed() -> None:
+    def packed(one: Event) -> Event:
+        text = base64.b64encode(gzip.compress(one.message.encode())).decode()
+        return Event(kind=one.kind, time_s=one.time_s, table=one.table, message=text)
+
+    events = [given(7, 1), altered("u", "v"), committed(7, 30)]
+    assert commits_of(map(packed, events), T) == {1: 30}
+
+
+def test_a_log_that_begins_later_tells_less() -> None:
+    assert commits_of([committed(7, 30), given(8, 2), committed(8, 40)], T) == {2: 40}
+
+
+def test_what_is_not_committed_has_no_time() -> None:
+    assert commits_of([given(7, 1), event("ABORT_TXN", 30, txnid=7)], T) == {}
+
+
+class Answers:
+    """A connection to a server with a log of so many commits, each of its own transaction."""
+
+    def __init__(self, commits: int, *, forgotten: int = 0) -> None:
+        self.asked: list[int] = []
+        self._newest = 2 * commits
+        self._first = forgotten
+
+    def call(self, method: str, *arguments: ttypes.NotificationEventRequest, **_: object) -> object:
+        if method == "get_current_notificationEventId":
+            return ttypes.CurrentNotificationEventId(eventId=self._newest)
+        (request,) = arguments
+        self.asked.append(request.lastEvent)
+        first = max(request.lastEvent, self._first) + 1
+        last = min(self._newest, first + request.maxEvents - 1)
+        return ttypes.NotificationEventResponse(
+            events=[_struct(number) for number in range(first, last + 1)]
+        )
+
+
+def _struct(number: int) -> ttypes.NotificationEvent:
+    of = (number + 1) // 2
+    told = given(of, of, time_s=1000 + of) if number % 2 else committed(of, 1000 + of)
+    return ttypes.NotificationEvent(
+        eventId=number,
+        eventTime=told.time_s,
+        eventType=told.kind,
+        dbName="db",
+        tableName=" ",  # as 3.1 has it
+        message=told.message,
+    )
+
+
+def client_of(connection: object) -> MetastoreClient:
+    client = MetastoreClient(MetastoreEndpoint(uris=("thrift://lab:1",)))
+    client._connection = connection  # type: ignore[assignment]
+    return client
+
+
+def test_a_log_is_read_page_by_page() -> None:
+    answers = Answers(commits=2500)
+    told = client_of(answers).logged_commits(T)
+    assert told == {number: 1000 + number for number in range(1, 2501)}
+    assert answers.asked == [0, 2000, 4000]
+
+
+def test_a_long_log_is_read_from_its_later_part_on() -> None:
+    answers = Answers(commits=150_000, forgotten=299_990)
+    assert client_of(answers).logged_commits(T) == {n: 1000 + n for n in range(149_996, 150_001)}
+    assert answers.asked == [100_000]
+
+
+def test_a_log_whose_last_events_are_left_out_ends() -> None:
+    class Filtered(Answers):
+        def call(
+            self, method: str, *arguments: ttypes.NotificationEventRequest, **_: object
+        ) -> object:
+            if method == "get_next_notification" and arguments[0].lastEvent >= 4:
+                return ttypes.NotificationEventResponse(events=[])
+            self._newest = 4 if arguments else 9
+            return super().call(method, *arguments)
+
+    assert client_of(Filtered(commits=2)).logged_commits(T) == {1: 1001, 2: 1002}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MetastoreCallError(method="get_next_notification", reason="Internal error"),
+        MetastoreUnavailableError(uris=(), method="get_next_notification", reason="hung up"),
+    ],
+)
+def test_a_log_that_nobody_lets_us_read_tells_nothing(error: Exception) -> None:
+    class Refusing:
+        def call(self, *_: object, **__: object) -> object:
+            raise error
+
+    assert client_of(Refusing()).logged_commits(T) == {}
+
+
+def test_a_log_of_servers_with_other_clocks_tells_nothing() -> None:
+    events = [given(7, 1), committed(7, 1300), given(8, 2, time_s=1000), committed(8, 1001)]
+    assert commits_of(events, T) == {}
+    behind = [given(7, 1), committed(7, 1120), given(8, 2, time_s=1000), committed(8, 1001)]
+    assert commits_of(behind, T) == {1: 1120, 2: 1001}

@@ -1,0 +1,615 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    DefinitionError,
+    FencedError,
+    InputError,
+    LockNotAcquiredError,
+    MetastoreUnavailableError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+    TableDiffersError,
+    TableNotFoundError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.metastore_statements import (
+    AbortTransactions,
+    AddColumns,
+    AddPartitions,
+    ChangeColumn,
+    CreateDatabase,
+    CreateTable,
+    DropPartitions,
+    DropTable,
+    MetastoreStatement,
+    NewColumn,
+    NewPartition,
+    RenameTable,
+    SetProperties,
+    ShowCompactions,
+    ShowLocks,
+    ShowTransactions,
+    UnsetProperties,
+)
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.definitions.lock import LockTerms, locked
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.metastore.definitions.work import Before
+from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.txn_values import TxnState
+from tests.contract.bench import access, start
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+NAME = "default.t"
+REF = TableRef.parse(NAME)
+NOTE = NewColumn(name="note", type="string")
+LOST = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
+
+
+class Statements:
+    """Runs statements as one task after another, and what an earlier try had noted."""
+
+    def __init__(self, client: FakeClient, clock: ManualClock) -> None:
+        self.client = client
+        self.terms = LockTerms(lock_timeout_s=10.0, clock=clock)
+        self.noted: list[Before] = []
+
+    def run(self, statement: MetastoreStatement, before: Before | None = None) -> DefinitionOutcome:
+        return run_statement(
+            self.client, statement, self.terms, before=before, on_begin=self.noted.append
+        )
+
+    def lose(self, method: str, statement: MetastoreStatement) -> Before:
+        """Runs one whose answer is lost after it was done; gives what its try has noted."""
+        self.client.server.break_next(method, LOST, is_done=True)
+        with pytest.raises(MetastoreUnavailableError):
+            self.run(statement)
+        return self.noted[-1]
+
+
+@pytest.fixture
+def statements(client: FakeClient, clock: ManualClock) -> Statements:
+    return Statements(client, clock)
+
+
+def create(**more: Any) -> CreateTable:  # noqa: ANN401
+    columns = (NewColumn(name="id", type="bigint"),)
+    return CreateTable(**{"target": NAME, "columns": columns, **more})
+
+
+@pytest.fixture
+def made(statements: Statements) -> TableInfo:
+    day = (NewColumn(name="day", type="int"),)
+    statements.run(create(partition_columns=day))
+    return statements.client.get_table(REF)
+
+
+def partitions(client: FakeClient) -> list[str]:
+    return [str(p.name) for p in client.list_partitions(client.get_table(REF))]
+
+
+def drop(*days: str, **more: Any) -> DropPartitions:  # noqa: ANN401
+    return DropPartitions(target=NAME, partitions=tuple((("day", d),) for d in days), **more)
+
+
+def add(*days: str, **more: Any) -> AddPartitions:  # noqa: ANN401
+    new = tuple(NewPartition(values=(("day", d),)) for d in days)
+    return AddPartitions(target=NAME, partitions=new, **more)
+
+
+# Creation
+
+
+def test_a_table_is_made_as_it_was_asked_for(statements: Statements) -> None:
+    asked = create(
+        columns=(NewColumn(name="id", type="bigint", comment="key"),),
+        partition_columns=(NewColumn(name="day", type="date"),),
+        bucket_columns=("id",),
+        num_buckets=3,
+        comment="of people",
+        properties=(("orc.compress", "ZLIB"),),
+    )
+    assert statements.run(asked).has_changed
+    table = statements.client.get_table(REF)
+    assert (table.kind, table.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
+    assert (table.bucket_columns, table.num_buckets) == (("id",), 3)
+    assert table.partition_columns == (Column(name="day", type="date"),)
+    found = {k: table.parameters[k] for k in ("comment", "orc.compress", "transactional")}
+    assert found == {"comment": "of people", "orc.compress": "ZLIB", "transactional": "true"}
+    assert statements.client.show_locks() == ()
+
+
+@pytest.mark.parametrize(
+    ("stored_as", "format_"), [("orc", "ORC"), ("parquet", "PARQUET"), ("textfile", "TEXT")]
+)
+def test_an_insert_only_table_has_any_of_these_formats(
+    statements: Statements, stored_as: str, format_: str
+) -> None:
+    statements.run(create(insert_only=True, stored_as=stored_as))
+    table = statements.client.get_table(REF)
+    assert (table.kind, table.storage.format) == (
+        TransactionalKind.INSERT_ONLY,
+        FileFormat[format_],
+    )
+
+
+def test_a_table_that_is_there_is_an_error_unless_it_may_be(statements: Statements) -> None:
+    statements.run(create())
+    assert not statements.run(create(if_not_exists=True)).has_changed
+    with pytest.raises(DefinitionError, match="exists already; write CREATE TABLE IF NOT EXISTS"):
+        statements.run(create())
+    other = (NewColumn(name="id", type="int"),)
+    with pytest.raises(TableDiffersError, match="id bigint instead of id int"):
+        statements.run(create(columns=other, if_not_exists=True))
+
+
+def test_a_creation_whose_answer_was_lost_finds_its_table(statements: Statements) -> None:
+    before = statements.lose("create_table", create())
+    assert not statements.run(create(), before).has_changed
+    other = create(columns=(NewColumn(name="id", type="int"),))
+    with pytest.raises(TableDiffersError):
+        statements.run(other, before)
+
+
+def test_a_parameter_that_makes_another_kind_of_table_is_refused(statements: Statements) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be set"):
+        statements.run(create(properties=(("EXTERNAL", "TRUE"),)))
+
+
+def test_a_database_is_made_once(statements: Statements) -> None:
+    asked = CreateDatabase(target="fresh")
+    assert statements.run(asked).has_changed
+    assert not statements.run(replace(asked, if_not_exists=True)).has_changed
+    assert not statements.run(asked, Before()).has_changed
+    with pytest.raises(ConfigurationError, match="exists already"):
+        statements.run(asked)
+
+
+# Removal
+
+
+def test_a_table_is_dropped_once(statements: Statements, made: TableInfo) -> None:
+    assert statements.run(DropTable(target=NAME)).txn_id is not None
+    assert statements.client.list_tables("default") == ()
+    assert not statements.run(DropTable(target=NAME, if_exists=True)).has_changed
+    with pytest.raises(TableNotFoundError):
+        statements.run(DropTable(target=NAME))
+    assert made.ref == REF
+
+
+def test_a_drop_whose_answer_was_lost_finds_nothing_and_spares_what_came_after(
+    statements: Statements, made: TableInfo
+) -> None:
+    before = statements.lose("drop_table", DropTable(target=NAME))
+    assert before == Before(table_id=made.table_id)
+    assert not statements.run(DropTable(target=NAME), before).has_changed
+    another = Before(table_id="0.0")
+    statements.run(create())
+    assert not statements.run(DropTable(target=NAME), another).has_changed
+    assert statements.client.list_tables("default") == ("t",)
+
+
+def test_a_drop_that_was_not_done_is_done_by_the_next_try(
+    statements: Statements, made: TableInfo
+) -> None:
+    statements.client.server.break_next("drop_table", LOST, is_done=False)
+    with pytest.raises(MetastoreUnavailableError):
+        statements.run(DropTable(target=NAME))
+    assert statements.run(DropTable(target=NAME), statements.noted[-1]).has_changed
+    assert made.ref.name not in statements.client.list_tables("default")
+
+
+def test_only_transactional_tables_are_changed(statements: Statements) -> None:
+    columns = (Column(name="id", type="bigint"),)
+    statements.client.create_table(NewTable(ref=REF, columns=columns, kind=TransactionalKind.NONE))
+    asked: list[MetastoreStatement] = [
+        DropTable(target=NAME),
+        AddColumns(target=NAME, columns=(NOTE,)),
+        RenameTable(target=NAME, new_name="default.u"),
+        SetProperties(target=NAME, properties=(("a", "b"),)),
+    ]
+    for statement in asked:
+        with pytest.raises(NotTransactionalError):
+            statements.run(statement)
+    assert statements.client.open_txns_info() == ()
+
+
+# Columns
+
+
+def test_columns_go_behind_the_others(statements: Statements, made: TableInfo) -> None:
+    asked = AddColumns(target=NAME, columns=(NOTE, NewColumn(name="n", type="INTEGER")))
+    before = statements.lose("change_table", asked)
+    table = statements.client.get_table(REF)
+    assert [(c.name, c.type) for c in table.columns] == [
+        ("id", "bigint"),
+        ("note", "string"),
+        ("n", "int"),
+    ]
+    assert table.partition_columns == made.partition_columns
+    assert not statements.run(asked, before).has_changed
+    with pytest.raises(DefinitionError, match="has a column 'note' already"):
+        statements.run(asked)
+    other = replace(asked, columns=(NewColumn(name="n", type="bigint"),))
+    with pytest.raises(DefinitionError, match="has a column 'n' already"):
+        statements.run(other, before)
+
+
+@pytest.mark.parametrize("name", ["id", "day"])
+def test_a_column_is_not_added_twice(statements: Statements, made: TableInfo, name: str) -> None:
+    with pytest.raises(DefinitionError, match=f"has a column '{name}' already"):
+        statements.run(AddColumns(target=NAME, columns=(NewColumn(name=name, type="int"),)))
+    assert statements.client.get_table(REF) == made
+
+
+def test_where_there_are_no_partitions_nothing_cascades(statements: Statements) -> None:
+    statements.run(create())
+    asked: list[MetastoreStatement] = [
+        AddColumns(target=NAME, columns=(NOTE,), cascade=True),
+        ChangeColumn(target=NAME, column=NewColumn(name="id", type="bigint"), cascade=True),
+    ]
+    for statement in asked:
+        with pytest.raises(DefinitionError, match="leave CASCADE out"):
+            statements.run(statement)
+
+
+def test_a_column_may_become_wider(statements: Statements) -> None:
+    statements.run(create(columns=(NewColumn(name="id", type="int"),)))
+    asked = ChangeColumn(target=NAME, column=NewColumn(name="id", type="bigint"))
+    assert statements.run(asked).has_changed
+    assert statements.client.get_table(REF).columns == (Column(name="id", type="bigint"),)
+    assert not statements.run(asked).has_changed
+    commented = replace(asked, column=NewColumn(name="id", type="bigint", comment="x"))
+    assert statements.run(commented).has_changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "error", "message"),
+    [
+        ({}, ("x", "int"), UnknownColumnError, "has no column 'x'; it has id"),
+        ({}, ("id", "int"), DefinitionError, "cannot become int: not every value of bigint"),
+        ({}, ("id", "string"), DefinitionError, "cannot become string"),
+        (
+            {"partition_columns": (NewColumn(name="day", type="int"),)},
+            ("day", "bigint"),
+            DefinitionError,
+            "partition column",
+        ),
+        (
+            {
+                "columns": (NewColumn(name="id", type="int"),),
+                "bucket_columns": ("id",),
+                "num_buckets": 2,
+            },
+            ("id", "bigint"),
+            DefinitionError,
+            "in buckets by column 'id'",
+        ),
+        (
+            {
+                "columns": (NewColumn(name="id", type="int"),),
+                "insert_only": True,
+                "stored_as": "parquet",
+            },
+            ("id", "bigint"),
+            DefinitionError,
+            "is stored as Parquet",
+        ),
+    ],
+)
+def test_a_column_that_readers_would_read_otherwise_stays(
+    statements: Statements,
+    changes: dict[str, Any],
+    column: tuple[str, str],
+    error: type[InputError],
+    message: str,
+) -> None:
+    statements.run(create(**changes))
+    name, type_ = column
+    with pytest.raises(error, match=message):
+        statements.run(ChangeColumn(target=NAME, column=NewColumn(name=name, type=type_)))
+
+
+# Names and parameters
+
+
+def test_a_renamed_table_keeps_its_write_ids(statements: Statements, made: TableInfo) -> None:
+    client = statements.client
+    started = start(client, access(made, DataOperation.INSERT))
+    client.commit_txn(started.txn_id)
+    asked = RenameTable(target=NAME, new_name="default.u")
+    before = statements.lose("change_table", asked)
+    assert client.list_tables("default") == ("u",)
+    assert not statements.run(asked, before).has_changed
+    with pytest.raises(TableNotFoundError):
+        statements.run(asked)
+    new = TableRef.parse("default.u")
+    assert client.valid_write_ids([new], client.valid_txns())[new].high_watermark == 1
+
+
+def test_a_table_is_not_renamed_onto_another_one(statements: Statements, made: TableInfo) -> None:
+    statements.run(create(target="default.u"))
+    asked = RenameTable(target=NAME, new_name="default.u")
+    with pytest.raises(DefinitionError, match=r"cannot be renamed to default\.u"):
+        statements.run(asked)
+    with pytest.raises(DefinitionError):
+        statements.run(asked, Before(table_id=made.table_id))
+
+
+def test_parameters_are_set_and_removed(statements: Statements) -> None:
+    statements.run(create())
+    asked = SetProperties(target=NAME, properties=(("a", "1"), ("b", "2")))
+    assert statements.run(asked).has_changed
+    assert not statements.run(asked).has_changed
+    unset = UnsetProperties(target=NAME, names=("a", "x"))
+    with pytest.raises(DefinitionError, match="has no property 'x'"):
+        statements.run(unset)
+    assert statements.run(replace(unset, if_exists=True)).has_changed
+    left = statements.client.get_table(REF).parameters
+    assert "a" not in left
+    assert left["b"] == "2"
+    assert not statements.run(replace(unset, if_exists=True)).has_changed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        SetProperties(target=NAME, properties=(("transactional", "false"),)),
+        UnsetProperties(target=NAME, names=("transactional_properties",), if_exists=True),
+    ],
+)
+def test_a_table_stays_transactional(statements: Statements, statement: MetastoreStatement) -> None:
+    statements.run(create())
+    with pytest.raises(DefinitionError, match="cannot be changed"):
+        statements.run(statement)
+
+
+# Partitions
+
+
+def test_partitions_are_added_and_dropped_by_value(statements: Statements, made: TableInfo) -> None:
+    client = statements.client
+    outcome = statements.run(add("1", "02", "3"))
+    assert [str(name) for name in outcome.partitions] == ["day=1", "day=2", "day=3"]
+    with pytest.raises(DefinitionError, match="has partition day=2 already"):
+        statements.run(add("2", "4"))
+    assert statements.run(add("2", "4", if_not_exists=True)).partitions == (
+        made.partition_name(["4"]),
+    )
+    assert not statements.run(add("2", if_not_exists=True)).has_changed
+    assert statements.run(drop("01", "4")).has_changed
+    assert partitions(client) == ["day=2", "day=3"]
+    with pytest.raises(PartitionNotFoundError):
+        statements.run(drop("2", "9"))
+    assert statements.run(drop("2", "9", if_exists=True)).has_changed
+    assert partitions(client) == ["day=3"]
+    assert not statements.run(drop("9", if_exists=True)).has_changed
+
+
+def test_some_of_the_values_name_all_partitions_that_have_them(statements: Statements) -> None:
+    columns = (NewColumn(name="day", type="int"), NewColumn(name="hour", type="string"))
+    statements.run(create(partition_columns=columns))
+    for day, hour in (("1", "a"), ("1", "b"), ("2", "a")):
+        values = (("hour", hour), ("day", day))
+        statements.run(AddPartitions(target=NAME, partitions=(NewPartition(values=values),)))
+    statements.run(drop("1"))
+    assert partitions(statements.client) == ["day=2/hour=a"]
+
+
+def test_no_partition_is_made_elsewhere_where_hive_would_load_files(
+    statements: Statements, made: TableInfo
+) -> None:
+    new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
+    asked = AddPartitions(target=NAME, partitions=(new,), if_not_exists=True)
+    with pytest.raises(DefinitionError, match=r"day=1 at file:/elsewhere.*LOAD DATA INPATH"):
+        statements.run(asked)
+    assert statements.client.list_partitions(made) == ()
+    its_own = replace(new, location=f"{made.location}/day=1")
+    assert statements.run(replace(asked, partitions=(its_own,))).has_changed
+    assert partitions(statements.client) == ["day=1"]
+
+
+def test_a_partition_that_lies_elsewhere_is_found_there(
+    statements: Statements, made: TableInfo
+) -> None:
+    new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
+    asked = AddPartitions(target=NAME, partitions=(new,), if_not_exists=True)
+    name = made.partition_name(["1"])
+    statements.client.add_partitions(made, [name], locations={name: "file:/elsewhere"})
+    assert not statements.run(asked).has_changed
+    other = replace(asked, partitions=(replace(new, location="file:/other"),))
+    with pytest.raises(DefinitionError, match="at file:/elsewhere, not at file:/other"):
+        statements.run(other)
+
+
+def test_additions_whose_answer_was_lost_are_found(statements: Statements, made: TableInfo) -> None:
+    before = statements.lose("add_partitions", add("1", "2"))
+    assert not statements.run(add("1", "2"), before).has_changed
+    assert before.is_of(made)
+
+
+def test_a_removal_whose_answer_was_lost_spares_what_came_after(
+    statements: Statements, made: TableInfo, clock: ManualClock
+) -> None:
+    statements.run(add("1", "2"))
+    before = statements.lose("drop_partitions", drop("1", "2"))
+    assert not statements.run(drop("1", "2"), before).has_changed
+    clock.advance(1)
+    statements.run(add("2"))
+    assert not statements.run(drop("1", "2"), before).has_changed
+    assert partitions(statements.client) == ["day=2"]
+    assert before.is_of(made)
+
+
+def test_a_removal_that_was_not_done_is_done_by_the_next_try(
+    statements: Statements, made: TableInfo
+) -> None:
+    statements.run(add("1", "2"))
+    statements.client.server.break_next("drop_partitions", LOST, is_done=False)
+    with pytest.raises(MetastoreUnavailableError):
+        statements.run(drop("1", "2"))
+    assert statements.run(drop("1", "2"), statements.noted[-1]).has_changed
+    assert partitions(statements.client) == []
+    assert made.is_partitioned
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((("month", "1"),), "'month' is not one of its partition columns, which are day"),
+        ((("day", "x"),), "'x' is not a valid value of a partition column of int"),
+    ],
+)
+def test_values_that_name_no_partition_are_refused(
+    statements: Statements, made: TableInfo, values: tuple[tuple[str, str], ...], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        statements.run(DropPartitions(target=NAME, partitions=(values,), if_exists=True))
+    assert made.is_partitioned
+
+
+def test_a_table_without_partitions_has_none(statements: Statements) -> None:
+    statements.run(create())
+    with pytest.raises(UnsupportedTableError, match="has no partitions"):
+        statements.run(add("1"))
+
+
+# Locks
+
+
+EXCLUSIVE = [
+    DropTable(target=NAME),
+    AddColumns(target=NAME, columns=(NOTE,)),
+    RenameTable(target=NAME, new_name="default.u"),
+    SetProperties(target=NAME, properties=(("a", "b"),)),
+    DropPartitions(target=NAME, partitions=((("day", "1"),),)),
+]
+
+
+@pytest.mark.parametrize("statement", EXCLUSIVE, ids=lambda s: s.kind)
+def test_nothing_changes_under_a_reader(
+    statements: Statements, made: TableInfo, statement: MetastoreStatement
+) -> None:
+    statements.run(add("1"))
+    client = statements.client
+    reading = start(client, access(made, DataOperation.INSERT))
+    before = client.get_table(REF), partitions(client)
+    noted = len(statements.noted)
+    with pytest.raises(LockNotAcquiredError):
+        statements.run(statement)
+    assert (client.get_table(REF), partitions(client)) == before
+    assert len(statements.noted) == noted
+    assert {lock.txn_id for lock in client.show_locks()} == {reading.txn_id}
+    client.commit_txn(reading.txn_id)
+    assert statements.run(statement).has_changed
+    assert client.show_locks() == ()
+
+
+def test_partitions_are_added_beside_readers(statements: Statements, made: TableInfo) -> None:
+    reading = start(statements.client, access(made, DataOperation.UPDATE))
+    assert statements.run(add("1")).has_changed
+    statements.client.abort_txn(reading.txn_id)
+
+
+def test_what_somebody_did_while_the_lock_was_waited_for_is_seen(
+    statements: Statements, made: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = statements.client
+    lock = client.lock
+
+    def overtaken(request: Any) -> Any:  # noqa: ANN401
+        answer = lock(request)
+        client.drop_table(REF)
+        return answer
+
+    monkeypatch.setattr(client, "lock", overtaken)
+    with pytest.raises(TableNotFoundError):
+        statements.run(DropTable(target=NAME))
+    assert statements.noted[1:] == []
+    assert {t.state for t in client.open_txns_info()} == {TxnState.ABORTED}
+    assert made.ref == REF
+
+
+def test_a_partition_is_locked_alone_where_its_name_is_found(
+    statements: Statements, made: TableInfo, server: FakeMetastore
+) -> None:
+    names = (made.partition_name(["Q1"]), made.partition_name(["1"]))
+    found = components_to_define(REF, names, LockType.EXCLUSIVE, server.generation)
+    places = [str(c.partition) for c in found]
+    alone = server.generation is MetastoreGeneration.V4
+    assert places == (["day=1", "day=Q1"] if alone else ["None"])
+    assert statements.client.show_locks() == ()
+
+
+def test_a_newer_copy_of_the_task_ends_an_older_one(
+    client: FakeClient, clock: ManualClock, statements: Statements, made: TableInfo
+) -> None:
+    def terms(try_number: int) -> LockTerms:
+        attempt = AttemptId.new(try_number)
+        return LockTerms(job_key="d/r/t/-1", attempt=attempt, lock_timeout_s=10.0, clock=clock)
+
+    components = components_to_define(REF, (), LockType.EXCLUSIVE, client.generation)
+    with locked(client.clone(), components, terms(1)):
+        run_statement(client, SetProperties(target=NAME, properties=(("a", "1"),)), terms(2))
+    drop = DropTable(target=NAME)
+    with locked(client.clone(), components, terms(2)), pytest.raises(FencedError):
+        run_statement(client, drop, terms(1))
+    assert client.get_table(REF).parameters["a"] == "1"
+    assert made.ref == REF
+    assert client.show_locks() == ()
+    assert statements.run(drop).has_changed
+
+
+# Questions
+
+
+def test_locks_and_transactions_are_told(statements: Statements, made: TableInfo) -> None:
+    statements.run(add("1", "2"))
+    client = statements.client
+    name = made.partition_name(["1"])
+    holding = start(client, access(made, DataOperation.DELETE, partitions=(name,)))
+    rows = statements.run(ShowLocks()).rows
+    assert [(r["table"], r["partition"], r["type"], r["state"]) for r in rows] == [
+        (NAME, "day=1", "shared_write", "acquired")
+    ]
+    at = ShowLocks(target=NAME, partition=(("day", "01"),))
+    assert statements.run(at).rows == rows
+    assert statements.run(replace(at, partition=(("day", "2"),))).rows == []
+    txns = statements.run(ShowTransactions()).rows
+    assert [(t["txn_id"], t["state"]) for t in txns] == [(holding.txn_id, "open")]
+    ended = statements.run(AbortTransactions(txn_ids=(holding.txn_id, 999))).rows
+    assert ended == [
+        {"txn_id": holding.txn_id, "is_aborted": True},
+        {"txn_id": 999, "is_aborted": False},
+    ]
+    assert client.show_locks() == ()
+
+
+def test_the_queue_of_compactions_is_told(statements: Statements, made: TableInfo) -> None:
+    statements.run(add("1", "2"))
+    for day in ("1", "2"):
+        name = made.partition_name([day])
+        statements.client.request_compaction(REF, name, CompactionType.MAJOR)
+    rows = statements.run(ShowCompactions(target=NAME, partition=(("day", "2"),))).rows
+    assert [(r["table"], r["partition"], r["type"], r["state"]) for r in rows] == [
+        (NAME, "day=2", "major", "initiated")
+    ]
+    assert len(statements.run(ShowCompactions()).rows) == 2
+    assert statements.noted[1:] == [Before(table_id=made.table_id)]

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.manual_clock import ManualClock
+
+
+def test_a_compactor_sees_what_was_committed_before_it_had_the_compactors_lock(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def meanwhile(step: str) -> None:
+        if step == "snapshot":
+            other = client.open_txn()
+            client.allocate_write_id(other, table.ref)
+            client.commit_txn(other)
+
+    with compacting(
+        client,
+        table=table,
+        partition=None,
+        compaction_type=CompactionType.MAJOR,
+        job_key="dag/run/compact/-1",
+        lock_timeout_s=1,
+        clock=clock,
+        on_step=meanwhile,
+    ) as work:
+        assert work.txn.snapshot.write_ids(table.ref).high_watermark == 0
+        assert work.snapshot.write_ids(table.ref).high_watermark == 1
+        assert work.write_ids.high_watermark == 1
+
+
+def test_who_enters_the_queue_of_3_during_a_compaction_ends_it_before_it_publishes(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    with compacting(
+        client,
+        table=table,
+        partition=None,
+        compaction_type=CompactionType.MAJOR,
+        job_key="dag/run/compact/-1",
+        lock_timeout_s=1,
+        clock=clock,
+    ) as work:
+        assert not work.has_rival()
+        client.request_compaction(table.ref, None, CompactionType.MINOR)
+        # 4.x gives an entry to one worker, and ours has it.
+        assert work.has_rival() is (client.generation is MetastoreGeneration.V3)
+    assert (work.refusal is None) is (client.generation is MetastoreGeneration.V4)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.metastore.definitions.lock import LockTerms, locked
+from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from airflow_hiveacid.metastore.transactions.fencing import (
+    FencingToken,
+    Rival,
+    abort_job,
+    copies_of,
+    is_of_this_provider,
+    job_digest,
+    job_key_in,
+    newer,
+    older,
+)
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnState
+from tests.contract.bench import access
+from tests.contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
+TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
+OTHER_TRY_1 = AttemptId(1, "f" * 12)
+
+
+def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
+    return LockInfo(
+        lock_id=LockId(1),
+        txn_id=None if txn_id is None else TxnId(txn_id),
+        db="db",
+        table="t",
+        partition=None,
+        state=LockState.ACQUIRED,
+        lock_type=LockType.SHARED_READ,
+        user="u",
+        host="h",
+        agent_info=agent_info,
+    )
+
+
+def fencing_token(first_txn_id: int, key: str = KEY, attempt: AttemptId = TRY_1) -> FencingToken:
+    return FencingToken(job_key=key, attempt=attempt, first_txn_id=TxnId(first_txn_id))
+
+
+def rival(txn_id: int, first_txn_id: int, attempt: AttemptId) -> Rival:
+    return Rival(
+        txn_id=TxnId(txn_id),
+        digest=job_digest(KEY),
+        is_of_earlier_release=False,
+        part_digest="",
+        attempt=attempt,
+        first_txn_id=TxnId(first_txn_id),
+    )
+
+
+def earlier(text: str) -> str:
+    """The same lock's text as an earlier release wrote it."""
+    assert text.count("|#") == 1
+    return text.replace("|#", "#")
+
+
+@pytest.mark.parametrize("key", ["", "k", KEY, "d" * 500, "täglich/日次", "a#b@7"])
+@pytest.mark.parametrize("first_txn_id", [1, 2**62])
+def test_the_text_fits_the_servers_column_and_is_recognised(key: str, first_txn_id: int) -> None:
+    attempt = AttemptId(999_999, "0123456789ab")
+    text = fencing_token(first_txn_id, key, attempt).agent_info
+    assert len(text) <= 128
+    assert text.isascii()
+    (copy,) = copies_of(key, [lock(text, 9)])
+    assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
+    assert not copy.is_of_earlier_release
+    (copy,) = copies_of(key, [lock(earlier(text), 9)])
+    assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
+    assert copy.is_of_earlier_release
+
+
+def test_the_beginning_of_the_key_can_be_read() -> None:
+    assert fencing_token(7).agent_info.startswith(KEY[:40])
+    for text in (fencing_token(7).agent_info, earlier(fencing_token(7).agent_info)):
+        assert KEY.startswith(job_key_in(text))
+        assert is_of_this_provider(text)
+
+
+def test_other_jobs_and_other_programs_are_no_copies() -> None:
+    others = [
+        lock(fencing_token(1, KEY + "0").agent_info),
+        lock("presto-worker-7"),
+        lock(""),
+        lock(fencing_token(1).agent_info, txn_id=None),
+        lock(fencing_token(1).agent_info + " and more"),
+    ]
+    assert copies_of(KEY, others) == ()
+
+
+def test_a_transaction_with_many_locks_is_one_copy() -> None:
+    locks = [
+        lock(fencing_token(5).agent_info, 5),
+        lock(fencing_token(5).agent_info, 5),
+        lock(fencing_token(3).agent_info, 3),
+    ]
+    assert [c.txn_id for c in copies_of(KEY, locks)] == [3, 5]
+
+
+def test_within_a_try_rank_goes_by_the_first_transaction_of_a_copy() -> None:
+    mine = fencing_token(5)
+    copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
+    assert [c.txn_id for c in older(mine, TxnId(5), copies)] == [8]
+    assert [c.txn_id for c in newer(mine, copies)] == [7]
+
+
+def test_a_later_try_is_newer_even_if_it_began_first() -> None:
+    mine = fencing_token(5)
+    copies = [rival(4, 4, TRY_2)]
+    assert older(mine, TxnId(5), copies) == ()
+    assert newer(mine, copies) == tuple(copies)
+    assert [
+        c.txn_id for c in older(fencing_token(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])
+    ] == [5]
+
+
+def test_what_an_attempt_began_before_and_could_not_abort_is_its_own_to_end() -> None:
+    mine = fencing_token(5)
+    copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
+    assert [c.txn_id for c in older(mine, TxnId(6), copies)] == [5]
+    assert newer(mine, copies) == ()
+
+
+def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
+    """Open a transaction more of the job, with its locks, and note it among those it has begun."""
+    components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
+    begun.append(client.open_txn())
+    agent_info = fencing_token(begun[0]).agent_info
+    client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
+
+
+def test_a_lock_for_definitions_ends_a_driver_of_an_earlier_release(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    client = FakeClient(server)
+    components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
+    txn_id = client.open_txn()
+    text = earlier(fencing_token(txn_id).agent_info)
+    client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=text))
+    terms = LockTerms(
+        job_key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1, lock_timeout_s=0, clock=clock
+    )
+    with locked(client, components, terms):
+        assert client.valid_txns().is_aborted(txn_id)
+
+
+def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client, begun = FakeClient(server), list[TxnId]()
+
+    def begin_anew() -> None:
+        begin_job(client, table, begun)
+
+    class Racing(FakeClient):
+        def abort_txn(self, txn_id: TxnId) -> bool:
+            if len(begun) < 3:
+                begin_anew()
+            return super().abort_txn(txn_id)
+
+    begin_anew()
+    assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
+    assert len(begun) == 3
+    assert client.valid_txns().open == ()
+
+
+def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    """Also one that it has begun meanwhile."""
+    client, begun = FakeClient(server), list[TxnId]()
+
+    def begin_anew() -> None:
+        begin_job(client, table, begun)
+
+    class Stubborn(FakeClient):
+        def abort_txn(self, txn_id: TxnId) -> bool:
+            if txn_id == begun[0]:
+                raise MetastoreCallError(method="abort_txn", reason="for no reason")
+            if len(begun) == 2:
+                begin_anew()
+            return super().abort_txn(txn_id)
+
+    begin_anew()
+    begin_anew()
+
+    with pytest.raises(MetastoreCallError, match="for no reason"):
+        abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
+    assert len(begun) == 3
+    assert client.valid_txns().open == (begun[0],)
+
+
+@pytest.mark.parametrize("is_definition", [False, True])
+def test_a_retry_that_never_waits_gets_the_locks_of_the_try_that_it_ends(
+    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
+) -> None:
+    """A driver that died is open until it times out, and would fail each try until then."""
+    client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
+    components = components_for([], [overwrite], server.generation)
+    dead = client.open_txn()
+    agent_info = fencing_token(dead).agent_info
+    client.lock(LockRequest(txn_id=dead, components=components, agent_info=agent_info))
+    terms = LockTerms(job_key=KEY, attempt=TRY_2, lock_timeout_s=0, clock=clock)
+    retry = (
+        locked(client, components, terms)
+        if is_definition
+        else begin(
+            client,
+            job_key=KEY,
+            attempt=TRY_2,
+            writes=[overwrite],
+            lock_timeout_s=0,
+            clock=clock,
+        )
+    )
+    with retry:
+        (held,) = client.show_locks(table.ref)
+        assert held.state is LockState.ACQUIRED
+    states = [txn.state for txn in server.txns.values()]
+    assert states == [TxnState.ABORTED, TxnState.COMMITTED]
+    assert clock.slept_s == []

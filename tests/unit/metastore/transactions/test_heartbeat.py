@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import MetastoreUnavailableError, TransactionAbortedError
+from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.txn_values import TxnState
+from tests.contract.bench import access, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+INSERT = DataOperation.INSERT
+
+
+@pytest.fixture
+def txn_id(client: FakeClient) -> TxnId:
+    return client.open_txn()
+
+
+@pytest.fixture
+def heartbeat(client: FakeClient, clock: ManualClock, txn_id: TxnId) -> Iterator[Heartbeat]:
+    made = Heartbeat(client.clone(), txn_id, interval_s=10.0, clock=clock)
+    made.start()
+    yield made
+    made.stop()
+
+
+def beats(server: FakeMetastore) -> list[float]:
+    return [at_s for _, at_s in server.beats]
+
+
+def test_it_beats_once_an_interval(
+    server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
+) -> None:
+    began_s = clock.monotonic()
+    for count in (1, 2, 3):
+        clock.advance(9.0)
+        assert len(server.beats) == count - 1
+        clock.advance(1.0)
+        wait_until(lambda count=count: len(server.beats) == count)
+    assert beats(server) == [began_s + 10, began_s + 20, began_s + 30]
+    assert heartbeat.silent_s == 0.0
+
+
+def test_it_is_silent_after_it_was_stopped(
+    server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
+) -> None:
+    heartbeat.stop()
+    clock.advance(100.0)
+    assert server.beats == []
+    assert not heartbeat._thread.is_alive()
+
+
+def test_a_beat_that_failed_is_repeated_soon(
+    server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
+) -> None:
+    error = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
+    server.break_next("heartbeat", error, is_done=False)
+    clock.advance(10.0)
+    wait_until(lambda: not server.faults)
+    assert server.beats == []
+    assert heartbeat.silent_s == 10.0
+    wait_until(heartbeat._thread.is_alive)
+    clock.advance(1.0)
+    wait_until(lambda: len(server.beats) == 1)
+
+
+def test_a_fault_nobody_thought_of_does_not_end_the_beats(
+    server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
+) -> None:
+    server.break_next("heartbeat", RuntimeError("a bug"), is_done=False)
+    clock.advance(10.0)
+    wait_until(lambda: not server.faults)
+    clock.advance(1.0)
+    wait_until(lambda: len(server.beats) == 1)
+    assert heartbeat.lost is None
+
+
+def test_it_remembers_that_the_transaction_is_gone_and_ends(
+    client: FakeClient, clock: ManualClock, heartbeat: Heartbeat, txn_id: TxnId
+) -> None:
+    client.abort_txn(txn_id)
+    clock.advance(10.0)
+    wait_until(lambda: not heartbeat._thread.is_alive())
+    assert isinstance(heartbeat.lost, TransactionAbortedError)
+
+
+@pytest.mark.promise("T18")
+@pytest.mark.parametrize(("override_s", "expected_s"), [(None, 10.0), (3.0, 3.0)])
+def test_a_transaction_beats_at_half_the_servers_time_out_or_as_told(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    override_s: float | None,
+    expected_s: float,
+) -> None:
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, INSERT)],
+        lock_timeout_s=5,
+        heartbeat_s=override_s,
+        clock=clock,
+    ):
+        began_s = clock.monotonic()
+        clock.advance(expected_s)
+        wait_until(lambda: len(server.beats) == 1)
+        assert beats(server) == [began_s + expected_s]
+
+
+@pytest.mark.promise("T17")
+def test_a_transaction_outlives_the_time_out_while_it_beats_and_not_after(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        for count in range(1, 6):
+            clock.advance(10.0)
+            wait_until(lambda count=count: len(server.beats) == count)
+        txn.ensure_alive()
+    silent = client.open_txn()
+    clock.advance(21.0)
+    with pytest.raises(TransactionAbortedError):
+        client.commit_txn(silent)
+
+
+@pytest.mark.promise("T17")
+def test_a_process_that_was_frozen_past_the_time_out_cannot_commit(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def work() -> None:
+        with begin(
+            client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+        ):
+            # Whatever was frozen wakes up long after the server has given up.
+            clock.advance(300.0)
+
+    with pytest.raises(TransactionAbortedError):
+        work()
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+    assert client.show_locks() == ()
+
+
+def test_whoever_asks_learns_of_an_abort_that_the_beats_have_noticed(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        client.abort_txn(txn.txn_id)
+        txn.ensure_alive()  # nobody has noticed yet
+        clock.advance(10.0)
+        wait_until(lambda: txn._opened.heartbeat.lost is not None)
+        with pytest.raises(TransactionAbortedError):
+            txn.ensure_alive()
+        txn.abandon()
+
+
+def test_whoever_asks_after_a_long_silence_has_the_server_asked(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        txn._opened.heartbeat.stop()
+        clock.advance(20.0)
+        txn.ensure_alive()
+        assert [txn_id for txn_id, _ in server.beats] == [txn.txn_id]
+
+
+@pytest.mark.promise("T19")
+def test_beats_end_with_the_body_however_it_ends(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    for error in (None, KeyboardInterrupt()):
+        try:
+            with begin(
+                client,
+                job_key="job",
+                writes=[access(table, INSERT)],
+                lock_timeout_s=5,
+                clock=clock,
+            ) as txn:
+                if error is not None:
+                    raise error
+        except KeyboardInterrupt:
+            pass
+        assert not txn._opened.heartbeat._thread.is_alive()
+    count = len(server.beats)
+    clock.advance(100.0)
+    assert len(server.beats) == count
+    assert client.show_locks() == ()

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
+from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
+from airflow_hiveacid.metastore.txn_values import TxnState
+from tests.contract.bench import access, month, start
+from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_client import FakeClient
+    from tests.contract.fake_metastore import FakeMetastore
+
+SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
+
+
+class StopHereError(Exception):
+    """A fault at a border between two steps."""
+
+
+@pytest.mark.parametrize("border", STEPS[:-1])
+def test_a_fault_at_any_border_before_the_commit_leaves_nothing(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    border: str,
+) -> None:
+    def stop(step: str) -> None:
+        if step == border:
+            raise StopHereError
+
+    with (
+        pytest.raises(StopHereError),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=stop,
+        ),
+    ):
+        pass
+    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+    assert client.show_locks() == ()
+
+
+def test_a_fault_after_the_commit_undoes_nothing(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def stop(step: str) -> None:
+        if step == "committed":
+            raise StopHereError
+
+    with (
+        pytest.raises(StopHereError),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=stop,
+        ),
+    ):
+        pass
+    assert [txn.state for txn in server.txns.values()] == [TxnState.COMMITTED]
+
+
+@pytest.mark.promise("L9")
+def test_a_dynamic_write_that_wrote_nothing_leaves_no_line_behind(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(partitioned, INSERT, UPDATE, DELETE)],
+        lock_timeout_s=5,
+        clock=clock,
+    ) as txn:
+        noted = server.txns[txn.txn_id].components
+        assert bool(noted) is (server.generation is MetastoreGeneration.V4)
+    assert server.txns[txn.txn_id].components == set()
+    assert server.write_set == []
+
+
+def test_registered_partitions_take_the_place_of_the_noted_table(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(partitioned, INSERT, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+    ) as txn:
+        txn.register_partitions(partitioned.ref, [month("1")], {INSERT, OVERWRITE})
+    lines = {(w.partition, w.operation) for w in server.txns[txn.txn_id].components}
+    assert lines == {(month("1"), INSERT), (month("1"), UPDATE)}
+
+
+def test_an_aborted_write_that_was_registered_stays_aborted_when_the_server_forgets_the_others(
+    server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    def write(*, is_registered: bool) -> None:
+        with begin(
+            client,
+            job_key="job",
+            writes=[access(partitioned, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+        ) as txn:
+            if is_registered:
+                txn.register_partitions(partitioned.ref, [month("1")], {INSERT})
+            raise StopHereError
+
+    for is_registered in (False, True):
+        with pytest.raises(StopHereError):
+            write(is_registered=is_registered)
+    server.forget_empty_transactions()
+    write_ids = client.valid_write_ids([partitioned.ref], client.valid_txns())[partitioned.ref]
+    assert not write_ids.is_visible(2)
+    # What 3.1 makes of the other one, seen live, is why files may not be in place before.
+    assert write_ids.is_visible(1) is (server.generation is MetastoreGeneration.V3)
+
+
+def test_the_history_that_a_reader_needs_is_told_to_4x(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        with begin(
+            client, job_key="w", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
+        ):
+            pass
+    with begin(
+        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        is_v4 = server.generation is MetastoreGeneration.V4
+        assert server.min_history == ({txn.txn_id: {table.ref: 4}} if is_v4 else {})
+    assert server.min_history == {}
+
+
+def test_the_history_that_a_reader_needs_begins_at_the_lowest_open_write(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    writers = [client.open_txn() for _ in range(3)]
+    for txn_id in writers:
+        client.allocate_write_id(txn_id, table.ref)
+    client.commit_txn(writers[0])
+    client.commit_txn(writers[2])
+    with begin(
+        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
+    ) as txn:
+        is_v4 = server.generation is MetastoreGeneration.V4
+        assert server.min_history == ({txn.txn_id: {table.ref: 2}} if is_v4 else {})
+
+
+def test_a_writer_that_was_at_work_before_and_commits_meanwhile_overtakes_too(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    rival = client.open_txn()
+    client.allocate_write_id(rival, table.ref)
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if steps == ["opened"]:
+            client.commit_txn(rival)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert steps == [*STEPS[:5], *STEPS[:5]]
+        assert txn.snapshot.write_ids(table.ref).is_visible(1)
+
+
+def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        if step == "opened":
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=5,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert steps.count("opened") == 6
+        assert txn.txn_id == 11
+        assert txn.first_txn_id == 1
+    assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
+
+
+def test_a_writer_out_of_time_does_not_begin_anew(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    openings: list[str] = []
+
+    def overtake(step: str) -> None:
+        if step == "opened":
+            openings.append(step)
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+            clock.advance(2)
+
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=1,
+        clock=clock,
+        on_step=overtake,
+    ):
+        # The second time it is late, and goes on with what it has.
+        assert len(openings) == 2
+
+
+def test_a_writer_that_never_waits_begins_anew_all_the_same(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    seen: list[str] = []
+
+    def overtake(step: str) -> None:
+        seen.append(step)
+        if step == "opened" and seen.count("opened") == 1:
+            rival = type(client)(server)
+            txn_id = rival.open_txn()
+            rival.allocate_write_id(txn_id, table.ref)
+            rival.commit_txn(txn_id)
+
+    began_s = clock.monotonic()
+    with begin(
+        client,
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=0,
+        clock=clock,
+        on_step=overtake,
+    ) as txn:
+        assert txn.txn_id != txn.first_txn_id
+    assert clock.monotonic() == began_s
+
+
+class BusyClock(ManualClock):
+    """While somebody sleeps, others do something: what is to be done at each sleep. Mutable."""
+
+    def __init__(self, doings: list[Callable[[], object]]) -> None:
+        super().__init__()
+        self.doings = doings
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.doings:
+            self.doings.pop(0)()
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_whoever_waits_in_vain_begins_anew_before_it_has_the_lock(
+    client: FakeClient, table: TableInfo, *, has_written: bool
+) -> None:
+    """Another one is before it in the queue, so that it would learn it from the lock much later."""
+    first = start(client, access(table, OVERWRITE))
+    second = start(client, access(table, OVERWRITE))
+    openings: list[int] = []
+
+    def end_first() -> None:
+        if has_written:
+            client.commit_txn(first.txn_id)
+        else:
+            client.abort_txn(first.txn_id)
+
+    doings: list[Callable[[], object]] = [
+        end_first,
+        lambda: None,
+        lambda: openings.append(len(seen)),
+        lambda: client.abort_txn(second.txn_id),
+    ]
+    seen: list[str] = []
+    with begin(
+        type(client)(client.server),
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=60,
+        clock=BusyClock(doings),
+        on_step=lambda step: seen.append(step) if step == "opened" else None,
+    ):
+        assert openings == [2 if has_written else 1]
+
+
+def test_many_who_queue_up_each_see_what_those_before_them_have_done(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """More than a writer may be overtaken without having waited."""
+    holders = [start(client, access(table, OVERWRITE))]
+
+    def next_holder() -> None:
+        client.commit_txn(holders[-1].txn_id)
+        if len(holders) < 9:
+            holders.append(start(client, access(table, OVERWRITE)))
+
+    doings: list[Callable[[], object]] = [next_holder] * 9
+    with begin(
+        type(client)(client.server),
+        job_key="job",
+        writes=[access(table, UPDATE)],
+        lock_timeout_s=600,
+        clock=BusyClock(doings),
+    ) as txn:
+        seen = txn.snapshot.write_ids(table.ref)
+        assert all(seen.is_visible(holder.write_id) for holder in holders)
+    assert len(holders) == 9
+
+
+@pytest.mark.promise("O2")
+def test_a_writer_that_never_waits_fails_at_once_and_says_who_holds_the_lock(
+    client: FakeClient, server: FakeMetastore, table: TableInfo, clock: ManualClock
+) -> None:
+    holder = begin(
+        type(client)(server),
+        job_key="dag/run/holder/-1",
+        writes=[access(table, OVERWRITE)],
+        lock_timeout_s=0,
+        clock=clock,
+    )
+    began_s = clock.monotonic()
+    with (
+        holder,
+        pytest.raises(LockNotAcquiredError, match="dag/run/holder"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, UPDATE)],
+            lock_timeout_s=0,
+            clock=clock,
+        ),
+    ):
+        pytest.fail("it has no lock")
+    assert clock.monotonic() == began_s
+
+
+def test_a_transaction_that_vanished_before_its_snapshot_does_not_go_on(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def vanish(step: str) -> None:
+        if step == "fenced":
+            client.abort_txn(client.valid_txns().open[0])
+
+    with (
+        pytest.raises(TransactionAbortedError, match="no longer lists it as open"),
+        begin(
+            client,
+            job_key="job",
+            writes=[access(table, INSERT)],
+            lock_timeout_s=5,
+            clock=clock,
+            on_step=vanish,
+        ),
+    ):
+        pytest.fail("the body must not run")
+
+
+def test_a_transaction_without_tables_is_a_mistake(client: FakeClient) -> None:
+    with (
+        pytest.raises(ValueError, match="at least one table"),
+        begin(client, job_key="job", lock_timeout_s=5),
+    ):
+        pytest.fail("the body must not run")
+    assert client.valid_txns().high_watermark == 0

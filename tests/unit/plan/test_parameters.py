@@ -1,0 +1,290 @@
+"""Parameters: which texts name them, what their values become, and what crosses the seam."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    DeleteSpec,
+    InsertSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    MultiInsertSpec,
+    SourceSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.arguments import EarlyChecks
+from airflow_hiveacid.plan.parameters import check_early, job_with, markers, read_parameters
+
+NAIVE = dt.datetime(2026, 1, 31, 2, 0, 0, 500_000)  # noqa: DTZ001 - a wall clock
+AWARE = NAIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
+TWICE = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Vienna"))
+"""A time that a clock shows twice, as summer time ends; `fold` tells which of the two it is."""
+MOMENT = "timestamp with local time zone"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Colour(enum.StrEnum):
+    RED = "r"
+
+
+class Stamp(dt.datetime):
+    """As that of pandas, with more digits of a second."""
+
+    nanosecond = 0
+
+    def isoformat(self, sep: str = "T", timespec: str = "auto") -> str:
+        return f"{super().isoformat(sep, timespec)}{self.nanosecond:03d}"
+
+
+class FineStamp(Stamp):
+    nanosecond = 7
+
+
+class NoStamp(dt.datetime):
+    """As pandas.NaT, which is a datetime without a date."""
+
+    year = float("nan")  # type: ignore[assignment]
+    nanosecond = float("nan")
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    __hash__ = dt.datetime.__hash__
+
+
+STAMP = Stamp.combine(NAIVE.date(), NAIVE.time())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a = :a AND b IN (:b1, :_c)", {"a", "b1", "_c"}),
+        ("a::int = b:c AND m['k']:d = f(x):e AND `q`:g = 1", set()),
+        ("CAST(a AS struct<x:int>)", set()),
+        ("':a' = \":b\" AND `:c` = 1", set()),
+        ("'it''s :a' = :b", {"b"}),
+        (r"'\':a' = :b", {"b"}),
+        (r"r'\' = :b AND R':a' = 1", {"b"}),
+        ("a = 1 -- :a\n AND b = :b", {"b"}),
+        ("a = 1 -- :a \\\n :c \n AND b = :b", {"b"}),
+        ("/* :a /* :c */ :d */ b = :b", {"b"}),
+        ("a = :1 OR b = : b", set()),
+        ("a=:a+:b", {"a", "b"}),
+        ("a::decimal(1,0) > :a", {"a"}),
+        (":a", {"a"}),
+        ("", set()),
+    ],
+)
+def test_a_marker_is_a_colon_and_a_name_outside_of_everything(text: str, names: set[str]) -> None:
+    assert markers(text) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("x' OR 1", 'string "x\' OR 1"'),
+        (True, "boolean 'true'"),
+        (0, "int '0'"),
+        (-(10**37), f"int '-{10**37}'"),
+        (1.5, "double '1.5'"),
+        (Decimal("1E+3"), "decimal '1000'"),
+        (Decimal("1.50"), "decimal '1.5'"),
+        (dt.date(2026, 1, 31), "date '2026-01-31'"),
+        (NAIVE, "timestamp '2026-01-31 02:00:00.500000'"),
+        (STAMP, "timestamp '2026-01-31 02:00:00.500000'"),
+        (Level.HIGH, "int '3'"),
+        (Colour.RED, "string 'r'"),
+        ({"type": "double", "value": " .5E-3 "}, "double '0.0005'"),
+        (Decimal("0E-999999999"), "decimal '0'"),
+        (None, "NULL"),
+        ([1, None, "a"], "(int '1', NULL, string 'a')"),
+        ((1,), "(int '1')"),
+        ({"type": "date", "value": " 2026-01-31 "}, "date '2026-01-31'"),
+        ({"type": "int", "value": "+007"}, "int '7'"),
+        ({"type": "int", "value": ["1", 2]}, "(int '1', int '2')"),
+        ({"type": "decimal", "value": "1.10"}, "decimal '1.1'"),
+        ({"type": "double", "value": "1e3"}, "double '1000.0'"),
+        ({"type": "boolean", "value": "TRUE"}, "boolean 'true'"),
+        ({"type": "string", "value": " x "}, "string ' x '"),
+        ({"type": "timestamp", "value": "2026-01-31T02:00:00"}, "timestamp '2026-01-31 02:00:00'"),
+        ({"type": MOMENT, "value": AWARE}, f"{MOMENT} '2026-01-31 00:00:00.500000Z'"),
+        ({"type": MOMENT, "value": "2026-01-31T02:00:00Z"}, f"{MOMENT} '2026-01-31 02:00:00Z'"),
+        ({"type": MOMENT, "value": TWICE}, f"{MOMENT} '2026-10-25 00:30:00Z'"),
+        ({"type": MOMENT, "value": TWICE.replace(fold=1)}, f"{MOMENT} '2026-10-25 01:30:00Z'"),
+    ],
+)
+def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None:
+    assert read_parameters({"p": value})["p"].said == said
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (AWARE, "has a time zone"),
+        ({"type": "timestamp", "value": "2026-01-31T02:00:00+00:00"}, "has a time zone"),
+        ({"type": MOMENT, "value": NAIVE}, "has no time zone"),
+        ({"type": "timestamp", "value": "2026-01-31 02:00:00.1234567"}, "is not a valid timestamp"),
+        ({"type": "date", "value": "20260131"}, "is not a valid date"),
+        ({"type": "date", "value": "2026-02-30"}, "is not a valid date"),
+        ({"type": "date", "value": NAIVE}, "is not a valid date"),
+        ({"type": "int", "value": "1.0"}, "is not a valid int"),
+        ({"type": "int", "value": True}, "is not a valid int"),
+        ({"type": "int", "value": "None"}, "is not a valid int"),
+        ({"type": "int", "value": None}, "is not a valid int"),
+        (10**38, "is not a valid int"),
+        (Decimal("NaN"), "is not a valid decimal"),
+        (Decimal(1).scaleb(-39), "is not a valid decimal"),
+        (float("inf"), "is not a valid double"),
+        ("\ud800", "half a character"),
+        ([], "is an empty list"),
+        ({"type": "int", "value": []}, "is an empty list"),
+        ([[1]], "is a list"),
+        ({"type": "bigint", "value": 1}, "with one of the types"),
+        ({"value": 1}, "with one of the types"),
+        (b"x", "is a bytes"),
+        (
+            [1, 10**5000],
+            r"is not a valid int: found .* more digits .*; give a whole number of at most 38",
+        ),
+        ({"type": "decimal", "value": 10**5000}, "is not a valid decimal: .*; give a number"),
+        ({"type": "double", "value": 10**5000}, "is not a valid double: .*; give a finite number"),
+        (
+            {"type": "double", "value": "1_0"},
+            "is not a valid double: found '1_0'; give a finite number",
+        ),
+        (
+            {"type": "double", "value": "\u0661\u0662"},
+            "is not a valid double: .*; give a finite number",
+        ),
+        ({"type": "double", "value": "infinity"}, "is not a valid double"),
+        ({"type": []}, r"with one of the types .*; found \{'type': \[\]\}"),
+        ({"type": [], "value": 1}, "with one of the types"),
+        ({"type": "x", "value": 10**5000}, "with one of the types"),
+        ({"type": "int", "value": "9" * 10_000}, r"is not a valid int: found '9{99}\.\.\.; give"),
+        (FineStamp.combine(NAIVE.date(), NAIVE.time()), "has nanoseconds.*; cut them off"),
+        (NoStamp.combine(NAIVE.date(), NAIVE.time()), "is not a valid timestamp: .*; give a time"),
+    ],
+)
+def test_what_is_no_value_is_refused_by_its_name(value: object, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why) as refused:
+        read_parameters({"p": value})
+    assert "parameters['p']" in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["1a", "a-b", "", "ä", 5])
+def test_a_name_is_letters_digits_and_underscores(name: object) -> None:
+    with pytest.raises(ConfigurationError, match="not a name for a parameter"):
+        read_parameters({name: 1})
+    with pytest.raises(ConfigurationError, match="names that begin with __hiveacid are reserved"):
+        read_parameters({"__hiveacid_0_0": 1})
+    with pytest.raises(ConfigurationError, match="must map names to values"):
+        read_parameters([1])
+
+
+def test_each_text_gets_the_parameters_that_it_names() -> None:
+    query = SourceSpec(tables={}, query="SELECT :q AS id")
+    insert = InsertSpec(target="d.t", source=query)
+    merge = MergeSpec(
+        target="d.t",
+        source=query,
+        keys=("id",),
+        condition="t.a = :c",
+        clauses=(
+            MergeClause(
+                when=MergeWhen.MATCHED,
+                action=MergeAction.UPDATE,
+                condition="s.a > :d",
+                set={"a": ":e"},
+            ),
+            MergeClause(
+                when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, values=("s.id", ":f")
+            ),
+        ),
+    )
+    several = TransactionSpec(
+        statements=(
+            merge,
+            UpdateSpec(target="d.t", set={"a": ":u"}, where="a = :c"),
+            DeleteSpec(target="d.t", where="b = :w"),
+            MultiInsertSpec(inserts=(insert,), shared={"v": "SELECT :m"}),
+        )
+    )
+    found = job_with(several, {name: name for name in "qcdefuwm"})
+    merged, updated, deleted, inserted = found.statements
+    assert isinstance(merged, MergeSpec)
+    assert set(merged.source.parameters) == {"q"}
+    assert set(merged.parameters) == set("cdef")
+    assert isinstance(updated, UpdateSpec)
+    assert set(updated.parameters) == set("uc")
+    assert isinstance(deleted, DeleteSpec)
+    assert set(deleted.parameters) == set("w")
+    assert isinstance(inserted, MultiInsertSpec)
+    assert set(inserted.parameters) == {"m"}
+    assert set(inserted.inserts[0].source.parameters) == {"q"}
+
+
+def test_a_value_that_is_given_replaces_the_parsers_and_leaves_its_others() -> None:
+    own = read_parameters({"a": "later", "b": "b"})
+    source = SourceSpec(tables={}, query="SELECT :a, :b", parameters=own)
+    found = job_with(InsertSpec(target="d.t", source=source), {"a": 1})
+    assert {name: one.said for name, one in found.source.parameters.items()} == {
+        "a": "int '1'",
+        "b": "string 'b'",
+    }
+
+
+def test_a_name_without_a_text_and_a_text_without_a_value_are_refused() -> None:
+    delete = DeleteSpec(target="d.t", where="a = :a AND b = :b")
+    with pytest.raises(ConfigurationError, match=r"no value for :b, which a text names; it has a"):
+        job_with(delete, {"a": 1})
+    with pytest.raises(ConfigurationError, match=r"parameters\['c'\] is not used in any text"):
+        job_with(delete, {"a": 1, "b": 2, "c": 3})
+
+
+def spec_of(job: DeleteSpec | UpdateSpec) -> JobSpec:
+    return JobSpec(job_key="k", metastore=MetastoreEndpoint(uris=("thrift://h:1",)), job=job)
+
+
+def test_types_survive_the_seam_and_count_in_the_digest() -> None:
+    where = "a IN (:a) AND b = :b AND c = :c AND d = :d"
+    given = {"a": [1, Decimal("1.50"), None], "b": dt.date(2026, 1, 31), "c": NAIVE, "d": 1.5}
+    sent = spec_of(job_with(DeleteSpec(target="d.t", where=where), given))
+    assert JobSpec.parse(sent.dump()) == sent
+    digests = set()
+    for value in (1, "1", Decimal(1), True, 1.0, None, [1], [1, 1], "2026-01-31", given["b"]):
+        job = job_with(DeleteSpec(target="d.t", where="a = :a"), {"a": value})
+        digests.add(spec_of(job).statement["parameters"])
+    assert len(digests) == 10
+    assert "parameters" not in spec_of(DeleteSpec(target="d.t", where="a = 1")).statement
+
+
+def test_what_is_settled_is_checked_with_the_dag() -> None:
+    early = EarlyChecks("task")
+    check_early(early, {"a": {"type": "date", "value": "{{ ds }}"}}, ["a = :a"])
+    check_early(early, {"a": 1}, ["a = :a {{ more }}"])
+    check_early(early, {"a": "{{ a }}", "b": 1}, [None, "x = :a", ":b"])
+    check_early(early, {}, [":b"], others={"b": 1})
+    with pytest.raises(ConfigurationError, match="is not a valid date"):
+        check_early(early, {"a": {"type": "date", "value": "x"}, "b": "{{ b }}"}, ["{{ c }}"])
+    with pytest.raises(ConfigurationError, match=r"parameters\['b'\] is not used in any text"):
+        check_early(early, {"a": "{{ a }}", "b": "{{ b }}"}, ["a = :a"])
+    with pytest.raises(ConfigurationError, match=r"no value for :b"):
+        check_early(early, {}, ["b = :b"])
+    with pytest.raises(ConfigurationError, match="must map names"):
+        check_early(early, None, [])

@@ -1,0 +1,70 @@
+"""What a restore does to a partition, by its rows; and which partitions may differ at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange, up_to
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
+
+NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::7")
+
+
+@pytest.mark.parametrize(
+    ("come", "go", "stay", "how"),
+    [
+        (0, 0, 0, Way.NOTHING),
+        (0, 0, 9, Way.NOTHING),
+        (1, 0, 0, Way.DELTA),
+        (0, 1, 0, Way.DELTA),
+        (5_000, 5_000, 0, Way.DELTA),
+        (0, 10_001, 0, Way.BASE),  # nothing was there then: it is emptied
+        (10_001, 0, 0, Way.BASE),
+        (50_000, 50_000, 950_000, Way.DELTA),
+        (50_000, 50_001, 950_000, Way.BASE),
+    ],
+)
+def test_few_changes_are_a_delta_and_many_a_base(come: int, go: int, stay: int, how: Way) -> None:
+    assert RestoredPartition.of(come=come, go=go, stay=stay, is_plain=False).how is how
+
+
+def test_rows_without_an_identity_of_their_own_are_written_all_together() -> None:
+    assert RestoredPartition.of(come=1, go=1, stay=0, is_plain=True).how is Way.BASE
+    assert RestoredPartition.of(come=0, go=0, stay=0, is_plain=True).how is Way.NOTHING
+    twins = RestoredPartition.of(come=0, go=0, stay=2, is_plain=False, has_twins=True)
+    assert twins.how is Way.BASE
+
+
+@pytest.mark.parametrize(
+    ("directories", "since", "differs"),
+    [
+        (["delta_1_1_0"], 1, False),
+        (["delta_1_1_0", "delta_7_7_0"], 1, False),  # aborted
+        (["delta_1_1_0", "delete_delta_8_8_0"], 7, True),
+        (["delta_1_9"], 5, True),  # merged, and the version sees a part of it
+        (["base_5"], 5, False),
+        (["base_5", "delta_6_6_0"], 5, True),
+        (["base_6_v12"], 5, True),  # perhaps another partition's write: it has to be looked at
+        (["base_6"], 5, True),
+        ([], 5, False),
+    ],
+)
+def test_names_tell_whether_a_root_may_differ(
+    directories: list[str], since: int, differs: bool
+) -> None:
+    files = tuple(FileEntry(path=f"{name}/bucket_00000", size_bytes=9) for name in directories)
+    state = resolve(Listing(location="/t", files=files), NOW, None)
+    part = ChangeRange(since=up_to(NOW, WriteId(since)), until=NOW)
+    assert may_differ(state, part) is differs
+
+
+def test_a_write_that_was_committed_later_than_a_higher_one_is_in_a_base() -> None:
+    files = (FileEntry(path="base_9_v20/bucket_00000", size_bytes=9),)
+    state = resolve(Listing(location="/t", files=files), NOW, None)
+    # the state at a moment at which 9 was committed, and 8 was not
+    then = ValidWriteIdList.parse("db.t:9:8:8:7")
+    assert may_differ(state, ChangeRange(since=then, until=NOW))

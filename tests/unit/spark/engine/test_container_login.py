@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import base64
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import KerberosLogin, Protection, TokenLogin
+from airflow_hiveacid.spark.engine.container_login import endpoint_here
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.logins import Login
+
+SERVICE = "hive/_HOST@R"
+IN_CONTAINER = {"CONTAINER_ID": "container_1_0001_01_000001"}
+PRIVACY = Protection.PRIVACY
+
+
+@pytest.fixture
+def keytab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As Spark brings it: a file of the container's folder, under a name of its own."""
+    file = tmp_path / "etl.keytab-4711"
+    file.touch()
+    monkeypatch.chdir(tmp_path)
+    return file
+
+
+@pytest.fixture
+def spark(keytab: Path) -> dict[str, str]:
+    return {"spark.kerberos.principal": "etl@R", "spark.kerberos.keytab": keytab.name}
+
+
+def here(
+    login: Login, settings: dict[str, str], environment: dict[str, str] | None = None
+) -> Login | None:
+    endpoint = MetastoreEndpoint(uris=("thrift://h:1",), login=login)
+    variables = IN_CONTAINER if environment is None else environment
+    found = endpoint_here(endpoint, settings.get, variables)
+    assert found.uris == endpoint.uris
+    return found.login
+
+
+def test_the_keytab_of_the_worker_is_replaced_by_the_one_that_spark_brings(
+    spark: dict[str, str], keytab: Path
+) -> None:
+    old = {name.replace("kerberos", "yarn"): value for name, value in spark.items()}
+    for client, settings in (("etl@R", spark), ("etl", spark), ("etl", old)):
+        given = KerberosLogin(
+            service=SERVICE, client=client, keytab="/nowhere/k", protection=PRIVACY
+        )
+        assert here(given, settings) == KerberosLogin(
+            service=SERVICE, client="etl@R", keytab=str(keytab), protection=PRIVACY
+        )
+
+
+def test_a_driver_in_a_pod_is_in_a_container_and_one_whose_executors_are_is_not(
+    spark: dict[str, str], keytab: Path
+) -> None:
+    given = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    in_pod = {**spark, "spark.kubernetes.submitInDriver": "true"}
+    found = here(given, in_pod, {})
+    assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
+    for other in (spark, {**spark, "spark.kubernetes.submitInDriver": "false"}):
+        assert here(given, other, {}) is given
+
+
+@pytest.mark.parametrize("cache", [None, "FILE:/nowhere/cache"])
+def test_so_are_tickets_that_are_not_there(
+    spark: dict[str, str], keytab: Path, cache: str | None
+) -> None:
+    found = here(KerberosLogin(service=SERVICE, cache=cache), spark)
+    assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
+
+
+def test_what_is_there_is_used(spark: dict[str, str], tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.touch()
+    for login in (
+        KerberosLogin(service=SERVICE, client="etl@R", keytab=str(own)),
+        KerberosLogin(service=SERVICE, cache=f"FILE:{own}"),
+        KerberosLogin(service=SERVICE, cache="KEYRING:persistent:0"),
+    ):
+        assert here(login, spark) is login
+    for name, value in (("KRB5CCNAME", f"FILE:{own}"), ("KRB5_CLIENT_KTNAME", str(own))):
+        tickets = KerberosLogin(service=SERVICE)
+        assert here(tickets, spark, {**IN_CONTAINER, name: value}) is tickets
+    both = {"KRB5CCNAME": "FILE:/not/yet", "KRB5_CLIENT_KTNAME": str(own)}
+    assert here(tickets, spark, IN_CONTAINER | both) is tickets
+
+
+def test_a_keytab_that_a_variable_names_and_nobody_has_is_none(
+    spark: dict[str, str], keytab: Path
+) -> None:
+    login = KerberosLogin(service=SERVICE)
+    variables = {**IN_CONTAINER, "KRB5_CLIENT_KTNAME": "/nowhere/k"}
+    found = here(login, spark, variables)
+    assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
+
+
+def test_a_driver_on_the_worker_has_what_the_connection_says(spark: dict[str, str]) -> None:
+    """A keytab that is missing there is told, not gone round."""
+    login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    assert here(login, spark, {}) is login
+
+
+def test_nobody_becomes_another_than_the_connection_names(
+    spark: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    login = KerberosLogin(service=SERVICE, client="bob@R", keytab="/nowhere/k")
+    with caplog.at_level(logging.WARNING):
+        assert here(login, spark) is login
+    assert "of etl@R" in caplog.text
+    assert "names bob@R" in caplog.text
+
+
+def test_a_keytab_that_spark_has_elsewhere_is_none(spark: dict[str, str], keytab: Path) -> None:
+    keytab.unlink()
+    login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    assert here(login, spark) is login
+
+
+def _number(value: int) -> bytes:
+    return bytes([value])
+
+
+def _credentials(*kinds: str, identifier: str = "an id") -> bytes:
+    """A file of Hadoop's credentials, with a token of each kind."""
+    found = b"HDTS\0" + _number(len(kinds))
+    for kind in kinds:
+        for part in (kind, identifier, "password", kind, ""):
+            found += _number(len(part)) + part.encode()
+    return found + _number(0)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_where_spark_has_tickets_alone_its_token_counts_if_it_brought_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_there: bool,
+) -> None:
+    file = tmp_path / "container_tokens"
+    kinds = ("HDFS_DELEGATION_TOKEN", *(["HIVE_DELEGATION_TOKEN"] if is_there else []))
+    file.write_bytes(_credentials(*kinds))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    login = KerberosLogin(service=SERVICE, protection=PRIVACY)
+    with caplog.at_level(logging.INFO):
+        found = here(login, {}, variables)
+    assert found == (TokenLogin(protection=PRIVACY) if is_there else login)
+    assert ("hive-site.xml" in caplog.text) != is_there
+    assert base64.b64encode(b"password").decode() not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client", "owner", "is_taken"),
+    [
+        ("etl@R", "etl@R", True),
+        ("etl@R", "etl", True),
+        ("etl", "etl@R", True),
+        ("etl/h@R", "etl", True),
+        ("etl@R", "bob@R", False),
+        ("etl@R", "etl@OTHER", False),
+        ("etl/h@R", "etl/other@R", False),
+        ("etl@R", "et", False),
+        ("etl@R", "", False),
+    ],
+)
+def test_a_token_of_another_than_the_connection_names_is_not_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    client: str,
+    owner: str,
+    is_taken: bool,
+) -> None:
+    file = tmp_path / "container_tokens"
+    identifier = "\0" + chr(len(owner)) + owner + "\0\0"
+    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier=identifier))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    login = KerberosLogin(service=SERVICE, client=client, keytab="/nowhere/k")
+    with caplog.at_level(logging.WARNING):
+        found = here(login, {}, variables)
+    assert found == (TokenLogin() if is_taken else login)
+    assert (f"names {client}" in caplog.text) != is_taken
+
+
+def test_a_token_whose_owner_nobody_can_read_is_of_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "container_tokens"
+    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier="\1\3etl\0\0"))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
+    assert here(login, {}, variables) is login
+    assert "has an unknown version" in caplog.text
+
+
+def test_other_logins_are_left_alone(spark: dict[str, str]) -> None:
+    login = TokenLogin()
+    assert here(login, spark) is login

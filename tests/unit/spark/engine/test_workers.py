@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark import TaskContext
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.workers import task_body
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A zip archive on the path of modules, whose importer Python has made."""
+    path = tmp_path / "things.zip"
+    with zipfile.ZipFile(path, "w") as things:
+        things.writestr("hiveacid_thing.py", "VALUE = 1")
+        things.writestr("hiveacid_other.py", "VALUE = 2")
+    monkeypatch.syspath_prepend(str(path))
+    monkeypatch.delitem(sys.modules, "hiveacid_thing", raising=False)
+    monkeypatch.delitem(sys.modules, "hiveacid_other", raising=False)
+    assert importlib.import_module("hiveacid_thing").VALUE == 1
+    return str(path)
+
+
+@pytest.fixture
+def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TaskContext, "get", object)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_worker_reads_an_archive_again_only_where_it_imports_of_it(archive: str) -> None:
+    with task_body():
+        assert archive not in sys.path_importer_cache
+    assert importlib.import_module("hiveacid_other").VALUE == 2
+
+
+def test_nothing_is_forgotten_on_the_driver(archive: str) -> None:
+    with task_body():
+        assert archive in sys.path_importer_cache
+
+
+@pytest.mark.usefixtures("in_a_task")
+def test_a_typed_error_is_found_in_what_spark_says_of_a_worker() -> None:
+    with pytest.raises(RuntimeError) as of_worker, task_body():
+        raise CorruptFileError(path="f", reason="cut")
+    said = f"Job aborted\n{of_worker.value}\n\tat java"
+    with pytest.raises(CorruptFileError, match="cut"), typed_failures():
+        raise RuntimeError(said)

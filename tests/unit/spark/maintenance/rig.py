@@ -1,0 +1,107 @@
+"""Compactions with real files and a metastore's stand-in; another one runs what tasks would."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pytest
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+    from tests.contract.fake_client import FakeClient
+
+BUCKET_0 = BucketProperty(0x20000000)
+
+
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the tasks of a compaction right here."""
+
+    def run(_: object, task: Callable[..., Iterator[pa.RecordBatch]], works: Any, __: str) -> Any:  # noqa: ANN401
+        rows = [row for work in works for batch in task(work) for row in batch.to_pylist()]
+        return SimpleNamespace(collect=lambda: [SimpleNamespace(**row) for row in rows])
+
+    @contextmanager
+    def group(_: object, __: str) -> Iterator[Callable[[], None]]:
+        yield lambda: None
+
+    monkeypatch.setattr(compact_module, "run_tasks", run)
+    monkeypatch.setattr(compact_module, "job_group", group)
+
+
+def put(table: TableInfo, directory: str, rows: Sequence[tuple[int, int]]) -> None:
+    """A file of rows: their write IDs, and values."""
+    path = f"{table.location.removeprefix('file:')}/{directory}/bucket_00000"
+    options = WriterOptions()
+    with AcidFileWriter(
+        pafs.LocalFileSystem(), path, table.columns, options, is_delete=False
+    ) as file:
+        for write_id, value in rows:
+            batch = pa.record_batch({"id": [value]}, pa.schema([("id", pa.int64())]))
+            file.write(insert_events(batch, WriteId(write_id), BUCKET_0, RowId(0)))
+        file.close()
+
+
+def insert(client: FakeClient, table: TableInfo, value: int) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.INSERT)
+    put(table, f"delta_{write_id:07d}_{write_id:07d}_0000", [(write_id, value)])
+    client.commit_txn(txn_id)
+
+
+def compact(
+    client: FakeClient,
+    table: TableInfo,
+    choice: CompactionChoice,
+    on_step: Callable[[str], None] = lambda _: None,
+    *,
+    job_key: str = "dag/run/compact/-1",
+) -> CompactionOutcome:
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app_1"))
+    compactor = Compactor(
+        spark=spark,
+        client=client,
+        table=table,
+        spec=CompactSpec(target=str(table.ref), choice=choice),
+        job_key=job_key,
+        attempt=AttemptId(1, "0" * 12),
+        lock_timeout_s=5.0,
+        heartbeat_s=None,
+        on_step=on_step,
+        requests={entry.partition: entry for entry in end_dead_entries(client, table.ref)},
+    )
+    (whole,) = client.list_partitions(table)
+    return compactor.compact(whole)
+
+
+def values(client: FakeClient, table: TableInfo) -> list[int]:
+    txns = client.valid_txns()
+    ids = client.valid_write_ids([table.ref], txns)[table.ref]
+    found = scan(table.location, table.columns, ids, txns)
+    return sorted(row["id"] for batch in found for row in batch.to_pylist())
+
+
+def there(table: TableInfo, prefix: str) -> list[str]:
+    root = Path(table.location.removeprefix("file:"))
+    return sorted(path.name for path in root.iterdir() if path.name.startswith(prefix))

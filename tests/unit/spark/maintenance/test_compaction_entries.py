@@ -1,0 +1,562 @@
+"""What becomes of entries of the metastore's queue when compactions of ours end in any way."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    MetastoreCallError,
+    TableChangedError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionState,
+    CompactionType,
+    our_pool,
+    our_worker_id,
+)
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    compacting,
+    end_dead_entries,
+    end_entry,
+)
+from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.past import promises_of
+from tests.contract.fake_client import FakeClient
+from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import LockInfo
+
+# Of 3.1 the queue cannot be served.
+pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
+AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
+
+
+class Killed(BaseException):
+    """What stops a worker at once."""
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+
+
+def filled(client: FakeClient, table: TableInfo) -> None:
+    for value in (1, 2, 3):
+        insert(client, table, value)
+
+
+def states(client: FakeClient, table: TableInfo) -> list[CompactionState]:
+    entries = client.show_compactions(table.ref)
+    return [e.state for e in sorted(entries, key=lambda e: e.entry_id or 0)]
+
+
+def is_kept(client: FakeClient, table: TableInfo) -> bool:
+    return promises_of(client, client.get_table(table.ref)).keeping is not None
+
+
+def die_in(client: FakeClient, method: str, *, is_done: bool = True) -> None:
+    """Let a worker die in a call; nothing that it would do afterwards reaches the server."""
+    client.server.break_next(method, Killed(), is_done=is_done)  # type: ignore[arg-type]
+    for later in ("mark_refused", "mark_failed", "abort_txn"):
+        client.server.break_next(later, Killed(), is_done=False)  # type: ignore[arg-type]
+
+
+def killed(client: FakeClient, table: TableInfo, method: str, *, is_done: bool = True) -> None:
+    die_in(client, method, is_done=is_done)
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR)
+    client.server.faults.clear()
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+
+
+CALLS = ["request_compaction", "find_next_compaction", "update_compactor_state", "set_job_id"]
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_worker_that_died_before_it_published_ends_no_promise(
+    client: FakeClient, table: TableInfo, method: str
+) -> None:
+    filled(client, table)
+    keep(client, client.get_table(table.ref))
+    killed(client, table, method)
+    assert is_kept(client, table)
+    assert compact(client, client.get_table(table.ref), MAJOR).done
+    assert states(client, table) == [
+        CompactionState.REFUSED,
+        CompactionState.READY_FOR_CLEANING,
+    ]
+    assert is_kept(client, table)
+    assert values(client, table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("method", ["set_job_id", "update_compactor_state"])
+def test_a_compaction_that_the_metastore_fails_ends_no_promise(
+    client: FakeClient, table: TableInfo, method: str
+) -> None:
+    filled(client, table)
+    keep(client, client.get_table(table.ref))
+    error = MetastoreCallError(method=method, reason="the database is full")
+    client.server.break_next(method, error, is_done=False)
+    with pytest.raises(MetastoreCallError, match="full"):
+        compact(client, client.get_table(table.ref), MAJOR)
+    assert is_kept(client, table)
+    (entry,) = client.show_compactions(table.ref)
+    assert entry.state is CompactionState.REFUSED
+    assert "the database is full" in str(entry.error_message)
+
+
+def test_a_definition_that_changed_ends_no_promise(client: FakeClient, table: TableInfo) -> None:
+    filled(client, table)
+    keep(client, client.get_table(table.ref))
+    kept = client.get_table(table.ref)
+
+    def alter(step: str) -> None:
+        if step == "snapshot":
+            columns = (*kept.columns, Column(name="more", type="string"))
+            client.server.tables[table.ref] = dataclasses.replace(kept, columns=columns)
+
+    with pytest.raises(TableChangedError):
+        compact(client, kept, MAJOR, alter)
+    assert is_kept(client, table)
+
+
+@pytest.mark.parametrize(
+    ("worker", "is_our_pool", "still"),
+    [
+        ("hiveacid-dag/run/compact/-1", True, True),
+        ("hiveacid-host-7-42", False, False),
+        ("hs2-worker-1", False, False),
+        (None, True, False),
+    ],
+)
+def test_a_failed_entry_ends_a_promise_unless_a_worker_of_ours_had_it_to_the_end(
+    client: FakeClient, table: TableInfo, worker: str | None, *, is_our_pool: bool, still: bool
+) -> None:
+    """What earlier versions of ours have left: they marked such entries as failed."""
+    filled(client, table)
+    keep(client, client.get_table(table.ref))
+    pool = our_pool(uuid4()) if is_our_pool else None
+    answer = client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    entry_id = answer.entry_id
+    assert entry_id is not None
+    queue = client.server.queue
+    queue[entry_id] = dataclasses.replace(
+        queue[entry_id], state=CompactionState.FAILED, worker_id=worker
+    )
+    assert is_kept(client, table) is still
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_dead_workers_entry_is_ended_where_nothing_is_due(
+    client: FakeClient, table: TableInfo, method: str
+) -> None:
+    filled(client, table)
+    killed(client, table, method)
+    assert not compact(client, table, AUTO).done
+    assert states(client, table) == [CompactionState.REFUSED]
+    assert client.request_compaction(table.ref, None, CompactionType.MINOR).accepted
+
+
+def test_what_a_worker_published_and_did_not_commit_is_refused(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+
+    def die(step: str) -> None:
+        if step == "published":
+            for later in ("mark_refused", "abort_txn"):
+                client.server.break_next(later, Killed(), is_done=False)  # type: ignore[arg-type]
+            raise Killed
+
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR, die)
+    client.server.faults.clear()
+    end_dead_entries(client, table.ref)
+    assert states(client, table) == [CompactionState.WORKING], "its lock says that it lives"
+    (txn_id,) = client.valid_txns().open
+    client.abort_txn(txn_id)
+    assert not compact(client, table, AUTO).done
+    assert states(client, table) == [CompactionState.REFUSED]
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+
+    def die(step: str) -> None:
+        if step == "committed":
+            raise Killed
+
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR, die)
+    assert states(client, table) == [CompactionState.WORKING]
+    assert not compact(client, table, AUTO).done
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+    assert values(client, table) == [1, 2, 3]
+
+
+class Between(FakeClient):
+    """Lets something happen right before locks are looked at, once."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    def show_locks(
+        self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+    ) -> tuple[LockInfo, ...]:
+        happens, self.meanwhile = self.meanwhile, lambda: None
+        happens()
+        return super().show_locks(ref, txn_id=txn_id)
+
+
+def test_what_commits_while_dead_entries_are_looked_for_goes_to_the_cleaners(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """It is listed as not committed, and its lock is gone when locks are looked at."""
+    filled(client, table)
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    claim = client.find_next_compaction(our_worker_id("k"), worker_version="1", pool=pool)
+    assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    client.update_compactor_state(dataclasses.replace(claim, highest_write_id=WriteId(3)), txn_id)
+    looking = Between(client.server)
+    looking.meanwhile = lambda: client.commit_txn(txn_id)
+    assert end_dead_entries(looking, table.ref) == ()
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+
+
+def test_what_is_marked_while_dead_entries_are_looked_for_is_left_alone(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    claim = client.find_next_compaction(our_worker_id("k"), worker_version="1", pool=pool)
+    assert claim is not None
+    looking = Between(client.server)
+    looking.meanwhile = lambda: client.mark_compacted(claim)
+    end_dead_entries(looking, table.ref)
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+
+
+def test_what_begins_while_dead_entries_are_looked_for_lives(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Entries are listed first: one that is not there yet may have a lock that was not seen."""
+    filled(client, table)
+    dead, living = our_pool(uuid4()), our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MINOR, pool=dead)
+
+    class Behind(FakeClient):
+        def show_locks(
+            self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+        ) -> tuple[LockInfo, ...]:
+            locks = super().show_locks(ref, txn_id=txn_id)
+            (left,) = self.show_compactions(table.ref)
+            end_entry(self, ClaimedCompaction.of_entry(left), "its worker died")
+            self.request_compaction(table.ref, None, CompactionType.MAJOR, pool=living)
+            return locks
+
+    end_dead_entries(Behind(client.server), table.ref)
+    assert states(client, table) == [CompactionState.REFUSED, CompactionState.INITIATED]
+
+
+@pytest.mark.parametrize("spelled", [str.lower, str.upper])
+def test_a_living_worker_is_known_by_its_partition_in_whatever_case(
+    client: FakeClient, tmp_path: Path, spelled: Callable[[str], str]
+) -> None:
+    """A metastore may keep names in small letters on locks, and as they are in entries."""
+    jan = PartitionName.parse("month=Jan")
+    partitioned = client.create_table(
+        NewTable(
+            ref=TableRef("default", "by_month"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/by_month",
+        )
+    )
+    client.add_partitions(partitioned, [jan])
+
+    class Spelled(FakeClient):
+        def show_locks(
+            self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+        ) -> tuple[LockInfo, ...]:
+            locks = super().show_locks(ref, txn_id=txn_id)
+            return tuple(
+                dataclasses.replace(lock, partition=lock.partition and spelled(lock.partition))
+                for lock in locks
+            )
+
+    with compacting(
+        client,
+        table=partitioned,
+        partition=jan,
+        compaction_type=CompactionType.MAJOR,
+        job_key="k",
+        lock_timeout_s=5,
+    ) as work:
+        assert work.refusal is None
+        end_dead_entries(Spelled(client.server), partitioned.ref)
+        assert states(client, partitioned) == [CompactionState.WORKING]
+
+
+def test_an_entry_is_not_ready_for_cleaning_before_its_transaction_is_committed(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Until then the server's cleaner does not know whom to wait for, and waits for none."""
+    filled(client, table)
+    seen = []
+
+    def look(step: str) -> None:
+        (entry,) = client.show_compactions(table.ref) or (None,)
+        if entry is not None:
+            seen.append((step, entry.state, entry.next_txn_id is not None))
+
+    assert compact(client, table, MAJOR, look).done
+    assert ("committed", CompactionState.WORKING, True) in seen
+    assert ("marked", CompactionState.READY_FOR_CLEANING, True) in seen
+    assert all(known for _, state, known in seen if state is CompactionState.READY_FOR_CLEANING)
+
+
+def test_a_mark_that_the_server_refuses_does_not_undo_a_committed_compaction(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    error = MetastoreCallError(method="mark_compacted", reason="no such entry")
+    client.server.break_next("mark_compacted", error, is_done=False)
+    assert compact(client, table, MAJOR).done
+    assert not compact(client, table, AUTO).done
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+
+
+def test_a_request_whose_answer_was_lost_is_served_by_its_repetition(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(client, table)
+    real = FakeClient.request_compaction
+
+    def twice(self: FakeClient, *arguments: object, **terms: object) -> object:
+        real(self, *arguments, **terms)  # type: ignore[arg-type]
+        return real(self, *arguments, **terms)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FakeClient, "request_compaction", twice)
+    assert compact(client, table, MAJOR).done
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+
+
+@pytest.mark.parametrize("choice", [AUTO, MINOR, MAJOR])
+@pytest.mark.parametrize("theirs", [CompactionType.MINOR, CompactionType.MAJOR])
+def test_what_another_client_asked_for_and_nothing_serves_is_served(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice, theirs: CompactionType
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, theirs, pool="etl")
+    outcome = compact(client, table, choice)
+    assert outcome.done
+    is_major = choice is MAJOR or theirs is CompactionType.MAJOR
+    assert outcome.kind == ("major" if is_major else "minor")
+    assert outcome.serves.startswith(f"compaction 1 ({theirs.value}, requested by")
+    served, ours = sorted(client.show_compactions(table.ref), key=lambda e: e.entry_id or 0)
+    assert (served.state, ours.state) == (
+        CompactionState.REFUSED,
+        CompactionState.READY_FOR_CLEANING,
+    )
+    assert "taken over by hiveacid-" in str(served.error_message)
+    assert values(client, table) == [1, 2, 3]
+
+
+def asked(client: FakeClient, table: TableInfo) -> list[tuple[CompactionType, str | None]]:
+    """What others have asked for and nothing serves."""
+    entries = client.show_compactions(table.ref)
+    return [(e.compaction_type, e.pool) for e in entries if e.waits_for_anybody]
+
+
+@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.parametrize("is_done", [False, True])
+def test_what_was_taken_over_is_asked_for_again_if_the_metastore_fails_the_compaction(
+    client: FakeClient, table: TableInfo, method: str, *, is_done: bool
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MINOR, pool="etl")
+    error = MetastoreCallError(method=method, reason="the database is full")
+    client.server.break_next(method, error, is_done=is_done)
+    with pytest.raises(MetastoreCallError, match="full"):
+        compact(client, table, MAJOR)
+    assert asked(client, table) == [(CompactionType.MINOR, "etl")]
+    outcome = compact(client, table, AUTO)
+    assert (outcome.done, outcome.serves.split(" ")[0]) == (True, "compaction")
+    assert values(client, table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("last", ["staged", "reads_locked", "published", "body_done", "committed"])
+def test_what_was_taken_over_is_asked_for_again_if_the_compaction_fails_late(
+    client: FakeClient, table: TableInfo, last: str
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+
+    def fail(step: str) -> None:
+        if step == last:
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        compact(client, table, MAJOR, fail)
+    is_left = last != "committed"
+    assert asked(client, table) == ([(CompactionType.MAJOR, "etl")] if is_left else [])
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_what_was_taken_over_and_there_is_nothing_left_to_do_is_not_asked_for_again(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+
+    def overwrite(step: str) -> None:
+        if step != "staged":
+            return
+        txn_id = client.open_txn()
+        write_id = client.allocate_write_id(txn_id, table.ref)
+        client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.OVERWRITE)
+        put(table, f"base_{write_id:07d}", [(write_id, 7)])
+        client.commit_txn(txn_id)
+
+    assert "has replaced the files" in compact(client, table, MAJOR, overwrite).why
+    assert asked(client, table) == []
+    assert values(client, table) == [7]
+
+
+def test_what_hives_worker_has_claimed_is_left_to_it(client: FakeClient, table: TableInfo) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR)
+    client.find_next_compaction("hs2-worker-1", worker_version="4.0.1")
+    for _ in range(10):
+        insert(client, table, 4)
+    assert compact(client, table, AUTO).is_hindered
+    with pytest.raises(CompactionNotDoneError, match="already working") as caught:
+        compact(client, table, MAJOR)
+    assert caught.value.retryable
+    assert states(client, table) == [CompactionState.WORKING]
+
+
+def test_what_hives_worker_claims_while_an_entry_is_taken_over_is_left_to_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    class Overtaken(FakeClient):
+        """One whose request comes after another client's, which Hive's worker claims at once."""
+
+        def mark_refused(self, claim: ClaimedCompaction) -> None:
+            super().mark_refused(claim)
+            if claim.entry_id == 1:
+                client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+                client.find_next_compaction("hive-7", worker_version="4", pool="etl")
+
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    with pytest.raises(CompactionNotDoneError, match="queue has an entry for it already"):
+        compact(Overtaken(client.server), table, MAJOR)
+    assert states(client, table) == [CompactionState.REFUSED, CompactionState.WORKING]
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_a_worker_of_hives_whose_entry_was_taken_over_can_neither_work_nor_mark(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR)
+    before = client.show_compactions(table.ref)
+    theirs = client.find_next_compaction("hs2-worker-1", worker_version="4.0.1")
+    assert theirs is not None
+    # It claimed behind the look of ours.
+    client.server.queue[1] = dataclasses.replace(before[0])
+    assert compact(client, table, MAJOR).done
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    with pytest.raises(MetastoreCallError):
+        client.update_compactor_state(theirs, txn_id)
+    with pytest.raises(MetastoreCallError):
+        client.mark_compacted(theirs)
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_a_major_one_right_behind_a_minor_one_says_that_the_queue_refuses_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    reader = client.open_txn(TxnType.READ_ONLY)
+    assert compact(client, table, MINOR).done
+    with pytest.raises(CompactionNotDoneError, match="ready for cleaning"):
+        compact(client, table, MAJOR)
+    client.commit_txn(reader)
+    assert not compact(client, table, AUTO).done
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_beside_another_of_ours_a_kind_that_was_asked_for_fails_and_auto_does_not(
+    client: FakeClient, table: TableInfo
+) -> None:
+    for value in range(12):
+        insert(client, table, value)
+    told: list[object] = []
+
+    def compete(step: str) -> None:
+        if step == "staged" and not told:
+            told.append(compact(client, table, AUTO, job_key="other/auto").is_hindered)
+            with pytest.raises(CompactionNotDoneError, match="another compactor is at work"):
+                compact(client, table, MAJOR, job_key="other/major")
+
+    assert compact(client, table, MAJOR, compete).done
+    assert told == [True]
+
+
+@pytest.mark.parametrize("choice", [MAJOR, AUTO])
+def test_a_list_of_writes_that_went_back_is_told_as_such(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice
+) -> None:
+    """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""
+    insert(client, table, 1)
+    insert(client, table, 2)
+    batch = [client.open_txn() for _ in range(3)]
+    ids = [client.allocate_write_id(txn_id, table.ref) for txn_id in batch]
+    for txn_id, write_id in zip(batch, ids, strict=True):
+        client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.INSERT)
+    put(table, "delta_0000003_0000005", [(3, 3), (4, 4)])
+    client.commit_txn(batch[0])
+    for txn_id in batch[1:]:
+        client.abort_txn(txn_id)
+    assert compact(client, table, MINOR).outputs == ("delta_0000001_0000005",)
+    client.server.clean_write_ids()
+    client.server.queue.clear()
+    if choice is AUTO:
+        client.request_compaction(table.ref, None, CompactionType.MAJOR)
+        outcome = compact(client, table, AUTO)
+        assert outcome.is_hindered
+        assert "delta_0000001_0000005 holds more than the metastore shows" in outcome.why
+        assert asked(client, table) == [(CompactionType.MAJOR, "default")]
+    else:
+        with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000005 holds more"):
+            compact(client, table, MAJOR)
+    assert there(table, "base_") == []
+    insert(client, table, 6)
+    assert compact(client, table, MAJOR).done
+    assert values(client, table) == [1, 2, 3, 6]

@@ -1,0 +1,200 @@
+"""What comes while a compaction has no lock: none of it is lost, doubled or brought back."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.errors import (
+    LockNotAcquiredError,
+    MetastoreCallError,
+    RetryableError,
+    TableChangedError,
+)
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions import transaction
+from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
+from tests.unit.spark.maintenance.test_compact import (  # noqa: F401 -- a fixture
+    _no_spark,
+    compact,
+    insert,
+    put,
+    there,
+    values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_metastore import FakeMetastore
+
+
+def exclusive(client: FakeClient, table: TableInfo) -> TxnId:
+    """A transaction that is granted an exclusive lock at once."""
+    txn_id = client.open_txn()
+    component = LockComponent(
+        table=table.ref, lock_type=LockType.EXCLUSIVE, operation=DataOperation.UPDATE
+    )
+    answer = client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="first"))
+    assert answer.state is LockState.ACQUIRED
+    return txn_id
+
+
+def overwrite(client: FakeClient, table: TableInfo, value: int) -> None:
+    txn_id = exclusive(client, table)
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    put(table, f"base_{write_id:07d}", [(write_id, value)])
+    client.commit_txn(txn_id)
+
+
+def empty(table: TableInfo, *, keeps_hidden: bool = False) -> None:
+    """What Hive 3.1's TRUNCATE does: files go in place; in an encrypted zone hidden ones stay."""
+    root = Path(table.location.removeprefix("file:"))
+    for path in root.iterdir():
+        if not (keeps_hidden and path.name.startswith("_")):
+            shutil.rmtree(path)
+
+
+def at(step: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Do something at a step of a compaction."""
+    return lambda reached: act() and None if reached == step else None
+
+
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+@pytest.mark.parametrize("step", ["snapshot", "staged"])
+def test_what_an_overwrite_has_replaced_meanwhile_is_not_compacted(
+    server: FakeMetastore, table: TableInfo, choice: CompactionChoice, step: str
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    insert(client, table, 2)
+    act = at(step, lambda: overwrite(FakeClient(server), table, 7))
+    outcome = compact(client, table, choice, act)
+    assert not outcome.done
+    if step == "staged":
+        assert outcome.why == "base_0000003 has replaced the files that were to be compacted"
+    assert values(client, table) == [7]
+    assert there(table, "") == [*there(table, "_hiveacid"), "base_0000003", *there(table, "delta_")]
+    assert there(table, "delta_") == ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
+
+
+@pytest.mark.parametrize("keeps_hidden", [False, True])
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_what_was_truncated_in_place_meanwhile_does_not_come_back(
+    server: FakeMetastore, table: TableInfo, choice: CompactionChoice, *, keeps_hidden: bool
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    insert(client, table, 2)
+
+    def truncate() -> None:
+        txn_id = exclusive(client, table)
+        empty(table, keeps_hidden=keeps_hidden)
+        client.commit_txn(txn_id)
+        insert(client, table, 3)
+
+    outcome = compact(client, table, choice, at("staged", truncate))
+    assert not outcome.done
+    assert "truncated meanwhile" in outcome.why
+    assert values(client, table) == [3]
+    assert there(table, "_tmp") == []
+
+
+def test_originals_that_were_truncated_meanwhile_do_not_come_back(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client = FakeClient(server)
+    path = Path(table.location.removeprefix("file:")) / "000000_0"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    orc.write_table(pa.table({"id": pa.array([1, 2], pa.int64())}), str(path))
+    assert values(client, table) == [1, 2]
+
+    def truncate() -> None:
+        txn_id = exclusive(client, table)
+        path.unlink()
+        client.commit_txn(txn_id)
+
+    outcome = compact(client, table, CompactionChoice.MAJOR, at("staged", truncate))
+    assert (outcome.done, there(table, "base_")) == (False, [])
+    assert "truncated meanwhile" in outcome.why
+    assert values(client, table) == []
+
+
+def test_a_partition_that_was_made_again_meanwhile_gets_none_of_its_old_rows(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    insert(client, table, 2)
+
+    def make_again() -> None:
+        """DROP TABLE and CREATE TABLE of the same name and place; write IDs begin anew."""
+        client.drop_table(table.ref)
+        empty(table)
+        server.put_table(dataclasses.replace(table, table_id="another"))
+        for ids in (server.write_ids, server.next_write_id):
+            ids.pop(table.ref, None)
+        insert(client, table, 8)
+        insert(client, table, 9)
+
+    with pytest.raises(TableChangedError):
+        compact(client, table, CompactionChoice.MAJOR, at("staged", make_again))
+    assert values(client, table) == [8, 9]
+    assert there(table, "base_") == there(table, "_tmp") == []
+
+
+def test_a_compaction_gives_up_where_an_exclusive_lock_does_not_end(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    insert(client, table, 2)
+    monkeypatch.setattr(transaction, "SystemClock", ManualClock)
+    held: list[TxnId] = []
+    act = at("staged", lambda: held.append(exclusive(client, table)))
+    with pytest.raises(LockNotAcquiredError, match=r"t .*held by.*first") as caught:
+        compact(client, table, CompactionChoice.MAJOR, act)
+    assert isinstance(caught.value, RetryableError)
+    assert {lock.txn_id for lock in client.show_locks(table.ref)} == set(held)
+    assert there(table, "base_") == there(table, "_tmp") == []
+    client.commit_txn(held[0])
+    assert values(client, table) == [1, 2]
+    assert compact(client, table, CompactionChoice.MAJOR).done
+
+
+def test_a_partition_that_a_drop_took_with_its_entry_ends_the_compaction_in_words(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    """4.x removes the entry of a dropped partition, and refuses to mark it."""
+    client = FakeClient(server)
+    insert(client, table, 1)
+    insert(client, table, 2)
+
+    def drop() -> None:
+        txn_id = exclusive(client, table)
+        empty(table)
+        client.commit_txn(txn_id)
+        refusal = MetastoreCallError(method="mark_refused", reason="no such entry")
+        if server.generation is MetastoreGeneration.V4:
+            server.break_next("mark_refused", refusal, is_done=False)
+
+    outcome = compact(client, table, CompactionChoice.MAJOR, at("staged", drop))
+    assert not outcome.done
+    assert "are gone" in outcome.why
+    assert client.show_locks() == ()

@@ -1,0 +1,83 @@
+"""What a compaction counts as committed beside it, under the policy that lets it fail for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.spark.maintenance import compact
+from airflow_hiveacid.spark.maintenance.compact import Compactor
+from tests.contract.bench import access
+from tests.contract.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_metastore import FakeMetastore
+    from tests.contract.manual_clock import ManualClock
+
+
+@pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])
+def test_who_was_at_work_when_a_compaction_began_has_committed_beside_it(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+) -> None:
+    """Whichever of its two looks is the first, and whatever comes between them."""
+    writing: list[TxnId] = []
+
+    def publish() -> None:
+        rival = FakeClient(server)
+        writing.append(rival.open_txn())
+        write_id = rival.allocate_write_id(writing[0], table.ref)
+        folder = Path(table.location.removeprefix("file:"))
+        (folder / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
+
+    def behind(module: object, name: str) -> None:
+        found: Callable[..., Any] = getattr(module, name)
+
+        def look(*arguments: Any) -> Any:  # noqa: ANN401
+            answer = found(*arguments)
+            if not writing:
+                publish()
+            return answer
+
+        monkeypatch.setattr(module, name, look)
+
+    behind(compact if first == "list_directories" else client, first)
+    nothing: Any = None
+    compactor = Compactor(
+        spark=nothing,
+        client=client,
+        table=table,
+        spec=CompactSpec(target=str(table.ref)),
+        job_key="job",
+        attempt=AttemptId(1, "1" * 12),
+        lock_timeout_s=5,
+        heartbeat_s=None,
+        on_step=lambda _: None,
+        policy=ConflictPolicy.STRICT,
+    )
+    whole = PartitionInfo(name=PartitionName(), location=table.location)
+    look = compactor._look(whole, Doing.MAJOR)
+    FakeClient(server).commit_txn(writing[0])
+    reading = access(table, DataOperation.SELECT)
+    with (
+        pytest.raises(WriteConflictError, match="delta_0000001_0000001_0000 was committed"),
+        begin(client, job_key=None, reads=[reading], lock_timeout_s=5, clock=clock) as txn,
+    ):
+        look(txn)

@@ -1,0 +1,10 @@
+"""Helper columns are called what nobody else is."""
+
+from __future__ import annotations
+
+from airflow_hiveacid.spark.reading.names import free_name
+
+
+def test_a_helper_takes_the_first_name_that_no_column_has() -> None:
+    assert free_name("place") == "__place"
+    assert free_name("place", ["id"], ["__PLACE", "___place"]) == "____place"

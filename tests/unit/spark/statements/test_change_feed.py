@@ -1,0 +1,204 @@
+"""What a try finds a feed and its table to be; feeds are tried whole in tests/spark."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import ConfigurationError, FeedError
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.plan.parameters import read_parameters, said
+from airflow_hiveacid.spark.statements import change_feed as changes
+from airflow_hiveacid.spark.statements.change_feed import (
+    _asked,
+    _check_added,
+    _check_keys,
+    _check_same,
+    _own,
+    feed_changes,
+)
+from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
+from tests.support.one_row import CONTEXT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REF = TableRef("db", "t")
+
+
+def note(since: int, job_key: str) -> FeedNote:
+    return FeedNote(
+        table="db.t",
+        table_id="7",
+        since=since,
+        until=since + 1,
+        is_whole=False,
+        job_key=job_key,
+        attempt="1-00c0ffee0123",
+    )
+
+
+def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) -> Any:  # noqa: ANN401 - a stand-in
+    spec = JobSpec(
+        job_key=job_key,
+        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+        attempt=f"{try_number}-0123456789ab",
+        generation=generation,
+        job=ChangesSpec(target="db.t", location="/feed", **asked),
+    )
+    return SimpleNamespace(spec=spec)
+
+
+def test_a_feed_is_read_as_the_try_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By which who reads for another try of it, or kills one, tells them apart."""
+    given: dict[str, Any] = {}
+
+    def held(*_: object, **terms: object) -> None:
+        given.update(terms)
+        raise InterruptedError
+
+    monkeypatch.setattr(changes, "held_snapshot", held)
+    for name in ("give_store_settings", "give_store_tokens"):
+        monkeypatch.setattr(changes, name, lambda _: None)
+    asked = job("one", 3)
+    job_of = SimpleNamespace(
+        spark=SimpleNamespace(sparkContext=CONTEXT),
+        client=None,
+        spec=asked.spec,
+        job_of=lambda _: asked.spec.job,
+        on_step=lambda _: None,
+    )
+    with pytest.raises(InterruptedError):
+        feed_changes(job_of)  # type: ignore[arg-type] # a stand-in
+    assert (given["job_key"], given["attempt"]) == ("one", AttemptId(3, "0123456789ab"))
+
+
+# Tried again, cleared, deleted and made again.
+@pytest.mark.parametrize(("try_number", "generation"), [(2, 0), (1, 1), (1, 0)])
+def test_a_run_finds_its_range_though_another_run_went_on(
+    tmp_path: Path, try_number: int, generation: int
+) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    for since, run in enumerate(("one", "two")):
+        feed.publish(feed.place_for(since, "a"), note(since, run), {})
+    assert _own(feed, job("one", try_number, generation)) == note(0, "one")
+    assert _own(feed, job("two", try_number, generation)) == note(1, "two")
+    assert _own(feed, job("three", try_number, generation)) is None
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "differing"),
+    [
+        ({"until": "version 3"}, {"until": "version 4"}, "until"),
+        ({}, {"keys": ("id",), "is_net": True}, "is_net, keys"),
+        ({"keys": ("id",)}, {"keys": ("id",), "when_gone": WhenGone.WHOLE}, None),
+        ({"where": "a > 1"}, {"where": "a > 1"}, None),
+    ],
+)
+def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_before(
+    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str | None
+) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    done = replace(note(0, "one"), asked=_asked(job("one", **then)))
+    feed.publish(feed.place_for(0, "a"), done, {})
+    with (
+        nullcontext()
+        if differing is None
+        else pytest.raises(ConfigurationError, match=f"another {differing}\\.")
+    ):
+        assert _own(feed, job("one", 2, **now)) == done
+
+
+@pytest.mark.parametrize(
+    ("file", "is_older"),
+    [
+        ("delta_0000001_0000001_0000/bucket_00000", True),
+        ("base_0000001/bucket_00000", True),
+        ("delta_0000001_0000003/bucket_00000", True),
+        ("000000_0", True),
+        ("delta_0000002_0000002_0000/bucket_00000", False),
+        ("base_0000003_v0000009/bucket_00000", False),
+    ],
+)
+def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
+    tmp_path: Path, file: str, is_older: bool
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("rows")
+    place = PartitionInfo(name=PartitionName.parse("p=2"), location=f"file:{tmp_path}")
+    snapshot: Any = SimpleNamespace(
+        client=SimpleNamespace(get_partitions=lambda _table, names: [place] if names else []),
+        tables={REF: SimpleNamespace(kind=TransactionalKind.FULL_ACID)},
+        snapshot=Snapshot(
+            txn_id=None,
+            txns=ValidTxnList.parse(""),
+            tables={REF: ValidWriteIdList.parse("db.t:3:9223372036854775807::")},
+        ),
+    )
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    known = replace(note(0, "one"), births={"p=1": 5, "p=2": 7})
+    _check_added(feed, known, {"p=1": 5, "p=2": 7}, snapshot)
+    last = replace(note(0, "one"), births={"p=1": 5})
+    with pytest.raises(FeedError, match="p=2") if is_older else nullcontext():
+        _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
+
+
+def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    table: Any = SimpleNamespace(ref=REF, table_id="7")
+    _check_same(feed, note(0, "one"), table, None)
+    chosen = replace(note(0, "one"), where="carrier = 'UA'")
+    _check_same(feed, chosen, table, "carrier = 'UA'")
+    given = read_parameters({"carrier": "UA"})
+    with_value = replace(note(0, "one"), where=said("carrier = :carrier", given))
+    _check_same(feed, with_value, table, said("carrier = :carrier", given))
+    another = said("carrier = :carrier", read_parameters({"carrier": "DL"}))
+    with pytest.raises(FeedError, match=r"not where carrier = :carrier \[:carrier = string 'DL'\]"):
+        _check_same(feed, with_value, table, another)
+    for last, where in ((chosen, "carrier = 'DL'"), (chosen, None), (note(0, "one"), "a > 1")):
+        with pytest.raises(FeedError, match="not where"):
+            _check_same(feed, last, table, where)
+
+
+def test_a_primary_key_that_has_changed_is_asked_about(tmp_path: Path) -> None:
+    """Behind one that was dropped, rows that go without old values would have no key at all."""
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    feed.publish(feed.place_for(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
+    last = feed.last()
+    assert last is not None
+    _check_keys(feed, last, ("id", "day"))
+    _check_keys(feed, note(0, "one"), ("id",))  # an earlier release's
+    for keys in ((), ("id",)):
+        with pytest.raises(ConfigurationError, match="uses the keys id, day"):
+            _check_keys(feed, last, keys)
+
+
+@pytest.mark.parametrize(("contract", "is_own"), [(None, True), (9, True), (10, False)])
+def test_a_range_that_an_earlier_release_has_written_is_this_runs(
+    tmp_path: Path, contract: int | None, *, is_own: bool
+) -> None:
+    """Its keys named no installation; one without a name has the same key now, and is another."""
+    feed = ChangeFeed(f"file:{tmp_path}/feed")
+    written = replace(note(0, "k"), contract=contract)
+    feed.publish(feed.place_for(0, "a"), written, {})
+    spec: Any = SimpleNamespace(job_key="k@blue", earlier_key="k", statement={})
+    job: Any = SimpleNamespace(spec=spec)
+    assert _own(feed, job) == (written if is_own else None)
+    spec.earlier_key = None
+    assert _own(feed, job) is None
+    spec.job_key = "k"
+    assert _own(feed, job) == written

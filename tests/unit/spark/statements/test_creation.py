@@ -1,0 +1,114 @@
+"""Whose a table is that is there already, and which unfinished ones a job may remove."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import DefinitionError
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.spark.statements.creation import (
+    MADE_BY,
+    _new_table,
+    _remove_leftovers,
+    create_and_fill,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.contract.fake_client import FakeClient
+
+KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
+SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
+
+
+def job(client: FakeClient, key: str = NAMED, earlier_key: str | None = KEY) -> Any:  # noqa: ANN401 - a stand-in
+    spec = JobSpec(
+        job_key=key,
+        earlier_key=earlier_key,
+        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+        job=SPEC,
+    )
+    return SimpleNamespace(spec=spec, client=client, job_of=lambda _: SPEC)
+
+
+def maker(key: str, version: int | None) -> str:
+    """What the parameter says of a table that a job made, by the contract of its release."""
+    digest = SPEC.hidden_prefix(key).removeprefix(SPEC.target).strip("_")
+    return f"{digest}#0" if version is None else f"{digest}#0#{version}"
+
+
+def make(client: FakeClient, root: Path, name: str, made_by: str) -> None:
+    (root / name).mkdir()
+    client.create_table(
+        NewTable(
+            ref=TableRef.parse(name),
+            columns=(Column(name="a", type="int"),),
+            location=f"file:{root}/{name}",
+            parameters={MADE_BY: made_by},
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(KEY, None), (NAMED, CONTRACT_VERSION), (NAMED, CONTRACT_VERSION + 1)]
+)
+def test_what_this_job_made_is_not_made_again_though_an_earlier_release_did(
+    client: FakeClient, tmp_path: Path, key: str, version: int | None
+) -> None:
+    make(client, tmp_path, "default.t", maker(key, version))
+    assert create_and_fill(job(client)).status is JobStatus.ALREADY_DONE
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(KEY, CONTRACT_VERSION), (f"{KEY}@green", CONTRACT_VERSION), (f"{KEY}0", None)],
+)
+def test_what_another_job_made_is_in_the_way(
+    client: FakeClient, tmp_path: Path, key: str, version: int | None
+) -> None:
+    """An installation without a name has the same key, and is another."""
+    make(client, tmp_path, "default.t", maker(key, version))
+    with pytest.raises(DefinitionError, match="exists already"):
+        create_and_fill(job(client))
+
+
+def test_a_job_whose_key_names_no_installation_finds_what_every_release_made(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    make(client, tmp_path, "default.t", maker(KEY, None))
+    assert create_and_fill(job(client, KEY, None)).status is JobStatus.ALREADY_DONE
+
+
+def test_a_table_says_which_job_made_it_by_which_contract(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    make(client, tmp_path, "default.s", "")
+    made = _new_table(job(client), SPEC, TableRef("default", "hidden"))
+    assert made.parameters[MADE_BY] == maker(NAMED, CONTRACT_VERSION)
+
+
+def test_unfinished_tables_of_this_job_are_removed_and_no_others(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    tries = {
+        f"{SPEC.hidden_prefix(NAMED)}1": maker(NAMED, CONTRACT_VERSION),
+        f"{SPEC.hidden_prefix(KEY)}2": maker(KEY, None),
+        f"{SPEC.hidden_prefix(KEY)}3": maker(KEY, CONTRACT_VERSION),
+        f"{SPEC.hidden_prefix(KEY + '0')}4": maker(KEY + "0", None),
+    }
+    for name, made_by in tries.items():
+        make(client, tmp_path, name, made_by)
+    _remove_leftovers(job(client), SPEC)
+    assert sorted(f"default.{n}" for n in client.list_tables("default")) == sorted(
+        name for name in tries if name.endswith(("3", "4"))
+    )

@@ -1,0 +1,77 @@
+"""What a restore looks up before its transaction begins."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import VersionGoneError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.statements.restore import Restoring
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from tests.unit.spark.maintenance.rig import insert, put
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_client import FakeClient
+
+KEY = "dag/run/restore/-1"
+
+
+def restoring(client: FakeClient, table: TableInfo) -> Restoring:
+    job: Any = SimpleNamespace(client=client, spec=SimpleNamespace(job_key=KEY))
+    return Restoring(job=job, table=table, version=VersionSpec(number=1))
+
+
+def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restored_it(
+    client: FakeClient, table: TableInfo
+) -> None:
+    for value in (1, 2):
+        insert(client, table, value)
+    there = restoring(client, table)
+    found = there.look()
+    assert found is not None
+    assert [d.high for root in found for d in root.then.live] == [1]
+    # As after an overwrite and a cleaning.
+    root = Path(table.location.removeprefix("file:"))
+    for path in root.glob("delta_*"):
+        shutil.rmtree(path)
+    overwrite(client, table)
+    with pytest.raises(VersionGoneError):
+        there.look()
+    with pytest.raises(VersionGoneError):
+        there.touched()
+    Ledger.of(table).write(
+        LedgerEntry(
+            job_key=KEY,
+            generation=0,
+            attempt=AttemptId(1, "0" * 12),
+            statement={},
+            table_id=table.table_id,
+            txn_id=TxnId(3),
+            write_id=WriteId(3),
+            directories=(f"{table.location}/base_0000003",),
+            result="{}",
+            recorded_s=1.0,
+            retention_s=100.0,
+        )
+    )
+    assert there.look() is None
+    assert there.touched() == Touched()
+
+
+def overwrite(client: FakeClient, table: TableInfo) -> None:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.UPDATE)
+    put(table, f"base_{write_id:07d}", [(write_id, 3)])
+    client.commit_txn(txn_id)

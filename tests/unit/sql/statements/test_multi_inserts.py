@@ -1,0 +1,182 @@
+"""FROM ... INSERT ... INSERT ...: each INSERT as it would be alone, and what they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs.specs.statements import (
+    ColumnMatch,
+    InsertMode,
+    InsertSpec,
+    MultiInsertSpec,
+    SourceSpec,
+    TransactionSpec,
+)
+from airflow_hiveacid.sql.script import read_script
+
+
+def multi(text: str, database: str | None = None) -> MultiInsertSpec:
+    (statement,) = read_script(text, database)
+    assert isinstance(statement.job, TransactionSpec)
+    (found,) = statement.job.statements
+    assert isinstance(found, MultiInsertSpec)
+    return found
+
+
+def queries(text: str) -> list[str | None]:
+    return [insert.source.query for insert in multi(text).inserts]
+
+
+def inserted(target: str, query: str, tables: dict[str, str], **more: Any) -> InsertSpec:  # noqa: ANN401
+    source = SourceSpec(query=query, tables=tables)
+    return InsertSpec(target=target, source=source, match=ColumnMatch.POSITION, **more)
+
+
+def test_each_insert_is_the_one_that_it_would_be_alone() -> None:
+    found = multi(
+        "from s x JOIN other.r ON x.a = r.a"
+        " INSERT INTO t PARTITION (d = 1, e) SELECT x.a, CASE WHEN r.b = 1 THEN 'from' END"
+        " WHERE x.a > 1 GROUP BY x.a -- insert\n"
+        " INSERT OVERWRITE TABLE t2 (p, q) SELECT DISTINCT a IS DISTINCT FROM b, c"
+        " LATERAL VIEW explode(m) e AS k WHERE x.b IN (SELECT z.b FROM u z)"
+        " INSERT INTO t SELECT *",
+        "db",
+    )
+    from_ = "FROM `__hiveacid_1` x JOIN `__hiveacid_2` AS `r` ON x.a = r.a"
+    two = {"__hiveacid_1": "db.s", "__hiveacid_2": "other.r"}
+    three = {**two, "__hiveacid_3": "db.u"}
+    assert found.inserts == (
+        inserted(
+            "db.t",
+            f"SELECT x.a, CASE WHEN r.b = 1 THEN 'from' END {from_.replace('FROM', 'from')}"
+            " WHERE x.a > 1 GROUP BY x.a",
+            two,
+            partition={"d": "1"},
+            dynamic_partition=("e",),
+        ),
+        inserted(
+            "db.t2",
+            f"SELECT DISTINCT a IS DISTINCT FROM b, c {from_.replace('FROM', 'from')}"
+            " LATERAL VIEW explode(m) e AS k WHERE x.b IN (SELECT z.b FROM `__hiveacid_3` z)",
+            three,
+            mode=InsertMode.OVERWRITE,
+            columns=("p", "q"),
+        ),
+        inserted("db.t", f"SELECT * {from_.replace('FROM', 'from')}", three),
+    )
+    assert (found.shared, found.tables) == ({}, three)
+
+
+def test_one_insert_behind_from_is_that_insert() -> None:
+    (statement,) = read_script("WITH q AS (SELECT 1 a) FROM q INSERT INTO db.t SELECT a")
+    query = "WITH q AS (SELECT 1 a) SELECT a FROM q"
+    assert statement.job == inserted("db.t", query, {})
+    (statement,) = read_script("FROM db.s INSERT INTO db.t SELECT *")
+    assert statement.job == InsertSpec(
+        target="db.t", source=SourceSpec(table="db.s"), match=ColumnMatch.POSITION
+    )
+
+
+def test_queries_of_with_and_from_are_run_once_for_all() -> None:
+    found = multi(
+        "WITH a(x, `y z`) AS (SELECT id, v FROM db.a), b AS (SELECT rand() r, x FROM a)"
+        " FROM (SELECT q.* FROM b q WHERE q.r > rand()) y JOIN b ON y.x = b.x"
+        " LEFT JOIN (SELECT max(v) m FROM db.a LIMIT 1) z ON z.m = y.x"
+        " INSERT INTO db.t SELECT y.r INSERT INTO db.u SELECT b.r"
+        " WHERE b.x IN (SELECT x FROM a) AND b.x NOT IN (SELECT w.id FROM db.w w)"
+    )
+    assert found.shared == {
+        "__hiveacid_shared_1": "SELECT * FROM (SELECT id, v FROM `__hiveacid_1` AS `a`)"
+        " AS q(`x`, `y z`)",
+        "__hiveacid_shared_2": "SELECT rand() r, x FROM `__hiveacid_shared_1` AS `a`",
+        "__hiveacid_shared_3": "SELECT q.* FROM `__hiveacid_shared_2` q WHERE q.r > rand()",
+        "__hiveacid_shared_4": "SELECT max(v) m FROM `__hiveacid_1` AS `a` LIMIT 1",
+    }
+    from_ = (
+        "FROM `__hiveacid_shared_3` y JOIN `__hiveacid_shared_2` AS `b` ON y.x = b.x"
+        " LEFT JOIN `__hiveacid_shared_4` z ON z.m = y.x"
+    )
+    assert [one.source.query for one in found.inserts] == [
+        f"SELECT y.r {from_}",
+        (
+            f"SELECT b.r {from_} WHERE b.x IN (SELECT x FROM `__hiveacid_shared_1` AS `a`)"
+            " AND b.x NOT IN (SELECT w.id FROM `__hiveacid_2` w)"
+        ),
+    ]
+    assert found.tables == {"__hiveacid_1": "db.a", "__hiveacid_2": "db.w"}
+
+
+def test_a_name_is_that_of_the_nearest_with() -> None:
+    found = multi(
+        "WITH c AS (SELECT 1 a) FROM (WITH c AS (SELECT 2 a) SELECT a FROM c) y"
+        " CROSS JOIN (SELECT a AS b FROM c) z JOIN db.c ON c.a = y.a"
+        " INSERT INTO db.t SELECT y.a INSERT INTO db.u SELECT z.b"
+    )
+    assert list(found.shared.values()) == [
+        "SELECT 1 a",
+        "WITH c AS (SELECT 2 a) SELECT a FROM c",
+        "SELECT a AS b FROM `__hiveacid_shared_1` AS `c`",
+    ]
+    assert found.tables == {"__hiveacid_1": "db.c"}
+
+
+def test_a_union_in_from_and_windows_in_inserts_are_read() -> None:
+    assert queries(
+        "FROM (SELECT a FROM db.s UNION ALL SELECT b FROM db.r) x"
+        " INSERT INTO db.t SELECT a, row_number() OVER w WINDOW w AS"
+        " (PARTITION BY a ORDER BY a NULLS LAST)"
+        " INSERT INTO db.u SELECT count(*) HAVING count(*) > 1"
+    ) == [
+        (
+            "SELECT a, row_number() OVER w FROM `__hiveacid_shared_1` x WINDOW w AS"
+            " (PARTITION BY a ORDER BY a NULLS LAST)"
+        ),
+        "SELECT count(*) FROM `__hiveacid_shared_1` x HAVING count(*) > 1",
+    ]
+
+
+TWO = " INSERT INTO db.t SELECT a INSERT INTO db.u SELECT a"
+ERRORS = [
+    ("FROM db.s", 10, "INSERT is missing after FROM"),
+    ("FROM db.s SELECT a", 19, "INSERT is missing after FROM"),
+    ("FROM INSERT INTO db.t SELECT 1 INSERT INTO db.u SELECT 2", 1, "cannot be read at 'FROM'"),
+    ("FROM db.s INSERT INTO db.t SELECT a FROM db.r INSERT INTO db.u SELECT a", 37, "two FROM"),
+    ("FROM db.s INSERT INTO db.t SELECT a UNION ALL SELECT 1" + TWO, 37, "put it into FROM"),
+    ("FROM db.s INSERT INTO db.t VALUES (1)" + TWO, 11, "SELECT is missing"),
+    ("FROM db.s INSERT INTO db.t SELECT a INSERT", 37, "SELECT is missing"),
+    ("FROM db.s INSERT OVERWRITE LOCAL DIRECTORY '/x' SELECT a" + TWO, 28, "writing a directory"),
+    ("FROM db.s INSERT INTO db.t SELECT (a" + TWO + ")", 38, "Expecting )"),
+    ("FROM db.s" + TWO + " GROUP BY 1", 63, "a constant in Hive"),
+    ("FROM db.s" + TWO + " ORDER BY a LIMIT 1", 72, "NULLS FIRST"),
+    ("FROM db.s, db.r JOIN db.q ON q.a = r.a" + TWO, 1, "CROSS JOIN"),
+    ("FROM (SELECT version() b FROM db.s) x" + TWO, 14, "version()"),
+    ("FROM (db.s)" + TWO, 1, "it is not clear where a FROM query ends"),
+    ("FROM db.s" + TWO + " INSERT OVERWRITE TABLE db.t SELECT b", 63, "INSERT 1 of this FROM"),
+    ("FROM db.s INSERT OVERWRITE TABLE db.U SELECT b" + TWO, 74, "with UNION ALL"),
+    ("FROM e" + TWO, 6, "does not name a table"),
+    ("FROM db.s TABLESAMPLE (10 PERCENT)" + TWO, 24, "TABLESAMPLE"),
+    (
+        "FROM db.s JOIN db.r ON s.a = r.a AND rand() < 1" + TWO,
+        38,
+        "different values to each INSERT",
+    ),
+    (
+        "FROM db.s LATERAL VIEW explode(array(rand())) e AS k" + TWO,
+        38,
+        "different values to each INSERT",
+    ),
+    ("WITH c AS (SELECT 1 a) FROM c" + TWO[:-9] + " WITH d AS (SELECT 1) SELECT a", 74, "two WITH"),
+]
+
+
+@pytest.mark.parametrize(("text", "column", "message"), ERRORS)
+def test_what_is_not_supported_is_refused_where_it_stands(
+    text: str, column: int, message: str
+) -> None:
+    with pytest.raises(SqlTextError) as raised:
+        read_script(text)
+    assert message in str(raised.value)
+    assert (raised.value.line, raised.value.column) == (1, column)

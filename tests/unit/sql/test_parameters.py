@@ -1,0 +1,280 @@
+"""Markers in Hive's dialect: they go through as they are, and count as no literal."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs.metastore_statements import DropPartitions
+from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    MergeSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.parameters import read_parameters, stand_ins
+from airflow_hiveacid.plan.statements import sql_string
+from airflow_hiveacid.sql.script import read_script
+
+HOSTILE = "zz' OR '1'='1"
+
+
+def job_of(text: str, **values: object) -> Any:  # noqa: ANN401 - of any kind
+    (statement,) = read_script(text, "db", read_parameters(values))
+    assert statement.parameters == set(values)
+    return statement.job
+
+
+def test_a_condition_keeps_its_markers_and_gets_their_values() -> None:
+    job = job_of(
+        "DELETE FROM t x WHERE x.date < :date AND x.id IN (:ids, 5) AND x.v LIKE :from",
+        date=dt.date(2026, 1, 1), ids=[1, 2], **{"from": HOSTILE},
+    )  # fmt: skip
+    assert isinstance(job, DeleteSpec)
+    assert job.where == "t.date < :date AND t.id IN (:ids, 5) AND t.v LIKE :from"
+    assert job.parameters["from"].said == f"string {HOSTILE!r}"
+    assert set(job.parameters) == {"date", "ids", "from"}
+
+
+def test_every_statement_takes_those_that_it_names() -> None:
+    given = read_parameters({"a": 1, "b": "x"})
+    text = "UPDATE t SET v = :b WHERE id = :a; DELETE FROM t WHERE id = :a"
+    first, second = read_script(text, "db", given)
+    assert isinstance(first.job, UpdateSpec)
+    assert isinstance(second.job, DeleteSpec)
+    assert (set(first.job.parameters), set(second.job.parameters)) == ({"a", "b"}, {"a"})
+
+
+def test_merges_and_queries_take_them() -> None:
+    job = job_of(
+        "MERGE INTO t USING (SELECT id, :x AS v FROM s WHERE d = :d) s ON t.id = s.id"
+        " WHEN MATCHED AND t.v = :y THEN UPDATE SET v = concat(s.v, :z)"
+        " WHEN NOT MATCHED THEN INSERT VALUES (s.id, :z)",
+        x=1, d=dt.date(2026, 1, 1), y=HOSTILE, z=None,
+    )  # fmt: skip
+    assert isinstance(job, MergeSpec)
+    assert set(job.source.parameters) == {"x", "d"}
+    assert set(job.parameters) == {"y", "z"}
+    made = job_of("CREATE TABLE n STORED AS ORC AS SELECT a FROM s WHERE a = :a", a=1)
+    assert isinstance(made, CreateAsSpec)
+    assert set(made.source.parameters) == {"a"}
+    several = job_of(
+        "FROM (SELECT id FROM s WHERE id > :a) q INSERT INTO t SELECT id WHERE id = :b"
+        " INSERT INTO u SELECT id, :c",
+        a=1, b=2, c=3,
+    )  # fmt: skip
+    assert isinstance(several, TransactionSpec)
+
+
+def test_values_and_partitions_take_the_value_itself() -> None:
+    job = job_of(
+        "INSERT INTO t PARTITION (p = :p) VALUES (:a, :b, :c), (2, :b, NULL)",
+        p=dt.date(2026, 1, 31), a=1, b=HOSTILE, c=Decimal("1.50"),
+    )  # fmt: skip
+    assert isinstance(job, InsertSpec)
+    assert job.source.values == ((1, HOSTILE, 1.5), (2, HOSTILE, None))
+    assert job.partition == {"p": "2026-01-31"}
+    job = job_of("TRUNCATE TABLE t PARTITION (p = :p)", p="x")
+    assert job == TruncateSpec(target="db.t", partition={"p": "x"})
+    job = job_of("ALTER TABLE t DROP PARTITION (p = :p)", p=7)
+    assert isinstance(job, DropPartitions)
+    assert job.partitions == ((("p", "7"),),)
+
+
+def test_no_value_is_in_the_text_beside_an_expression() -> None:
+    job = job_of("INSERT INTO t VALUES (:a, upper(:b)), (2, 'x')", a=HOSTILE, b=HOSTILE)
+    assert isinstance(job, InsertSpec)
+    assert job.source.values is None
+    assert "zz" not in (job.source.query or "")
+    assert {one.said for one in job.source.parameters.values()} == {f"string {HOSTILE!r}"}
+
+
+DAY = dt.date(2026, 1, 31)
+CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 500_000)  # noqa: DTZ001 - a wall clock
+MOMENT = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00Z"}
+
+
+def written(job: InsertSpec) -> tuple[object, ...]:
+    """What a job gives, with its texts where their markers are."""
+    query = job.source.query
+    for name, one in job.source.parameters.items():
+        (value,) = one.values
+        text = "NULL" if value.type is ValueType.NULL else sql_string(value.text)
+        query = re.sub(rf":{name}\b", lambda _, text=text: text, query or "")
+    return (job.source.values, query, job.text_at, job.default_where, job.partition)
+
+
+@pytest.mark.parametrize(
+    ("marked", "literal", "given"),
+    [
+        ("VALUES (:x), (2), (NULL)", "VALUES (1.5), (2), (NULL)", Decimal("1.50")),
+        ("VALUES (:x), (1.25)", "VALUES (3), (1.25)", 3),
+        ("VALUES (:x), (1.25)", "VALUES (-3), (1.25)", -3),
+        ("VALUES (:x), (2)", "VALUES ('007'), (2)", "007"),
+        ("VALUES (:x), (1.50), (3)", "VALUES (date '2026-01-31'), (1.50), (3)", DAY),
+        ("VALUES (:x), ('a')", "VALUES (timestamp '2026-01-31 02:03:04.5'), ('a')", CLOCK),
+        ("VALUES (:x), ('a')", "VALUES (TRUE), ('a')", True),
+        ("VALUES (:x), (2.5)", "VALUES (NULL), (2.5)", None),
+        ("VALUES (:x, upper('a')), (2.5, 'b')", "VALUES (1, upper('a')), (2.5, 'b')", 1),
+        ("VALUES (:x, upper('a')), ('02', 'b')", "VALUES (3, upper('a')), ('02', 'b')", 3),
+        ("VALUES (:x, upper('a')), (NULL, 'b')", "VALUES ('\\'', upper('a')), (NULL, 'b')", "'"),
+        ("VALUES (:x, upper('a')), (2, 'b')", "VALUES (NULL, upper('a')), (2, 'b')", None),
+        ("VALUES (:x, upper('a')), (2, 'b')", "VALUES (FALSE, upper('a')), (2, 'b')", False),
+        ("VALUES (:x), (DEFAULT), (2)", "VALUES (1), (DEFAULT), (2)", 1),
+        ("PARTITION (p = :x) VALUES (1)", "PARTITION (p = 1.50) VALUES (1)", Decimal("1.5")),
+        ("PARTITION (p = :x) VALUES (1)", "PARTITION (p = TRUE) VALUES (1)", True),
+        (
+            "PARTITION (p = :x) VALUES (1)",
+            "PARTITION (p = timestamp '2026-01-31 02:03:04.5') VALUES (1)",
+            CLOCK,
+        ),
+    ],
+)
+def test_a_marker_is_what_its_literal_is(marked: str, literal: str, given: object) -> None:
+    job, wanted = job_of(f"INSERT INTO t {marked}", x=given), job_of(f"INSERT INTO t {literal}")
+    assert written(job) == written(wanted)
+
+
+@pytest.mark.parametrize(
+    ("marked", "literal", "given"),
+    [
+        ("VALUES (:x), (2), (length('a'))", "VALUES ('a'), (2), (length('a'))", "a"),
+        ("VALUES ('a'), (:x), (length('a'))", "VALUES ('a'), (2), (length('a'))", 2),
+        ("VALUES ('a'), (:x), (upper('a'))", "VALUES ('a'), (2.5), (upper('a'))", Decimal("2.5")),
+        ("VALUES ('a'), (:x), (upper('a'))", "VALUES ('a'), (true), (upper('a'))", True),
+        ("VALUES ('007'), (:x), (upper('a'))", "VALUES ('007'), (1.5D), (upper('a'))", 1.5),
+        ("VALUES ('007'), (- :x), (upper('a'))", "VALUES ('007'), (- 2), (upper('a'))", 2),
+        ("VALUES ('007'), ((:x)), (upper('a'))", "VALUES ('007'), ((2)), (upper('a'))", 2),
+        ("VALUES ((:x)), (2L), (upper('a'))", "VALUES (('7')), (2L), (upper('a'))", "7"),
+        ("VALUES (:x), (DEFAULT), (2)", "VALUES (1.5), (DEFAULT), (2)", Decimal("1.5")),
+        ("PARTITION (p = :x) VALUES (1)", "PARTITION (p = 1.5D) VALUES (1)", 1.5),
+        ("PARTITION (p = :x) VALUES (1)", "PARTITION (p = 1e3) VALUES (1)", 1e3),
+    ],
+)
+def test_a_marker_is_refused_where_its_literal_is(marked: str, literal: str, given: object) -> None:
+    found = []
+    for text, values in ((marked, {"x": given}), (literal, {})):
+        with pytest.raises(SqlTextError) as refused:
+            job_of(f"INSERT INTO t {text}", **values)
+        found.append(refused.value.problem)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("given", [1.5, MOMENT])
+def test_a_double_and_a_moment_are_values_of_an_expression(given: object) -> None:
+    job = job_of("INSERT INTO t VALUES (:x, 1), (NULL, 2)", x=given)
+    assert isinstance(job, InsertSpec)
+    assert job.source.query == "SELECT :x, '1' UNION ALL SELECT NULL, '2'"
+    assert job.source.parameters == read_parameters({"x": given})
+    assert job.text_at == (1,)
+    with pytest.raises(SqlTextError, match="not a value of a partition; give a text"):
+        job_of("TRUNCATE TABLE t PARTITION (p = :x)", x=given)
+
+
+@pytest.mark.parametrize(
+    "number", ["2L", "2S", "1.5e0", "1.5D", "1.50BD", "(.5)", "((2))", "-(-2)"]
+)
+def test_a_number_of_any_spelling_beside_a_text_is_refused(number: str) -> None:
+    beside = "texts and numbers in one column become texts in Hive"
+    with pytest.raises(SqlTextError, match=beside):
+        job_of(f"INSERT INTO t VALUES ('007'), ({number}), (upper('a'))")
+    with pytest.raises(SqlTextError, match=beside):
+        job_of(f"INSERT INTO t VALUES ('007', 1), ({number}, 2)")
+    alone = job_of(f"INSERT INTO t VALUES ('007', 1), (NULL, {number})")
+    assert isinstance(alone, InsertSpec)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("SELECT max(a) FROM s GROUP BY :x", 1),
+        ("SELECT max(a) FROM s GROUP BY b, (:x)", 1),
+        ("SELECT max(a) FROM s GROUP BY ROLLUP (b, :x)", 1),
+        ("SELECT dt + :x MONTH FROM s", 1),
+        ("SELECT dt - (:x) DAYS FROM s", "1"),
+    ],
+)
+def test_a_marker_in_a_query_is_judged_as_its_literal_is(text: str, given: int | str) -> None:
+    found = []
+    literal = text.replace(":x", repr(given))
+    for query, values in ((text, {"x": given}), (literal, {})):
+        with pytest.raises(SqlTextError) as refused:
+            job_of(f"INSERT INTO t {query}", **values)
+        found.append(refused.value.problem)
+    assert found[0] == found[1]
+    assert "in Hive" in found[0]
+
+
+def test_a_value_that_comes_later_is_not_judged() -> None:
+    given = stand_ins({"x": {"type": "int", "value": "{{ x }}"}, "y": "{{ y }}"})
+    for text in (
+        "VALUES ('a'), (:x), (upper('a'))",
+        "VALUES (1.5), (DEFAULT), (:y)",
+        "PARTITION (p = :x) VALUES (:y)",
+    ):
+        read_script(f"INSERT INTO t {text}", "db", given)
+
+
+def test_the_fields_of_a_type_are_no_markers() -> None:
+    text = "UPDATE t SET s = CAST(x AS struct<a :int,b:array<int>>) WHERE id = :id"
+    job = job_of(text, id=1)
+    assert isinstance(job, UpdateSpec)
+    assert set(job.parameters) == {"id"}
+
+
+def test_strings_and_comments_hold_no_markers() -> None:
+    job = job_of("DELETE FROM t WHERE v = ':a' -- :b\n AND `w:c` = :d", d=1)
+    assert isinstance(job, DeleteSpec)
+    assert set(job.parameters) == {"d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("DELETE FROM t WHERE id = :nope", r"column 26: there is no value for :nope"),
+        ("TRUNCATE TABLE t PARTITION (p = :ids)", "a list is not a single value"),
+        ("INSERT INTO t VALUES (:ids)", "a list is not a single value"),
+        ("TRUNCATE TABLE t PARTITION (p = :none)", "NULL as a static partition"),
+        ("DELETE FROM :ids WHERE true", "line 1"),
+        ("DELETE FROM t WHERE id : nope = 1", "cannot be read at ':'"),
+        ("DELETE FROM t WHERE reflect('a.B', 'c') = 'x'", "reaches beyond the tables"),
+        ("DELETE FROM t WHERE `Java_Method`('a.B', 'c') = 'x'", "reaches beyond the tables"),
+        ("INSERT INTO t SELECT input_file_name() FROM s", "reaches beyond the tables"),
+        ("INSERT INTO t SELECT TRANSFORM(a) USING 'cat' AS (b) FROM s", "not supported"),
+        ("DELETE FROM t WHERE v IN (SELECT value FROM text.`/etc/passwd`)", "line 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(SqlTextError, match=problem):
+        read_script(text, "db", read_parameters({"ids": [1, 2], "none": None}))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "problem"),
+    [
+        ("d = :x", "NaN", "NaN equals itself"),
+        ("p = :x", "__HIVE_DEFAULT_PARTITION__", "the partition of NULL"),
+        ("p IN (:x)", ["a", "__HIVE_DEFAULT_PARTITION__"], "the partition of NULL"),
+        ("s LIKE :x", r"\d", "a backslash before neither % nor _ in a LIKE pattern"),
+        ("substr(s, 1, :x) = 'a'", -1, r"substr\(\)"),
+    ],
+)
+def test_a_bound_constant_is_refused_as_a_written_one(
+    text: str, value: object, problem: str
+) -> None:
+    with pytest.raises(SqlTextError, match=problem):
+        job_of(f"DELETE FROM t WHERE {text}", x=value)
+
+
+def test_a_bound_constant_that_is_alike_passes() -> None:
+    assert job_of("DELETE FROM t WHERE s LIKE :x", x=r"10\%").where == "s LIKE :x"
+    assert job_of("DELETE FROM t WHERE substr(s, 1, :x) = 'a'", x=1) is not None

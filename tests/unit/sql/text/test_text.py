@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.sql.text.text import statements_of
+
+
+def refusal(text: str) -> SqlTextError:
+    with pytest.raises(SqlTextError) as raised:
+        statements_of(text)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("a", ["a"]),
+        ("a;", ["a"]),
+        (";;a ; \n ;b;", ["a", "b"]),
+        ("a = ';' ; b", ["a = ';'", "b"]),
+        ('a = ";" ; b', ['a = ";"', "b"]),
+        ("`a;b` ; c", ["`a;b`", "c"]),
+        ("a -- ; no\n; b", ["a", "b"]),
+        ("a /* ; no */ ; b", ["a", "b"]),
+        ("a = 'x\\';' ; b", ["a = 'x\\';'", "b"]),
+        ("a/* x */b -- y\nc\td", ["a b c\td"]),
+        ("a = '--' || '/*'", ["a = '--' || '/*'"]),
+        ("1L + 2.5e3BD", ["1L + 2.5e3BD"]),
+        ("é = 'ü'", ["é = 'ü'"]),
+        ("a = 'b'\"c\" 'd'", ["a = 'b'\"c\" 'd'"]),
+        ("'🙂' = a", ["'🙂' = a"]),
+    ],
+)
+def test_a_script_is_cut_at_semicolons_and_written_without_comments(
+    text: str, statements: list[str]
+) -> None:
+    assert [piece.text for piece in statements_of(text)] == statements
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("", (1, 1, 1), "no statement"),
+        (" ;\n; -- x", (1, 1, 1), "no statement"),
+        ("a = 'x", (1, 1, 5), "does not end"),
+        ("a;\nb = \"x'", (2, 2, 5), "does not end"),
+        ("a = `x", (1, 1, 5), "does not end"),
+        ("a;b;c /* x", (3, 1, 7), "does not end"),
+        ("a = 'x\\'", (1, 1, 5), "does not end"),
+        ("a = 'it''s'", (1, 1, 9), "two quotes in a row"),
+        ('a = "d""q"', (1, 1, 8), "two quotes in a row"),
+        ("a\n /*+ MAPJOIN(b) */ c", (1, 2, 2), "hints"),
+        ("SELECT /*+ MAPJOIN(b) */ c", (1, 1, 8), "hints"),
+        ("a;;\n/*+ x */ b", (2, 2, 1), "hints"),
+        ("a; b /*+ x */", (2, 1, 6), "hints"),
+        ("/* a /* b */ c; /* d */ */ e", (1, 1, 1), "nested comment"),
+        ("(" * 101 + ")" * 101, (1, 1, 101), "nested too deeply"),
+        ("a = ';' {# c #}", (1, 1, 8), "this comment cannot be read"),
+        ("a /* b /* c */ d */ e", (1, 1, 3), "nested comment"),
+        ("a; b = (c", (2, 1, 8), "is not closed"),
+        ("a = b)", (1, 1, 6), "closes what was not opened"),
+        ("a = (b]", (1, 1, 7), "closes what was not opened"),
+        ("a = '${hiveconf:x}'", (1, 1, 6), "variables"),
+        ("a\n= ${x}", (1, 2, 3), "variables"),
+        ("a = '\x00'", (1, 1, 6), "not text"),
+        ("a = '\ud83d'", (1, 1, 6), "not text"),
+    ],
+)
+def test_what_readers_would_read_differently_is_refused_where_it_stands(
+    text: str, place: tuple[int, int, int], problem: str
+) -> None:
+    error = refusal(text)
+    assert (error.statement, error.line, error.column) == place
+    assert problem in error.problem
+    assert str(error) == (
+        f"statement {error.statement}, line {error.line}, column {error.column}:"
+        f" {error.problem}; {error.remedy}"
+    )
+
+
+def test_a_text_of_many_rows_is_refused_before_it_is_read() -> None:
+    assert "more than 1000000" in str(refusal("a" * 1_000_001))
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "parts"),
+    [
+        ("a, b(c, d), [e, f]", ",", ["a", "b(c, d)", "[e, f]"]),
+        ("a AND b BETWEEN 1 AND 2 AND c", "AND", ["a", "b BETWEEN 1 AND 2", "c"]),
+        ("a NOT BETWEEN 1 AND 2", "AND", ["a NOT BETWEEN 1 AND 2"]),
+        ("CASE WHEN a AND b THEN c END AND d", "AND", ["CASE WHEN a AND b THEN c END", "d"]),
+        ("(a AND b) AND c", "AND", ["(a AND b)", "c"]),
+        ("a = 'x AND y' AND `b AND c`", "AND", ["a = 'x AND y'", "`b AND c`"]),
+        ("a", ",", ["a"]),
+    ],
+)
+def test_a_statement_is_split_outside_parentheses(text: str, word: str, parts: list[str]) -> None:
+    (piece,) = statements_of(text)
+    assert [part.text for part in piece.split(word)] == parts

@@ -1,0 +1,105 @@
+"""Calls that never end do not keep anybody."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import hdfs_native
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import StoreUnavailableError
+from airflow_hiveacid.storage.stores.filesystem import exists, read_bytes
+from airflow_hiveacid.storage.stores.hdfs.deadlines import within
+from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONG_S = 60.0
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What a call waits for that does not end; in the end it does."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_call_gives_what_it_gives_and_raises_what_it_raises() -> None:
+    assert within(LONG_S, lambda: 7) == 7
+    with pytest.raises(KeyError):
+        within(LONG_S, lambda: {}["x"])
+    assert within(LONG_S, lambda: None) is None
+
+
+def test_who_does_not_answer_is_left(gate: threading.Event) -> None:
+    with pytest.raises(TimeoutError, match=r"no answer in 0\.01 s"):
+        within(0.01, gate.wait)
+    assert within(LONG_S, lambda: 8) == 8  # by another thread
+
+
+def test_calls_go_side_by_side_and_threads_are_used_again() -> None:
+    both = threading.Barrier(2)
+    found: list[int] = []
+
+    def call(number: int) -> None:
+        found.append(within(LONG_S, lambda: (both.wait(LONG_S), number)[1]))
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG_S)
+    assert sorted(found) == [0, 1]
+    before = threading.active_count()
+    for number in range(20):
+        assert within(LONG_S, lambda number=number: number) == number  # type: ignore[misc]
+    assert threading.active_count() <= before
+
+
+def test_a_process_that_was_forked_after_a_call_is_refused() -> None:
+    """It would share connections to data nodes with its parent: it hangs, or reads another file."""
+    within(LONG_S, lambda: 1)
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            within(LONG_S, lambda: 2)
+        except OSError as error:
+            os._exit(0 if error.errno == errno.ENOTSUP and "forked" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert within(LONG_S, lambda: 3) == 3
+
+
+def test_a_process_that_was_forked_before_any_call_makes_its_own() -> None:
+    program = """
+import os
+from airflow_hiveacid.storage.stores.hdfs.deadlines import within
+child = os.fork()
+if child == 0:
+    os._exit(within(60.0, lambda: 7))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_name_node_that_keeps_silent_is_an_error_that_may_pass() -> None:
+    """Its kernel takes connections, and it never answers: hdfs-native would wait for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
+        handler = HdfsHandler(
+            place, hdfs_native.Client(place), 0o022, hdfs_native.WriteOptions, 0.3
+        )
+        fs = pafs.PyFileSystem(handler)
+        for call in (exists, read_bytes):
+            with pytest.raises(StoreUnavailableError, match=rf"no answer in 0\.3 s.*{place}/w/t"):
+                call(fs, "/w/t")

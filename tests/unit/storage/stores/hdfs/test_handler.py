@@ -1,0 +1,792 @@
+"""What the contract of HDFS does not ask: settings, errors as they are printed, a lack of it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
+from airflow_hiveacid.storage.stores.given_settings import (
+    JAVA_PATTERN,
+    bytes_of,
+    given_settings,
+    number_of,
+    travelling,
+    without_observers,
+)
+from airflow_hiveacid.storage.stores.hadoop_settings import read_settings, umask_of
+from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
+from airflow_hiveacid.storage.stores.hdfs.connect import answer_s, client_settings, open_hdfs
+from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY, hdfs_errors
+from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
+from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES, HdfsReader, HdfsWriter
+from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
+from tests.contract.stores.hdfs_model import Entry, Model, Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SITE = """<?xml version="1.0"?>
+<configuration>
+  <property><name>fs.permissions.umask-mode</name><value>{}</value></property>
+  <property><name>fs.defaultFS</name><value> hdfs://nn </value></property>
+  <property><name>empty</name><value/></property>
+</configuration>
+"""
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "umask"),
+    [
+        ("022", 0o022),
+        ("0077", 0o077),
+        ("0", 0),
+        ("u=rwx,g=rx,o=", 0o027),
+        ("ug=rwx,o=rx", 0o002),
+        ("a=rwx", 0),
+    ],
+)
+def test_a_umask_is_written_in_two_ways(text: str, umask: int) -> None:
+    assert umask_of({"fs.permissions.umask-mode": text}) == umask
+
+
+@pytest.mark.parametrize("text", ["", "9", "g-w", "u=rwx;g=r", "rwxr-xr-x"])
+def test_a_umask_that_nobody_understands_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="umask-mode"):
+        umask_of({"fs.permissions.umask-mode": text})
+
+
+def test_settings_lie_where_hadoop_looks_for_them(tmp_path: Path) -> None:
+    folder = tmp_path / "etc" / "hadoop"
+    folder.mkdir(parents=True)
+    (folder / "core-site.xml").write_text(SITE.format("022"))
+    found = read_settings({"HADOOP_HOME": str(tmp_path)})
+    assert found == {"fs.permissions.umask-mode": "022", "fs.defaultFS": "hdfs://nn"}
+    (folder / "hdfs-site.xml").write_text(SITE.format("077"))
+    assert umask_of(read_settings({"HADOOP_CONF_DIR": str(folder), "HADOOP_HOME": "/x"})) == 0o077
+    assert read_settings({}) == read_settings({"HADOOP_CONF_DIR": str(tmp_path)}) == {}
+    (folder / "hdfs-site.xml").write_text("<configuration>")
+    with pytest.raises(ConfigurationError, match=r"hdfs-site\.xml"):
+        read_settings({"HADOOP_CONF_DIR": str(folder)})
+
+
+def test_what_a_driver_shares_wins_over_the_files(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(SITE.format("022"))
+    shared = {"fs.permissions.umask-mode": "027", "dfs.nameservices": "lake"}
+    told = {"HADOOP_CONF_DIR": str(tmp_path), "HIVEACID_STORE_SETTINGS": json.dumps(shared)}
+    assert given_settings(told) == {"fs.defaultFS": "hdfs://nn", **shared}
+    with pytest.raises(ConfigurationError, match="HIVEACID_STORE_SETTINGS is not JSON"):
+        given_settings({"HIVEACID_STORE_SETTINGS": "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_shared"),
+    [
+        ("fs.defaultFS", True),
+        ("dfs.ha.namenodes.lake", True),
+        ("dfs.namenode.rpc-address.lake.nn1", True),
+        ("fs.viewfs.mounttable.cl.link./warehouse", True),
+        ("hadoop.security.authentication", True),
+        ("dfs.client.failover.max.attempts", True),
+        ("fs.s3a.secret.key", False),
+        ("fs.s3a.access.key", False),
+        ("fs.azure.account.key.lake.dfs.core.windows.net", False),
+        ("hadoop.security.credential.provider.path", False),
+        ("hadoop.http.authentication.signature.secret.file", False),
+        ("ssl.client.keystore.password", False),
+        ("x.fs.defaultFS", False),
+        ("dfs.replication.max", False),
+        ("dfs.client.https.keystore.resource", False),
+    ],
+)
+def test_only_names_without_secrets_are_shared(name: str, is_shared: bool) -> None:
+    assert (name in travelling({name: "x"})) == is_shared
+    is_key = name.startswith("fs.s3a.") and name.endswith(".key")
+    assert (re.search(JAVA_PATTERN, name) is not None) == (is_shared or is_key)
+
+
+def test_numbers_and_sizes_are_read_as_java_reads_them() -> None:
+    sizes = {"1": "134217728", "2": "128m", "3": "1G", "4": "2tb"}
+    assert [bytes_of(sizes, n) for n in "12345"] == [1 << 27, 1 << 27, 1 << 30, 2 << 40, None]
+    assert [number_of({"a": "15"}, n) for n in "ab"] == [15, None]
+    for read, text in ((number_of, "x"), (bytes_of, "m"), (bytes_of, "1.5g")):
+        with pytest.raises(ConfigurationError, match=r"dfs\.x"):
+            read({"dfs.x": text}, "dfs.x")
+
+
+def test_a_lone_name_node_is_tried_for_half_a_minute_unless_the_site_says_otherwise() -> None:
+    attempts = "dfs.client.failover.max.attempts"
+    service = {"dfs.ha.namenodes.lake": " nn1 , nn2,", "dfs.nameservices": "lake"}
+    assert client_settings({}) == {attempts: "5"}
+    assert client_settings({attempts: "2"}) == {attempts: "2"}
+    assert client_settings({"dfs.ha.namenodes.lone": "nn1"})[attempts] == "5"
+    assert client_settings(service) == {**service, "dfs.ha.namenodes.lake": "nn1,nn2"}
+
+
+@pytest.mark.parametrize("provider", ["", "Router"])
+def test_no_observer_is_asked_since_it_lags_behind_what_others_have_committed(
+    provider: str,
+) -> None:
+    names = "org.apache.hadoop.hdfs.server.namenode.ha."
+    kinds = {
+        "": f"{names}ObserverReadProxyProvider",
+        "Router": f"{names}RouterObserverReadConfiguredFailoverProxyProvider",
+    }
+    site = {
+        "dfs.client.failover.proxy.provider.lake": kinds[provider],
+        "dfs.client.failover.proxy.provider.pond": f"{names}IPFailoverProxyProvider",
+        "dfs.client.failover.observer.auto-msync-period.lake": "0ms",
+    }
+    active = {"dfs.client.failover.proxy.provider.lake": f"{names}ConfiguredFailoverProxyProvider"}
+    assert without_observers(site) == active
+    assert client_settings(site).items() >= {**site, **active}.items()
+    assert travelling(site) == site  # what a driver knows of it, its workers do, too
+
+
+@pytest.mark.parametrize(
+    ("off", "order"),
+    [((), "n1,n2,n3"), (("n1",), "n2,n3,n1"), (("n1", "n2"), "n3,n1,n2"), (("n2",), "n1,n2,n3")],
+)
+def test_name_nodes_whose_machines_are_off_are_asked_last(
+    monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], order: str
+) -> None:
+    """hdfs-native itself would wait two minutes for each, in every process."""
+
+    def connect(address: tuple[str, int], timeout: float) -> object:
+        assert timeout < 10
+        if address[0] in off:
+            raise TimeoutError
+        raise ConnectionRefusedError
+
+    told: list[dict[str, str]] = []
+
+    def client(_: str, settings: dict[str, str]) -> Model:
+        told.append(settings)
+        return Model()
+
+    native = SimpleNamespace(Client=client, WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    monkeypatch.setattr(hdfs_connect.socket, "create_connection", connect)
+    names = {f"dfs.namenode.rpc-address.lake.n{n}": f"n{n}:8020" for n in (1, 2, 3)}
+    given = {"dfs.ha.namenodes.lake": "n1,n2,n3", **names}
+    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(given))
+    open_hdfs("hdfs", "lake")
+    open_hdfs("viewfs", "cl")
+    assert [t["dfs.ha.namenodes.lake"] for t in told] == [order, "n1,n2,n3"]
+
+
+def test_a_silent_name_node_has_its_time() -> None:
+    lake = {"dfs.ha.namenodes.lake": "nn1,nn2"}
+    assert [answer_s({}), answer_s(lake)] == [150, 300]
+    assert answer_s({"ipc.client.rpc-timeout.ms": "0"}) == 150
+    assert answer_s({"ipc.client.rpc-timeout.ms": "20000", **lake}) == 40
+    assert answer_s({"dfs.client.failover.max.attempts": "10"}) == 150 + 10 * 15
+    few = {"dfs.client.failover.max.attempts": "2", "dfs.client.failover.sleep.max.millis": "500"}
+    assert answer_s(few) == 151
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+DENIED = (
+    'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob,'
+    ' inode=\\"/t\\":root\\n\\tat org.apache.hadoop.FSPermissionChecker")'
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "text"),
+    [
+        (
+            RuntimeError(DENIED),
+            errno.EACCES,
+            (
+                'Permission denied: user=bob, inode="/t":root (AccessControlException). Give that'
+                " user the right, by permission bits or an access control list (hdfs dfs -setfacl);"
+                " without Kerberos that user is HADOOP_USER_NAME, else Spark's, else the process's"
+            ),
+        ),
+        (
+            RuntimeError('FatalRPCError("org.apache.hadoop.ipc.StandbyException", "not active")'),
+            errno.EAGAIN,
+            (
+                "not active (StandbyException). No name node of the service is active now; try"
+                " again later"
+            ),
+        ),
+        (
+            RuntimeError(
+                'RPCError("java.io.IOException", "File /f could only be written to 0 of the 1'
+                ' minReplication nodes.\\n\\tat org.apache")'
+            ),
+            errno.ENOSPC,
+            (
+                "File /f could only be written to 0 of the 1 minReplication nodes. (IOException)."
+                " Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
+            ),
+        ),
+        (
+            OSError("Connection refused (os error 111)"),
+            errno.ECONNREFUSED,
+            "Connection refused (os error 111)",
+        ),
+        (
+            OSError("Connection reset by peer (os error 104)"),
+            errno.ECONNRESET,
+            (
+                "Connection reset by peer (os error 104). If it is a data node that wants"
+                " protection: set dfs.data.transfer.protection as on the servers"
+            ),
+        ),
+        (
+            OSError("RPC listener disconnected"),
+            errno.ECONNRESET,
+            (
+                "RPC listener disconnected. If the name node wants Kerberos: set"
+                " hadoop.security.authentication=kerberos in core-site.xml in HADOOP_CONF_DIR, or"
+                " spark.hadoop.hadoop.security.authentication"
+            ),
+        ),
+        (
+            RuntimeError('RPCError("java.lang.OutOfMemoryError", "heap")'),
+            errno.EIO,
+            "heap (OutOfMemoryError)",
+        ),
+        (RuntimeError('SASLError("odd")'), errno.EACCES, "Kerberos: odd"),
+        (
+            RuntimeError(
+                'GSSAPIError(GssMajorCodes { raw: "0x000d0000" }, 2529638944, "Unspecified GSS'
+                ' failure: Ticket expired")'
+            ),
+            errno.EAGAIN,
+            (
+                "Kerberos: Unspecified GSS failure: Ticket expired. Fetch a new ticket (kinit), or"
+                " give Spark --principal and --keytab"
+            ),
+        ),
+        (RuntimeError("ChecksumError"), errno.EIO, "ChecksumError"),
+        (RuntimeError('OperationFailed("no KMS provider")'), errno.EIO, "no KMS provider"),
+        (
+            RuntimeError('OperationFailed("Failed to complete file in time")'),
+            errno.EAGAIN,
+            (
+                "Failed to complete file in time. Data nodes failed, or were too slow; try again."
+                " If it persists, check them with hdfs fsck and hdfs dfsadmin -report"
+            ),
+        ),
+        (
+            RuntimeError(f'DataTransferError("All DataNodes failed: {"x" * 3000}")'),
+            errno.EAGAIN,
+            (
+                f"All DataNodes failed: {'x' * 978}.... Data nodes failed, or were too slow; try"
+                " again. If it persists, check them with hdfs fsck and hdfs dfsadmin -report"
+            ),
+        ),
+        (
+            NotImplementedError("File encryption"),
+            errno.ENOTSUP,
+            "hdfs-native cannot do this: File encryption",
+        ),
+        (FileNotFoundError("/x\n\tat org.apache"), errno.ENOENT, "/x"),
+        (FileExistsError("/x"), errno.EEXIST, "/x"),
+        (IsADirectoryError("/x"), errno.EISDIR, "/x"),
+        (OSError("Connection refused"), errno.EIO, "Connection refused"),
+        (OSError(errno.ECONNREFUSED, "refused"), errno.ECONNREFUSED, "refused"),
+    ],
+)
+def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text: str) -> None:
+    with pytest.raises(OSError, match="/path") as caught, hdfs_errors("/path"):
+        raise error
+    assert (caught.value.errno, caught.value.strerror) == (number, text)
+    assert type(caught.value) is type(OSError(number, ""))
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "words"),
+    [
+        (
+            (
+                "File is in an HDFS encryption zone but no KMS provider is configured (set"
+                " `hadoop.security.key.provider.path` in core-site.xml)"
+            ),
+            NO_KEY,
+            "spark.hadoop.hadoop.security.key.provider.path",
+        ),
+        ("KMS HTTP error: error sending request", errno.EAGAIN, "is down"),
+        ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is down"),
+        ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "refuses"),
+        ("KMS rejected SPNEGO authentication", errno.EACCES, "refuses"),
+        (
+            (
+                "KMS request failed (403 Forbidden): AuthenticationException"
+                " org.apache.hadoop.security.token.SecretManager$InvalidToken: token is expired"
+            ),
+            errno.EAGAIN,
+            "another token",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["OperationFailed", "UnsupportedFeature"])
+def test_keys_that_are_missing_are_told_from_a_kms_that_is_away(
+    error: str, number: int, words: str, kind: str
+) -> None:
+    with pytest.raises(OSError, match=re.escape(words)) as caught, hdfs_errors("/path"):
+        raise RuntimeError(f'{kind}("{error}")')
+    assert caught.value.errno == number
+
+
+def test_a_token_of_the_kms_is_shown_nowhere() -> None:
+    address = "http://kms:9600/kms/v1/keyversion/k%400/_eek?eek_op=decrypt&delegation=S3cr3t-_"
+    text = f'OperationFailed("KMS HTTP error: error sending request for url ({address})")'
+    with pytest.raises(OSError, match="is down") as caught, hdfs_errors("/path"):
+        raise RuntimeError(text)
+    assert "delegation=***)" in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is None
+
+
+def test_what_is_no_failure_of_a_store_passes() -> None:
+    with pytest.raises(KeyError), hdfs_errors("/path"):
+        raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "remedy"),
+    [
+        ("NoSASLMechanism", errno.EAGAIN, "HADOOP_TOKEN_FILE_LOCATION"),
+        ('SASLError("No Kerberos credentials available")', errno.EAGAIN, "kinit"),
+        ('SASLError("Clock skew too great")', errno.EAGAIN, "clock"),
+        ('SASLError("Cannot contact any KDC for realm")', errno.EHOSTUNREACH, "KDC up"),
+        ('SASLError("Server x not found in Kerberos database")', errno.EACCES, "principal"),
+        (
+            'FatalRPCError("org.apache.hadoop.security.token.SecretManager$InvalidToken", "gone")',
+            errno.EAGAIN,
+            "--keytab",
+        ),
+        (
+            (
+                'FatalRPCError("org.apache.hadoop.security.AccessControlException", "SIMPLE'
+                ' authentication is not enabled.  Available:[TOKEN, KERBEROS]")'
+            ),
+            errno.EACCES,
+            "hadoop.security.authentication=kerberos",
+        ),
+    ],
+)
+def test_a_login_that_failed_says_what_to_do(text: str, number: int, remedy: str) -> None:
+    with pytest.raises(OSError, match=re.escape(remedy)) as caught, hdfs_errors("/path"):
+        raise RuntimeError(text)
+    assert caught.value.errno == number
+
+
+@pytest.mark.parametrize("name", ["SafeModeException", "RetriableException", "StandbyException"])
+def test_a_name_node_that_is_not_ready_may_be_later(name: str) -> None:
+    with pytest.raises(OSError, match=name) as caught, hdfs_errors("/path"):
+        raise RuntimeError(f'RPCError("org.apache.hadoop.ipc.{name}", "not now")')
+    assert caught.value.errno == errno.EAGAIN
+
+
+def test_who_gave_up_in_rust_is_an_error_like_others() -> None:
+    gave_up = type("PanicException", (BaseException,), {})
+    with (
+        pytest.raises(OSError, match="hdfs-native gave up: out of range") as caught,
+        hdfs_errors("/path"),
+    ):
+        raise gave_up("out of range\nmore")
+    assert caught.value.errno == errno.EIO
+    with pytest.raises(KeyboardInterrupt), hdfs_errors("/path"):
+        raise KeyboardInterrupt
+
+
+# ---- streams -------------------------------------------------------------------------------------
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.closed = 0
+
+    def write(self, buf: bytes) -> int:
+        self.pieces.append(buf)
+        return len(buf)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_small_writes_go_together_and_large_ones_in_pieces() -> None:
+    sink = Sink()
+    writer = HdfsWriter(sink, "/f")
+    for _ in range(3):
+        writer.write(b"abc")
+    assert sink.pieces == []
+    large = bytes(5 * PIECE_BYTES)
+    writer.write(large)
+    assert writer.tell() == 9 + len(large)
+    writer.close()
+    writer.close()
+    assert b"".join(sink.pieces) == b"abc" * 3 + large
+    assert max(map(len, sink.pieces)) < 2 * PIECE_BYTES
+    assert sink.closed == 1
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("ChecksumError"), KeyboardInterrupt()])
+def test_a_file_that_could_not_be_written_to_its_end_is_never_finished(
+    failure: BaseException,
+) -> None:
+    class Full(Sink):
+        def write(self, buf: bytes) -> int:
+            if len(self.pieces) == 1:
+                raise failure
+            return super().write(buf)
+
+    sink = Full()
+    writer = HdfsWriter(sink, "hdfs://nn/f")
+    writer.write(bytes(PIECE_BYTES))
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        writer.write(bytes(PIECE_BYTES))
+    with pytest.raises(OSError, match="an earlier write of it failed"):
+        writer.write(bytes(PIECE_BYTES))
+    for _ in range(2):
+        if not writer.closed:
+            with pytest.raises(OSError, match="an earlier write of it failed"):
+                writer.close()
+    writer.close()
+    assert (len(sink.pieces), sink.closed) == (1, 0)
+
+
+def test_what_pyarrow_closes_after_a_failure_is_not_finished_either() -> None:
+    model = Model()
+    model.full_at = 2 * PIECE_BYTES
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+
+    def write() -> None:
+        with fs.open_output_stream("/f") as stream:
+            for _ in range(3):
+                stream.write(bytes(PIECE_BYTES))
+
+    with pytest.raises(OSError, match="an earlier write of it failed: The DiskSpace") as caught:
+        write()
+    assert caught.value.errno == errno.EDQUOT
+    assert model.get_file_info("/f").length == 0
+
+
+def test_fewer_bytes_than_there_must_be_are_an_error() -> None:
+    class Short(bytes):
+        def read_range(self, offset: int, _: int) -> bytes:
+            return self[offset : offset + 2]
+
+    reader = HdfsReader(Short(b"12345"), "/f")
+    reader.seek(1)
+    with pytest.raises(OSError, match="2 bytes came of 4 at 1"):
+        reader.read()
+
+
+# ---- the client ----------------------------------------------------------------------------------
+
+
+def test_a_name_node_that_knows_no_lists_is_asked_once() -> None:
+    model = Model()
+    model.knows_lists = False
+    asked: list[str] = []
+
+    def refuse(path: str) -> object:
+        asked.append(path)
+        return Model.get_acl_status(model, path)
+
+    model.get_acl_status = refuse  # type: ignore[method-assign,assignment]
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs.create_dir("/a/b")
+    fs.create_dir("/a/c")
+    assert asked == ["/a"]
+    assert model.get_file_info("/a/c").permission == 0o750
+
+
+def test_a_list_that_could_not_be_looked_at_is_no_lack_of_it() -> None:
+    """Else what is made would lack rights of those whom the list names."""
+    model = Model()
+
+    def fail(_: str) -> object:
+        raise OSError("RPC listener disconnected")
+
+    model.get_acl_status = fail  # type: ignore[method-assign,assignment]
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    with pytest.raises(OSError, match="disconnected"):
+        fs.create_dir("/a")
+    with pytest.raises(OSError, match="disconnected"):
+        fs.open_output_stream("/f")
+    assert list(model.tree) == ["/"]
+
+
+def test_a_list_of_a_directory_itself_is_no_default_for_what_is_made_in_it() -> None:
+    model = Model()
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs.create_dir("/a")
+    model.modify_acl_entries("/a", [Entry("user", "access", "rwx", "hive")])
+    fs.create_dir("/a/b")
+    assert model.get_file_info("/a/b").permission == 0o750
+
+
+def test_behind_a_mount_table_each_name_node_may_know_lists() -> None:
+    model = Model()
+    model.knows_lists = False
+    fs = pafs.PyFileSystem(HdfsHandler("viewfs://cl", model, 0o022, Options))
+    fs.create_dir("/a")
+    model.knows_lists = True
+    model.modify_acl_entries("/a", [Entry("user", "default", "rwx", "hive")])
+    fs.create_dir("/a/b")
+    assert model.get_file_info("/a/b").permission == 0o777
+
+
+def test_directories_that_go_while_they_are_listed_are_left_out_or_an_error() -> None:
+    model = Model()
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+    for path in ("/t/a", "/t/b/c", "/t/d"):
+        fs.create_dir(path)
+    list_status = model.list_status
+
+    def overtaken(path: str, recursive: bool) -> object:
+        if path == "/t/b":
+            model.delete("/t/b", True)  # noqa: FBT003 - the client's own
+        return list_status(path, recursive)
+
+    model.list_status = overtaken  # type: ignore[method-assign,assignment]
+    with pytest.raises(FileNotFoundError):
+        fs.get_file_info(pafs.FileSelector("/t", recursive=True))
+    fs.create_dir("/t/b")
+    found = fs.get_file_info(pafs.FileSelector("/t", recursive=True, allow_not_found=True))
+    assert [f.path for f in found] == ["/t/a", "/t/b", "/t/d"]
+    assert fs.get_file_info(pafs.FileSelector("/none", recursive=True, allow_not_found=True)) == []
+
+
+def test_a_file_whose_place_a_shorter_one_took_is_no_open_file() -> None:
+    model = Model()
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+    for content in (b"long", b""):
+        with fs.open_output_stream("/f") as stream:
+            stream.write(content)
+        if content:
+            known = model.get_file_info("/f")
+    look, looks = model.get_file_info, [known]
+    model.get_file_info = lambda path: looks.pop() if looks else look(path)  # type: ignore[method-assign]
+    with fs.open_input_stream("/f") as stream:
+        assert stream.read() == b""
+
+
+def test_a_failure_names_the_store() -> None:
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://nn:8020", Model(user="bob"), 0o022, Options))
+    with pytest.raises(PermissionError, match=r"user=bob.*'hdfs://nn:8020/d/f'"):
+        fs.open_output_stream("/d/f")
+    fs = pafs.PyFileSystem(HdfsHandler("viewfs:///", Model(user="bob"), 0o022, Options))
+    with pytest.raises(PermissionError, match="'viewfs:/d'"):
+        fs.create_dir("/d")
+
+
+@pytest.mark.parametrize(
+    ("environment", "settings", "user"),
+    [
+        ({"SPARK_USER": "etl"}, {}, "etl"),
+        ({"SPARK_USER": "etl", "HADOOP_USER_NAME": "me"}, {}, "me"),
+        ({"SPARK_USER": "etl"}, {"hadoop.security.authentication": "kerberos"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_without_kerberos_a_worker_is_whom_its_jvm_is(
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    settings: dict[str, str],
+    user: str | None,
+) -> None:
+    """A container of YARN runs as `yarn`, say, and its JVM acts as who submitted."""
+    native = SimpleNamespace(Client=lambda *_: Model(), WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    for name in ("SPARK_USER", "HADOOP_USER_NAME", "HADOOP_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(settings))
+    open_hdfs("hdfs", "nn")
+    assert os.environ.get("HADOOP_USER_NAME") == user
+
+
+@pytest.mark.parametrize(
+    ("location", "settings", "place"),
+    [
+        ("localhost:8020", {"hadoop.security.authentication": "kerberos"}, "hdfs://127.0.0.1:8020"),
+        ("localhost:8020", {}, "hdfs://localhost:8020"),
+        (
+            "localhost:8020",
+            {
+                "hadoop.security.authentication": "kerberos",
+                "hadoop.security.token.service.use_ip": "false",
+            },
+            "hdfs://localhost:8020",
+        ),
+        (
+            "lake",
+            {"hadoop.security.authentication": "kerberos", "dfs.ha.namenodes.lake": "a,b"},
+            "hdfs://lake",
+        ),
+    ],
+)
+def test_a_token_is_looked_for_by_the_address_that_it_names(
+    monkeypatch: pytest.MonkeyPatch, location: str, settings: dict[str, str], place: str
+) -> None:
+    asked: list[str] = []
+
+    def client(url: str, _: object) -> Model:
+        asked.append(url)
+        return Model()
+
+    native = SimpleNamespace(Client=client, WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(settings))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
+    open_hdfs("hdfs", location)
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
+    open_hdfs("hdfs", location)
+    assert asked == [place, f"hdfs://{location}"]
+
+
+def test_a_kdc_that_keeps_silent_is_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    native = SimpleNamespace(Client=lambda *_: gate.wait(), WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    told = {"ipc.client.rpc-timeout.ms": "10"}
+    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(told))
+    with pytest.raises(StoreUnavailableError, match=r"cannot open hdfs://nn:8020 .*no answer"):
+        open_hdfs("hdfs", "nn")
+    gate.set()
+
+
+def test_files_are_made_as_the_site_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, object]] = []
+
+    def options(**told: object) -> Options:
+        made.append(told)
+        return Options(permission=0o644, overwrite=True, create_parent=True)
+
+    native = SimpleNamespace(Client=lambda *_: Model(), WriteOptions=options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    settings = {
+        "dfs.replication": "2",
+        "dfs.blocksize": "64m",
+        "fs.permissions.umask-mode": "027",
+    }
+    for told in (settings, {}):
+        monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(told))
+        open_hdfs("hdfs", "nn:8020").open_output_stream("/f").close()
+    usual = {"permission": 0o644, "overwrite": True, "create_parent": True}
+    strict = {**usual, "permission": 0o640, "replication": 2, "block_size": 64 << 20}
+    assert made == [strict, usual]
+
+
+def test_nobody_empties_a_whole_store() -> None:
+    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", Model(), 0o022, Options))
+    with pytest.raises(NotImplementedError):
+        fs.delete_dir_contents("/", accept_root_dir=True)
+    with pytest.raises(NotImplementedError):
+        fs.open_append_stream("/f")
+
+
+def test_a_client_is_one_of_its_place() -> None:
+    one, same = (HdfsHandler("hdfs://one", Model(), 0o022, Options) for _ in range(2))
+    other = HdfsHandler("hdfs://other", Model(), 0o022, Options)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other
+    assert pafs.PyFileSystem(one).equals(pafs.PyFileSystem(same))
+    assert pafs.PyFileSystem(one).normalize_path("/a?b#c//") == "/a?b#c//"
+
+
+def test_the_client_is_told_where_and_finds_the_rest_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def client(url: str, settings: dict[str, str]) -> Model:
+        asked.append(url)
+        assert settings == {"dfs.client.failover.max.attempts": "5"}
+        if "none" in url:
+            raise RuntimeError('InvalidArgument("no name node for none")')
+        return Model()
+
+    native = SimpleNamespace(Client=client, WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    fs = open_hdfs("hdfs", "nn:8020")
+    assert open_hdfs("viewfs", "").get_file_info("/").type == pafs.FileType.Directory
+    assert asked == ["hdfs://nn:8020", "viewfs:///"]
+    assert traits_of(fs).refuses_taken_names
+    assert traits_of(fs).deletes_at_once
+    with pytest.raises(
+        ConfigurationError, match=r"no name node for none.*HADOOP_CONF_DIR.*not set"
+    ):
+        open_hdfs("hdfs", "none")
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(ConfigurationError, match="the package hdfs-native"):
+        open_hdfs("hdfs", "nn:8020")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "authority", "place"),
+    [
+        ("hdfs", "nn:9000", "hdfs://nn:9000"),
+        ("hdfs", "nn", "hdfs://nn:8020"),
+        ("hdfs", "lake", "hdfs://lake"),
+        ("hdfs", "", "hdfs://other:8020"),
+        ("viewfs", "cl", "viewfs://cl"),
+        ("viewfs", "", "viewfs:///"),
+    ],
+)
+def test_what_has_no_port_is_a_name_service_or_has_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, authority: str, place: str
+) -> None:
+    asked: list[str] = []
+
+    def client(url: str, settings: dict[str, str]) -> Model:
+        asked.append(url)
+        assert settings["fs.defaultFS"] == "hdfs://other/"
+        return Model()
+
+    native = SimpleNamespace(Client=client, WriteOptions=Options)
+    monkeypatch.setitem(sys.modules, "hdfs_native", native)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    settings = {"fs.defaultFS": "hdfs://other/", "dfs.ha.namenodes.lake": "nn1,nn2"}
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration>"
+        + "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>"
+            for name, value in settings.items()
+        )
+        + "</configuration>"
+    )
+    open_hdfs(scheme, authority)
+    assert asked == [place]
+
+
+def test_a_local_disk_deletes_file_by_file_and_object_stores_rename_nothing() -> None:
+    traits = traits_of(pafs.LocalFileSystem())
+    assert not traits.deletes_at_once
+    assert not traits.refuses_taken_names
+    assert traits.reads_open_files
+    assert [s for s in ("file", "hdfs", "viewfs", "s3a", "gs") if renames_directories(s)] == [
+        "file",
+        "hdfs",
+        "viewfs",
+    ]

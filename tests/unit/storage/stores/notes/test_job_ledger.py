@@ -1,0 +1,601 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import LedgerRollError, StorageError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
+from airflow_hiveacid.storage.stores.notes import job_ledger
+from airflow_hiveacid.storage.stores.notes.job_ledger import (
+    Ledger,
+    abandoned,
+    committed,
+    entry_name,
+)
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
+from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "dag/run/task/-1"
+MAX = 9223372036854775807
+TABLE = TableRef("d", "t")
+FIRST, SECOND = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
+
+
+def entry(root: Path, *, attempt: AttemptId = FIRST, confirmed: bool = False) -> LedgerEntry:
+    return LedgerEntry(
+        job_key=KEY,
+        generation=0,
+        attempt=attempt,
+        statement={"kind": "1a"},
+        table_id="7.1",
+        txn_id=TxnId(9),
+        write_id=WriteId(5),
+        directories=(f"file:{root}/delta_0000005_0000005_0000",),
+        result="{}",
+        recorded_s=1.0,
+        retention_s=100.0,
+        is_confirmed=confirmed,
+    )
+
+
+def ledger_of(root: Path) -> Ledger:
+    return Ledger(location=str(root), table_id="7.1")
+
+
+def ids(text: str) -> ValidWriteIdList:
+    return ValidWriteIdList.parse(f"d.t:{text}")
+
+
+TXNS = ValidTxnList(high_watermark=TxnId(20))
+COMMITTED, OPEN, ABORTED = ids(f"5:{MAX}::"), ids("5:5:5:"), ids(f"5:{MAX}::5")
+
+
+def test_a_job_without_an_entry_is_to_be_done(tmp_path: Path) -> None:
+    assert committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS) == ()
+
+
+def test_a_confirmed_entry_is_committed_whatever_became_of_its_files(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    done = entry(tmp_path, confirmed=True)
+    ledger.write(done)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
+    assert ledger.is_certain(done)
+
+
+GIVEN_LESS = ids(f"4:{MAX}::")
+
+
+@pytest.mark.parametrize(
+    ("write_ids", "txns", "why"),
+    [
+        (ABORTED, TXNS, "write ID 5 was committed, but the metastore lists it as aborted"),
+        (OPEN, TXNS, "write ID 5 was committed, but the metastore lists it as open"),
+        (GIVEN_LESS, TXNS, "given out write IDs of the table only up to 4"),
+        (COMMITTED, ValidTxnList(high_watermark=TxnId(8)), "given out transactions only up to 8"),
+        (COMMITTED, replace(TXNS, open=(TxnId(9),)), "transaction 9 .* lists it as open"),
+        (COMMITTED, replace(TXNS, aborted=(TxnId(9),)), "transaction 9 .* lists it as aborted"),
+    ],
+)
+def test_a_confirmed_entry_that_the_metastore_contradicts_is_in_doubt(
+    tmp_path: Path, write_ids: ValidWriteIdList, txns: ValidTxnList, why: str
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.write(entry(tmp_path, confirmed=True))
+    (found,) = committed(ledger.entries(KEY), write_ids, txns)
+    assert re.search(why, found.doubt)
+    assert not ledger.is_certain(found)
+
+
+def test_an_entry_that_holds_the_text_of_another_job_is_damaged(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    done = entry(tmp_path, confirmed=True)
+    ledger.write(done)
+    file = tmp_path / HIDDEN_DIRECTORY / entry_name(done)
+    for wrong in ({"job_key": "another/run/task/-1"}, {"table_id": "8.2"}):
+        file.write_text(json.dumps({**json.loads(file.read_text()), **wrong}))
+        (found,) = committed(ledger.entries(KEY), COMMITTED, TXNS)
+        assert (found.job_key, found.is_legible) == (KEY, False)
+        assert not ledger.is_certain(found)
+
+
+def test_a_prepared_entry_counts_if_its_write_id_is_visible(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path),)
+    assert committed(ledger.entries(KEY), OPEN, TXNS) == ()
+    assert committed(ledger.entries(KEY), ABORTED, TXNS) == ()
+
+
+def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    assert not ledger.is_certain(entry(tmp_path))
+    (tmp_path / "delta_0000005_0000005_0000").mkdir()
+    assert ledger.is_certain(entry(tmp_path))
+    # Of two, one may have been compacted away: the other tells as well.
+    both = (*entry(tmp_path).directories, f"file:{tmp_path}/delete_delta_0000005_0000005_0000")
+    assert ledger.is_certain(replace(entry(tmp_path), directories=both))
+    assert ledger.is_certain(replace(entry(tmp_path), directories=both[::-1]))
+
+
+def test_a_prepared_entry_that_published_nothing_does_not_count(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(replace(entry(tmp_path), directories=()))
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == ()
+
+
+def test_a_confirmed_entry_takes_the_place_of_its_prepared_one(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.write(entry(tmp_path, confirmed=True))
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path, confirmed=True),)
+    assert len(list((tmp_path / HIDDEN_DIRECTORY).iterdir())) == 2
+
+
+def test_one_attempt_neither_replaces_nor_withdraws_what_another_wrote(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    done = replace(entry(tmp_path, attempt=SECOND, confirmed=True), txn_id=TxnId(10))
+    ledger.write(done)
+    zombie = entry(tmp_path)
+    ledger.write(zombie)
+    ledger.withdraw(zombie)
+    assert ledger.entries(KEY) == (done,)
+
+
+def tear(root: Path, torn: LedgerEntry) -> None:
+    file = root / HIDDEN_DIRECTORY / entry_name(torn)
+    file.write_text(file.read_text()[:40])
+
+
+def test_of_a_torn_confirmation_the_name_is_believed_and_the_rest_is_the_prepared_entry(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.write(entry(tmp_path, confirmed=True))
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    (found,) = committed(ledger.entries(KEY), COMMITTED, TXNS)
+    assert found == entry(tmp_path, confirmed=True)
+    assert ledger.is_certain(found)
+    assert "only its name can be read" in caplog.text
+
+
+def test_a_torn_confirmation_is_believed_as_little_as_a_whole_one_that_is_contradicted(
+    tmp_path: Path,
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.write(entry(tmp_path, confirmed=True))
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
+    assert "write ID 5 was committed" in found.doubt
+    assert not ledger.is_certain(found)
+
+
+def test_a_torn_confirmation_takes_nothing_from_what_another_attempt_prepared(
+    tmp_path: Path,
+) -> None:
+    ledger = ledger_of(tmp_path)
+    other = replace(entry(tmp_path, attempt=SECOND), txn_id=TxnId(10), write_id=WriteId(6))
+    ledger.write(other)
+    ledger.write(entry(tmp_path, confirmed=True))
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    both = {e.txn_id: e for e in committed(ledger.entries(KEY), ids(f"6:{MAX}::"), TXNS)}
+    assert both[TxnId(10)] == other
+    assert (both[TxnId(9)].attempt, both[TxnId(9)].is_legible) == (FIRST, False)
+
+
+def test_a_torn_confirmation_alone_says_that_the_job_was_done_and_not_how(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))
+    tear(tmp_path, entry(tmp_path, confirmed=True))
+    (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
+    assert (found.generation, found.attempt, found.txn_id) == (0, FIRST, 9)
+    assert not found.is_legible
+    assert not ledger.is_certain(found)
+
+
+@pytest.mark.parametrize(
+    ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
+)
+def test_a_torn_prepared_entry_counts_if_its_transaction_may_be_committed(
+    tmp_path: Path, txns: ValidTxnList, count: int
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    tear(tmp_path, entry(tmp_path))
+    assert len(committed(ledger.entries(KEY), COMMITTED, txns)) == count
+
+
+def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    tear(tmp_path, entry(tmp_path))
+    txns = replace(TXNS, aborted=(TxnId(9),))
+    snapshot = Snapshot(txn_id=None, txns=txns, tables={TABLE: COMMITTED})
+    (dead,) = abandoned(ledger.entries(KEY), TABLE, snapshot)
+    ledger.withdraw(dead)
+    assert ledger.entries(KEY) == ()
+
+
+def test_of_an_entry_of_another_version_only_the_name_counts(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))
+    file = next((tmp_path / HIDDEN_DIRECTORY).iterdir())
+    file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
+    assert [e.is_legible for e in ledger.entries(KEY)] == [False]
+
+
+def test_a_table_made_again_remembers_nothing_of_the_one_before_it(tmp_path: Path) -> None:
+    ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
+    assert (
+        committed(Ledger(location=str(tmp_path), table_id="8.2").entries(KEY), COMMITTED, TXNS)
+        == ()
+    )
+
+
+def test_files_appear_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "airflow_hiveacid.storage.stores.filesystem.move", lambda *_: (_ for _ in ()).throw(OSError)
+    )
+    with pytest.raises(OSError):  # noqa: PT011 - the one that was planted
+        ledger_of(tmp_path).write(entry(tmp_path))
+    assert list((tmp_path / HIDDEN_DIRECTORY).iterdir()) == []
+
+
+def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+
+    def snapshot(write_ids: ValidWriteIdList, aborted: tuple[TxnId, ...]) -> Snapshot:
+        txns = ValidTxnList(high_watermark=TxnId(12), open=(), aborted=aborted)
+        return Snapshot(txn_id=None, txns=txns, tables={TABLE: write_ids})
+
+    gone = (TxnId(9),)
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, gone)) == (entry(tmp_path),)
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(COMMITTED, gone)) == ()
+    # Write IDs that began anew: the number means somebody else's work.
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, ())) == ()
+
+
+def test_pruning_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    old, young = entry(tmp_path), entry(tmp_path, confirmed=True)
+    ledger.write(old)
+    ledger.write(young)
+    hidden = tmp_path / HIDDEN_DIRECTORY
+    note = hidden / "_compaction_7.json"
+    note.write_text("{}")
+    for file in (note, hidden / entry_name(old)):
+        os.utime(file, (100, 100))
+    assert ledger.prune(1200.0, 1000.0) == 1
+    assert {f.name for f in hidden.iterdir()} == {note.name, entry_name(young)}
+
+
+def test_a_job_that_forgets_soon_does_not_make_another_one_forget(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    patient = replace(entry(tmp_path, confirmed=True), retention_s=10_000.0)
+    ledger.write(patient)
+    os.utime(tmp_path / HIDDEN_DIRECTORY / entry_name(patient), (100, 100))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
+    assert ledger.prune(now_s=1200.0, retention_s=60.0) == 0
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (patient,)
+    assert ledger.prune(now_s=12_000.0, retention_s=60.0) == 1
+
+
+def test_a_clock_that_is_a_month_ahead_makes_nobody_forget(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(done := entry(tmp_path, confirmed=True))
+    assert ledger.prune(now_s=time.time() + 31 * 86_400, retention_s=30 * 86_400) == 0
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
+
+
+def test_an_entry_of_a_clock_that_is_behind_is_kept_for_as_long_as_others(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))  # recorded in 1970, by its own account
+    hidden = tmp_path / HIDDEN_DIRECTORY
+    os.utime(hidden / entry_name(entry(tmp_path, confirmed=True)), (5000, 5000))
+    (hidden / "_written_now").touch()
+    assert ledger.prune(now_s=5090.0, retention_s=60.0) == 0
+    assert ledger.prune(now_s=5200.0, retention_s=60.0) == 1
+
+
+def test_an_entry_that_cannot_be_read_now_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
+
+    def fail(*_: object) -> bytes:
+        raise StorageError("the disk does not answer")
+
+    monkeypatch.setattr(job_ledger, "read_bytes", fail)
+    with pytest.raises(StorageError, match="does not answer"):
+        committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS)
+
+
+def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) -> None:
+    half = tmp_path / HIDDEN_DIRECTORY / f"{ASIDE_PREFIX}00"
+    half.parent.mkdir()
+    half.write_text("{")
+    os.utime(half, (100, 100))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
+    assert ledger_of(tmp_path).prune(now_s=1050.0, retention_s=1000.0) == 0
+    assert ledger_of(tmp_path).prune(now_s=1200.0, retention_s=1000.0) == 1
+    assert not half.exists()
+
+
+def test_of_very_many_old_entries_each_job_prunes_a_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ledger, "_MOST_PRUNED", 3)
+    ledger = ledger_of(tmp_path)
+    for number in range(7):
+        ledger.write(replace(entry(tmp_path), txn_id=TxnId(number), retention_s=0.0))
+    for file in (tmp_path / HIDDEN_DIRECTORY).iterdir():
+        os.utime(file, (1.0, 1.0))
+    ledger.write(replace(entry(tmp_path), txn_id=TxnId(99)))
+    assert [ledger.prune(time.time(), 10.0) for _ in range(4)] == [3, 3, 1, 0]
+    assert [found.txn_id for found in ledger.entries(KEY)] == [99]
+
+
+@pytest.mark.parametrize(
+    ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
+)
+def test_a_write_id_above_the_list_counts_if_its_transaction_is_committed(
+    tmp_path: Path, txns: ValidTxnList, count: int
+) -> None:
+    """4.0.1 may end its list below what a transaction committed that had begun earlier."""
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    assert len(committed(ledger.entries(KEY), ids(f"4:{MAX}::"), txns)) == count
+
+
+# ---- many entries in one file --------------------------------------------------------------------
+
+
+def rolled(root: Path, monkeypatch: pytest.MonkeyPatch, *, retention_s: float = 100.0) -> Ledger:
+    """Two confirmed entries in a roll, and one more attempt that is only prepared."""
+    monkeypatch.setattr(job_ledger, "_ROLL_AT", 2)
+    ledger = ledger_of(root)
+    for number, key in enumerate((KEY, "another")):
+        done = replace(
+            entry(root, confirmed=True),
+            job_key=key,
+            txn_id=TxnId(9 + number),
+            write_id=WriteId(5 + number),
+            retention_s=retention_s,
+        )
+        ledger.write(replace(done, is_confirmed=False))
+        ledger.write(done)
+    ledger.write(replace(entry(root, attempt=SECOND), txn_id=TxnId(20)))
+    ledger.tidy(time.time(), 0.0)
+    return ledger
+
+
+def test_entries_in_a_roll_are_found_and_their_files_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = rolled(tmp_path, monkeypatch)
+    names = sorted(p.name for p in (tmp_path / HIDDEN_DIRECTORY).iterdir())
+    assert [name.startswith("_rolled_") for name in names].count(True) == 1
+    assert [name.endswith(".prepared.json") for name in names].count(True) == 1
+    assert len(names) == 2
+    found = ledger.entries(KEY)
+    assert [(e.txn_id, e.is_confirmed) for e in found] == [(20, False), (9, True)]
+    assert [e.txn_id for e in ledger.entries("another")] == [10]
+    assert ledger.entries("a third") == ()
+    of_txn, of_write = (
+        ledger.entry_of(txn_id=10, write_id=None),
+        ledger.entry_of(txn_id=None, write_id=6),
+    )
+    assert of_txn == of_write
+    assert of_txn is not None
+    assert of_txn.job_key == "another"
+    assert Ledger(location=str(tmp_path), table_id="8.1").entries(KEY) == ()
+
+
+def test_a_damaged_roll_is_an_error_since_nobody_knows_what_it_says_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = rolled(tmp_path, monkeypatch)
+    (roll,) = (tmp_path / HIDDEN_DIRECTORY).glob("_rolled_*")
+    roll.write_bytes(roll.read_bytes()[:-9])
+    with pytest.raises(LedgerRollError) as caught:
+        ledger.entries(KEY)
+    assert str(caught.value).startswith(f"{roll} is damaged: not a roll of ledger entries: ")
+    assert "move the file out of its directory" in str(caught.value)
+    roll.rename(tmp_path / "moved_away")
+    assert [e.txn_id for e in ledger.entries(KEY)] == [20]
+    (tmp_path / "moved_away").rename(roll)
+    roll.write_bytes(packed([]))  # whole, and without an entry
+    assert [e.txn_id for e in ledger.entries(KEY)] == [20]
+
+
+@pytest.mark.parametrize("damage", ["torn", "of another job", "of another version"])
+def test_a_damaged_file_does_not_count_for_more_than_the_whole_entry_in_a_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """A job that died while it rolled up has left it, and a disk has damaged it since."""
+    ledger = rolled(tmp_path, monkeypatch)
+    whole = entry(tmp_path, confirmed=True)
+    file = tmp_path / HIDDEN_DIRECTORY / entry_name(whole)
+    ledger.write(whole)
+    text = json.loads(file.read_text())
+    changed = {"of another job": {"job_key": "x"}, "of another version": {"version": 99}}
+    file.write_text("{" if damage == "torn" else json.dumps({**text, **changed[damage]}))
+    assert [e for e in ledger.entries(KEY) if e.is_confirmed] == [whole]
+
+
+@pytest.mark.parametrize("text", [b"{", b'{"version": 99}'])
+def test_of_a_damaged_entry_in_a_roll_the_name_counts(tmp_path: Path, text: bytes) -> None:
+    ledger, whole = ledger_of(tmp_path), entry(tmp_path, confirmed=True)
+    done = replace(whole, txn_id=TxnId(10))
+    ledger.write(done)
+    file = tmp_path / HIDDEN_DIRECTORY / entry_name(done)
+    lines = [
+        Line(name=entry_name(whole), modified_s=5.0, text=text),
+        Line(name=file.name, modified_s=5.0, text=text),
+        Line(name=f"{file.name}.strange", modified_s=5.0, text=text),
+    ]
+    digest = table_digest("7.1")
+    (file.parent / f"_rolled_{digest}.1.2.00.lines").write_bytes(packed(lines))
+    found = {e.txn_id: e for e in ledger.entries(KEY)}
+    assert (found[TxnId(9)].is_legible, found[TxnId(9)].recorded_s) == (False, 5.0)
+    assert found.keys() == {9, 10}
+    assert found[TxnId(10)] == done
+    assert ledger.entry_of(txn_id=9, write_id=None) is None
+    assert ledger.entry_of(txn_id=10, write_id=None) == done
+
+
+def test_a_damaged_entry_stays_beside_the_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path, confirmed=True))
+    (file,) = (tmp_path / HIDDEN_DIRECTORY).iterdir()
+    file.write_text("torn")
+    ledger.tidy(time.time(), 100.0)
+    assert [e.is_legible for e in ledger.entries(KEY)] == [False]
+
+
+def test_entries_that_are_over_leave_their_roll_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
+    monkeypatch.setattr(job_ledger, "_MERGE_AT", 2)
+    monkeypatch.setattr(job_ledger, "_LOOKED_AT_AGAIN_S", -1.0)
+    ledger = ledger_of(tmp_path)
+    directory = tmp_path / HIDDEN_DIRECTORY
+    for txn_id, retention_s in ((9, 10.0), (10, 1e12)):
+        ledger.write(
+            replace(entry(tmp_path, confirmed=True), txn_id=TxnId(txn_id), retention_s=retention_s)
+        )
+        for file in directory.glob("*.done.json"):
+            os.utime(file, (1.0, 1.0))
+        # Its own file is older than anything may be that is kept for 10 s; so is its retention.
+        ledger.roll_up(2.0, 0.0, job_ledger.list_files(*job_ledger.open_location(str(directory))))
+    assert {e.txn_id for e in ledger.entries(KEY)} == {9, 10}
+    later = job_ledger.list_files(*job_ledger.open_location(str(directory)))
+    ledger.roll_up(time.time(), 0.0, later)
+    assert {e.txn_id for e in ledger.entries(KEY)} == {10}
+
+
+def roll_of(root: Path, *ages: tuple[int, float, float]) -> None:
+    """A roll with entries of transactions: when each was recorded, and how long it is kept."""
+    lines = []
+    for txn_id, recorded_s, retention_s in ages:
+        one = replace(
+            entry(root, confirmed=True),
+            txn_id=TxnId(txn_id),
+            recorded_s=recorded_s,
+            retention_s=retention_s,
+        )
+        ledger_of(root).write(one)
+        file = root / HIDDEN_DIRECTORY / entry_name(one)
+        lines.append(Line(name=file.name, modified_s=recorded_s, text=file.read_bytes()))
+        file.unlink()
+    digest, nonce = table_digest("7.1"), lines[0].name[-20:]
+    name = f"_rolled_{digest}.1.{len(lines)}.{ages[0][0]}{nonce}.lines"
+    (root / HIDDEN_DIRECTORY / name).write_bytes(packed(lines))
+
+
+def settle(root: Path, now_s: float, retention_s: float = 0.0, *, newest_s: float) -> set[int]:
+    """Merge the rolls of a directory whose newest file is that old; give what is still known."""
+    files = job_ledger.list_files(*job_ledger.open_location(str(root / HIDDEN_DIRECTORY)))
+    aged = [replace(file, modified_s=newest_s if n else 1.0) for n, file in enumerate(files)]
+    ledger_of(root).roll_up(now_s, retention_s, aged)
+    return {e.txn_id for e in ledger_of(root).entries(KEY)}
+
+
+YEAR_S = 365 * 86400.0
+
+
+def test_a_roll_goes_when_all_of_it_is_over_and_not_before(tmp_path: Path) -> None:
+    roll_of(tmp_path, (9, 1.0, 10.0), (10, 1.0, 2 * YEAR_S))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
+    assert settle(tmp_path, YEAR_S, newest_s=YEAR_S) == {9, 10}
+    assert settle(tmp_path, 3 * YEAR_S, newest_s=3 * YEAR_S) == set()
+
+
+def test_a_clock_that_is_ahead_makes_no_roll_forget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roll_of(tmp_path, (9, 1.0, 10.0))
+    roll_of(tmp_path, (10, 1.0, 10.0))
+    assert settle(tmp_path, YEAR_S, newest_s=5.0) == {9, 10}
+    monkeypatch.setattr(job_ledger, "_MERGE_AT", 2)
+    assert settle(tmp_path, YEAR_S, newest_s=5.0) == {9, 10}
+    (merged,) = (tmp_path / HIDDEN_DIRECTORY).glob("_rolled_*")
+    assert merged.name.split(".")[2] == "2"
+
+
+def test_a_roll_sorts_behind_what_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that lists by name, page by page, shows either the roll or what it replaced."""
+    monkeypatch.setattr(job_ledger, "_MERGE_AT", 2)
+    monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
+    hidden = tmp_path / HIDDEN_DIRECTORY
+    for txn_id in range(9, 24):
+        ledger_of(tmp_path).write(replace(entry(tmp_path, confirmed=True), txn_id=TxnId(txn_id)))
+        before = {file.name for file in hidden.iterdir()}
+        settle(tmp_path, 1.0, newest_s=1.0)
+        now = {file.name for file in hidden.iterdir()}
+        assert min(now - before) > max(before - now)
+    assert {e.txn_id for e in ledger_of(tmp_path).entries(KEY)} == set(range(9, 24))
+
+
+@pytest.mark.parametrize(
+    ("now_s", "retention_s", "is_known"),
+    [(111.0, 0.0, True), (112.0, 0.0, False), (112.0, 50.0, True), (152.0, 50.0, False)],
+)
+def test_an_entry_in_a_roll_is_kept_for_the_longer_time_from_when_it_was_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    now_s: float,
+    retention_s: float,
+    *,
+    is_known: bool,
+) -> None:
+    """By its own account it was recorded in 1970; its file was written at 101 s, and kept 10 s."""
+    monkeypatch.setattr(job_ledger, "_MERGE_AT", 1)
+    ledger, old = ledger_of(tmp_path), replace(entry(tmp_path, confirmed=True), retention_s=10.0)
+    ledger.write(old)
+    (file,) = (tmp_path / HIDDEN_DIRECTORY).iterdir()
+    line = Line(name=file.name, modified_s=101.0, text=file.read_bytes())
+    file.unlink()
+    digest = table_digest("7.1")
+    (file.parent / f"_rolled_{digest}.1.1.00.lines").write_bytes(packed([line]))
+    (file.parent / "_written_now").touch()
+    found = settle(tmp_path, now_s, retention_s, newest_s=now_s)
+    assert found == ({9} if is_known else set())
+
+
+def test_an_entry_in_a_roll_that_cannot_be_read_is_never_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ledger, "_MERGE_AT", 1)
+    (tmp_path / HIDDEN_DIRECTORY).mkdir()
+    line = Line(name=entry_name(entry(tmp_path, confirmed=True)), modified_s=1.0, text=b"{")
+    digest = table_digest("7.1")
+    roll = tmp_path / HIDDEN_DIRECTORY / f"_rolled_{digest}.1.1.00.lines"
+    roll.write_bytes(packed([line]))
+    (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
+    assert settle(tmp_path, YEAR_S, newest_s=YEAR_S) == {9}
+    assert not roll.exists(), "it was merged"

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.keeping import (
+    Horizon,
+    Keeping,
+    OwnCompaction,
+    Reset,
+    Tag,
+    TaggedRoot,
+)
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import Kept
+from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+P = PartitionName.parse("p=1/q=a%2Fb")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> VersionNotes:
+    return VersionNotes(location=f"file:{tmp_path}", table_id="17.3")
+
+
+def commit(write_id: int, by_s: float = 5.0) -> CommitNote:
+    return CommitNote(
+        table_id="17.3",
+        write_id=WriteId(write_id),
+        txn_id=TxnId(write_id + 100),
+        job_key="dag/run/task/-1",
+        attempt="1-abcdefabcdef",
+        kind="insert",
+        inserted=3,
+        partitions=(str(P),),
+        directories=("file:/t/p=1/delta_1_1",),
+        opened_s=1.0,
+        seen="db.t:3:9223372036854775807::",
+        seen_after_s=2.0,
+        seen_by_s=3.0,
+        committed=TimeBounds(after_s=4.0, by_s=by_s),
+    )
+
+
+def reset(write_id: int, *names: str, partition: PartitionName = P) -> Reset:
+    return Reset(
+        partition=partition,
+        write_id=WriteId(write_id),
+        lowest=WriteId(1),
+        highest=WriteId(write_id),
+        names=frozenset(names),
+    )
+
+
+def hidden(tmp_path: Path) -> list[str]:
+    return sorted(p.name for p in (tmp_path / "_hiveacid").iterdir())
+
+
+def bundles(tmp_path: Path) -> list[str]:
+    return [name for name in hidden(tmp_path) if name.startswith("_commit")]
+
+
+def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
+    notes.note_commit(commit(2))
+    notes.note_commit(commit(1))
+    assert notes.commits() == (commit(1), commit(2))
+    keeping = Keeping(
+        table_id="17.3",
+        roots={P: Kept(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
+        last_entry_id=9,
+        since_s=1.5,
+    )
+    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+    own = OwnCompaction(entry_id=8, aborted=(WriteId(2), WriteId(3)))
+    notes.note_keeping(keeping)
+    notes.note_horizon(horizon)
+    notes.note_horizon(replace(horizon, at_s=9.0))  # once is enough
+    notes.note_own_compaction(own)
+    found = notes.promises()
+    assert (found.keeping, found.horizons, found.own) == (keeping, (horizon,), (own,))
+    assert not found.has_ended
+    notes.end_keeping(12)
+    assert notes.promises().has_ended
+    lost = reset(6, "delta_3_3", "000000_0")
+    notes.note_resets([])
+    notes.note_resets([lost, replace(lost, partition=PartitionName())])
+    assert notes.resets() == (lost, replace(lost, partition=PartitionName()))
+    notes.note_resets([reset(6, "delta_5_5")])
+    assert set(notes.resets()) >= {lost, reset(6, "delta_5_5")}
+    assert notes.promises().resets == notes.resets()
+
+
+def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
+    keeping = Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0)
+    notes.note_keeping(keeping)
+    notes.note_horizon(Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5))
+    notes.end_keeping(3)
+    notes.note_keeping(keeping)
+    found = notes.promises()
+    assert (found.horizons, found.has_ended) == ((), False)
+
+
+def test_who_reads_while_a_horizon_takes_the_place_of_another_reads_one_of_them(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0))
+    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+    later = replace(horizon, write_id=WriteId(9))
+    notes.note_horizon(horizon)
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 1:  # all is listed, and nothing is read
+            notes.note_horizon(later)
+            notes.forget_horizons_below(later)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert notes.promises().horizons == (later,)
+
+
+def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> None:
+    root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
+    tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
+    notes.note_tag(tag)
+    later = replace(tag, made_s=2.0, expires_s=7.0, made_by="me")
+    notes.note_tag(later)
+    assert notes.tags() == (later,)
+    assert notes.tag("a/b ä") == later
+    assert notes.tag("a") is None
+    assert set(notes.noted_tags()) == {tag, later}  # until it is sure that the later one stays
+    notes.forget_tags_before(later)
+    assert len(hidden(tmp_path)) == 1
+    notes.forget_this_tag(tag)
+    assert notes.tags() == (later,)
+    notes.forget_tag("a/b ä")
+    assert notes.tags() == ()
+
+
+def test_who_reads_while_a_tag_takes_the_place_of_another_reads_one_of_them(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
+    later = replace(tag, made_s=2.0)
+    notes.note_tag(tag)
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 1:  # all is listed, and nothing is read
+            notes.note_tag(later)
+            notes.forget_tags_before(later)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert notes.tags() == (later,)
+
+
+def test_many_commits_are_put_together_and_old_ones_forgotten(
+    notes: VersionNotes, tmp_path: Path
+) -> None:
+    for number in range(1, 50):
+        notes.note_commit(commit(number, by_s=float(number)))
+    notes.tidy_commits({str(P): WriteId(10)}, 5.0)
+    assert len(hidden(tmp_path)) == 49  # too few to be worth it
+    notes.note_commit(commit(50))
+    notes.tidy_commits({str(P): WriteId(10)}, 5.0)
+    assert len(bundles(tmp_path)) == len(hidden(tmp_path)) - 1 == 1
+    (gone,) = notes.resets()  # what nobody bears witness of any more
+    assert (gone.partition, gone.lowest, gone.write_id) == (P, 0, 9)
+    assert [n.write_id for n in notes.commits()] == list(range(5, 51))
+    for number in range(51, 101):
+        notes.note_commit(commit(number))
+    notes.tidy_commits({str(P): WriteId(1)}, 0.0)
+    assert len(bundles(tmp_path)) == len(hidden(tmp_path)) - 1 == 1
+    assert notes.resets() == (gone,)
+    assert [n.write_id for n in notes.commits()] == list(range(5, 101))
+
+
+def test_what_a_partition_without_a_base_has_of_a_commit_is_not_forgotten(
+    notes: VersionNotes,
+) -> None:
+    other = PartitionName.parse("p=2")
+    for number in range(1, 51):
+        one = commit(number, by_s=1.0)
+        both = (str(P), str(other))
+        notes.note_commit(replace(one, partitions=both) if number == 2 else one)
+    oldest = {str(P): WriteId(60), str(other): WriteId(1)}
+    notes.tidy_commits(oldest, 5.0)
+    assert [n.write_id for n in notes.commits()] == [2]
+    for number in range(51, 101):
+        notes.note_commit(commit(number))
+    del oldest[str(other)]
+    notes.tidy_commits(oldest, 5.0)
+    assert notes.commits()[0].write_id == 2  # nobody knows since when it is not there
+    notes.note_resets([reset(40, "delta_2_2", partition=other)])
+    for number in range(101, 151):
+        notes.note_commit(commit(number))
+    notes.tidy_commits(oldest, 5.0)
+    assert notes.commits()[0].write_id == 51
+
+
+def test_who_reads_while_they_are_put_together_reads_all(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 61):
+        notes.note_commit(commit(number))
+    before, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] == 30:
+            notes.tidy_commits({str(P): WriteId(1)}, 0.0)
+        return before(fs, path)
+
+    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    assert [n.write_id for n in notes.commits()] == list(range(1, 61))
+
+
+def test_notes_of_compactions_and_losses_are_put_together_under_who_reads_them(
+    notes: VersionNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more of each is there every day, and every reader of a version reads them all."""
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=0, since_s=1.5))
+    for number in range(1, 61):
+        aborted = tuple(map(WriteId, range(max(1, number - 9), number)))
+        notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
+        notes.note_resets([reset(number, f"delta_{number}_{number}")])
+    before, found = notes.promises(), notes.resets()
+    read, times = version_notes.read_bytes, [0]
+
+    def read_bytes(fs: object, path: str) -> bytes:
+        times[0] += 1
+        if times[0] in {30, 200}:
+            notes.tidy_own_compactions()
+            notes.tidy_resets()
+        return read(fs, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(version_notes, "read_bytes", read_bytes)
+        seen = notes.promises()
+    assert len(hidden(tmp_path)) == 3
+    for after in (seen, notes.promises()):
+        assert after.aborted == before.aborted
+        assert {one.entry_id for one in after.own} == set(range(1, 61))
+        assert set(after.resets) == set(found)
+    assert set(notes.resets()) == set(found)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
+def test_a_damaged_commit_is_left_out_and_a_damaged_tag_is_an_error(
+    notes: VersionNotes, tmp_path: Path, text: str
+) -> None:
+    notes.note_commit(commit(1))
+    notes.note_commit(commit(2))
+    notes.note_tag(Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0))
+    (tmp_path / "_hiveacid" / hidden(tmp_path)[0]).write_text(text)
+    assert notes.commits() == (commit(2),)
+    (tmp_path / "_hiveacid" / hidden(tmp_path)[2]).write_text(text)
+    with pytest.raises(CorruptFileError):
+        notes.tags()
+
+
+@pytest.mark.parametrize("deletions", [1, 2, 3])
+def test_a_promise_is_no_longer_read_once_any_note_of_it_is_gone(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch, deletions: int
+) -> None:
+    """A promise without its horizons would claim versions whose files are cleaned away."""
+    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=0, since_s=1.0))
+    for write_id in (2, 3):
+        notes.note_horizon(
+            Horizon(partition=P, write_id=WriteId(write_id), high_watermark=TxnId(3), at_s=2.5)
+        )
+    left = iter(range(deletions))
+    delete = VersionNotes._delete
+
+    def dying(self: VersionNotes, name: str) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        delete(self, name)
+
+    monkeypatch.setattr(VersionNotes, "_delete", dying)
+    with contextlib.suppress(KeyboardInterrupt):
+        notes.forget_keeping()
+    promises = notes.promises()
+    assert promises is None or promises.keeping is None

@@ -1,0 +1,102 @@
+"""Where a client of S3 goes is what S3A's settings say, a bucket's own before all others."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.storage.stores.attempt_paths import attempt_of, attempt_path
+from airflow_hiveacid.storage.stores.s3.client import (
+    endpoint_of,
+    is_path_style,
+    region_of,
+    setting_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "endpoint"),
+    [
+        ({}, None),
+        ({"fs.s3a.endpoint": "minio:9000"}, "https://minio:9000"),
+        (
+            {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"},
+            "http://minio:9000",
+        ),
+        (
+            {"fs.s3a.endpoint": " minio:9000\n", "fs.s3a.connection.ssl.enabled": "False "},
+            "http://minio:9000",
+        ),
+        ({"fs.s3a.endpoint": "http://minio:9000"}, "http://minio:9000"),
+        (
+            {"fs.s3a.endpoint": "http://all", "fs.s3a.bucket.lake.endpoint": "http://own"},
+            "http://own",
+        ),
+        ({"fs.s3a.bucket.other.endpoint": "http://own"}, None),
+    ],
+)
+def test_the_endpoint_is_that_of_the_settings(
+    settings: dict[str, str], endpoint: str | None
+) -> None:
+    assert endpoint_of("lake", settings) == endpoint
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "region"),
+    [
+        ({}, {}, "us-east-1"),
+        ({}, {"AWS_REGION": "eu-west-3"}, "eu-west-3"),
+        ({}, {"AWS_DEFAULT_REGION": "eu-west-3"}, "eu-west-3"),
+        ({"fs.s3a.endpoint": "s3.eu-central-1.amazonaws.com"}, {}, "eu-central-1"),
+        ({"fs.s3a.endpoint": "s3.us-gov-west-1.amazonaws.com"}, {}, "us-gov-west-1"),
+        ({"fs.s3a.endpoint": "https://minio.eu-west-9.example.com"}, {}, "us-east-1"),
+        ({"fs.s3a.endpoint.region": "x"}, {"AWS_REGION": "eu-west-3"}, "x"),
+    ],
+)
+def test_the_region_is_that_of_settings_endpoint_or_environment(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    environment: dict[str, str],
+    region: str,
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert region_of("lake", settings) == region
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"), [("true", True), (" True", True), ("false", False), ("", False)]
+)
+def test_a_switch_is_read_as_hadoop_reads_it(said: str, is_one: bool) -> None:
+    assert is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
+
+
+def test_an_empty_setting_is_none() -> None:
+    own = {"fs.s3a.bucket.lake.path.style.access": "", "fs.s3a.path.style.access": "true"}
+    assert setting_of("lake", own, "path.style.access") == "true"
+
+
+@pytest.mark.parametrize(
+    "root", ["b/t/_tmp_hiveacid_1-a", "b/_attempts/t/_tmp_hiveacid_1-a/p=_attempts/q=2"]
+)
+def test_a_path_of_an_attempt_says_where_the_file_belongs(root: str) -> None:
+    found = attempt_of(attempt_path(root, "9f", "base_0000001", "bucket_00000"))
+    assert found is not None
+    assert found.attempt == "9f"
+    assert found.final == f"{root}/base_0000001/bucket_00000".replace("_tmp_hiveacid_1-a/", "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "b/t/base_0000001/bucket_00000",
+        "b/t/_tmp_hiveacid_1/base_0000001/bucket_00000",
+        "b/t/_tmp_hiveacid_1/_flat/9f/part-0.orc",
+        "b/t/_attempts/9f/base_0000001/bucket_00000",
+        "b/t/_tmp_hiveacid_1/_attempts/9f/base_0000001",
+        "bucket_00000",
+    ],
+)
+def test_any_other_path_is_none_of_an_attempt(path: str) -> None:
+    assert attempt_of(path) is None

@@ -1,0 +1,42 @@
+"""Which roots a restore may write, and when it is refused before it begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import VersionGoneError
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.versions.restoring import differing_now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.versions.conftest import Bench
+
+
+def test_only_partitions_written_since_the_version_may_differ(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    bench.we_write("p=2")
+    bench.we_write("p=2")
+    (found,) = differing_now(bench.client, bench.table, VersionSpec(number=2))
+    assert str(found.info.name) == "p=2"
+    assert [d.high for d in found.now.live] == [2, 3]
+    assert [d.high for d in found.then.live] == [2]
+
+
+def test_a_restore_is_refused_without_a_partition_of_the_version(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    bench.we_write("p=2")
+    bench.we_write("p=2")
+    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+    with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
+        differing_now(bench.client, bench.table, VersionSpec(number=2))

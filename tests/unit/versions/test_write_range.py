@@ -1,0 +1,377 @@
+"""The range between two versions: which writes, from which directories, and when it is refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    ConfigurationError,
+    VersionNotSettledError,
+    VersionRangeError,
+    VersionUnknownError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec, newest_of
+from airflow_hiveacid.metastore.server_time import server_now
+from airflow_hiveacid.spark.reading.feed.read_changes import ChangeQuery, _stretches
+from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+from airflow_hiveacid.spark.statements.change_feed import _writes
+from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
+from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.write_range import between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.change_range import ChangeRange
+    from airflow_hiveacid.versions.write_range import Version, WriteRange
+    from tests.unit.versions.conftest import Bench
+
+
+def range_of(bench: Bench, since: Version, until: Version | None = None) -> WriteRange:
+    txns = bench.client.valid_txns()
+    tables = bench.client.valid_write_ids([bench.ref], txns)
+    snapshot = Snapshot(txn_id=None, txns=txns, tables=tables)
+    taken_s = server_now(bench.client)
+    return between(bench.client, bench.table, snapshot, since, until, taken_s=lambda: taken_s)
+
+
+def fresh(bench: Bench, since: Version, until: Version | None = None) -> list[str]:
+    """The directories that hold what came and went."""
+    found = range_of(bench, since, until)
+    roots = bench.client.list_partitions(bench.table)
+    found.check_vanished(found.vanished([info.name for info in roots]))
+    return sorted(
+        name
+        for info in roots
+        for segment in found.segments(info, list_table(info.location))
+        for name in segment.fresh
+    )
+
+
+def delta(number: int) -> str:
+    return f"delta_{number:07d}_{number:07d}_0000"
+
+
+def now(bench: Bench) -> datetime:
+    return datetime.fromtimestamp(server_now(bench.client) or 0.0, UTC)
+
+
+def test_a_range_goes_by_numbers_by_moments_and_by_tags(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(10)
+    moment = now(bench)
+    bench.clock.advance(10)
+    bench.we_write()
+    bench.we_write()
+    bench.clock.advance(10)
+    make_tag(bench.client, bench.table, "second", VersionSpec.of(version=2))
+    assert fresh(bench, 0) == [delta(1), delta(2), delta(3)]
+    assert fresh(bench, 1, 2) == [delta(2)]
+    assert fresh(bench, moment) == fresh(bench, moment.isoformat()) == [delta(2), delta(3)]
+    assert fresh(bench, moment, VersionSpec(tag="second")) == [delta(2)]
+    assert fresh(bench, 3) == []
+
+
+def test_a_range_that_is_none_is_refused(bench: Bench) -> None:
+    bench.we_write()
+    bench.clock.advance(10)
+    moment = now(bench)
+    bench.clock.advance(10)
+    bench.we_write()
+    for since, until in ((2, 1), (2, moment)):
+        with pytest.raises(VersionRangeError):
+            range_of(bench, since, until)
+    for since, until in ((9, None), (1, 9)):
+        with pytest.raises(VersionUnknownError):
+            range_of(bench, since, until)
+    with pytest.raises(ConfigurationError):
+        range_of(bench, "yesterday")
+
+
+def test_a_range_ends_below_what_is_still_open(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.somebody_writes()
+    assert fresh(bench, 1) == [delta(2)]
+    with pytest.raises(VersionNotSettledError):
+        range_of(bench, 1, 4)
+    with pytest.raises(VersionNotSettledError):
+        range_of(bench, 4)
+
+
+def test_what_is_kept_tells_a_range_that_a_base_has_taken(bench: Bench) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    assert fresh(bench, 1) == ["base_0000003", delta(2)]
+    found = range_of(bench, 1)
+    (info,) = bench.client.list_partitions(bench.table)
+    ends = [s.ends_with for s in found.segments(info, list_table(info.location))]
+    assert ends == [3, None]
+
+
+def test_without_a_promise_it_is_gone(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write(overwrites=True)
+    with pytest.raises(ChangesGoneError) as refused:
+        fresh(bench, 1)
+    assert refused.value.oldest == 2
+
+
+def test_what_somebody_has_removed_without_a_version_is_said(bench: Bench) -> None:
+    bench.we_write()
+    bench.we_write()
+    shutil.rmtree(bench.root / delta(2))
+    with pytest.raises(ChangesGoneError, match="which version 2 wrote"):
+        fresh(bench, 1)
+    bench.we_write(overwrites=True)
+    bench.we_write()
+    assert fresh(bench, 3) == [delta(4)]
+
+
+def check_held(bench: Bench, since: int, held: str) -> list[str]:
+    """What a range tells whose reader knows what was there when it began."""
+    found = replace(range_of(bench, since), held={"": held})
+    (info,) = bench.client.list_partitions(bench.table)
+    segments = found.segments(info, list_table(info.location))
+    return sorted(name for segment in segments for name in segment.fresh)
+
+
+def newest(bench: Bench) -> str:
+    txns = bench.client.valid_txns()
+    now = bench.client.valid_write_ids([bench.ref], txns)[bench.ref]
+    (info,) = bench.client.list_partitions(bench.table)
+    found = newest_of(resolve(list_table(info.location), now, txns))
+    assert found is not None
+    return found
+
+
+def test_what_others_wrote_and_somebody_removed_is_missed_by_who_knows_of_it(
+    bench: Bench,
+) -> None:
+    bench.somebody_writes()
+    bench.somebody_writes()
+    empty = bench.somebody_writes()  # of which a compaction may leave nothing
+    (bench.root / delta(empty) / "bucket_00000").write_bytes(b"")
+    held = newest(bench)
+    assert held == delta(2)
+    for name in (delta(1), delta(2), delta(empty)):  # TRUNCATE of Hive 3.1
+        shutil.rmtree(bench.root / name)
+    bench.somebody_writes()
+    assert fresh(bench, 3) == [delta(4)], "nobody else knows"
+    with pytest.raises(ChangesGoneError, match=f"{delta(2)} was at"):
+        check_held(bench, 3, held)
+
+
+@pytest.mark.parametrize("compacted", ["delta_0000001_0000002", "base_0000002", ""])
+def test_what_has_taken_its_place_will_do(bench: Bench, compacted: str) -> None:
+    bench.somebody_writes()
+    bench.somebody_writes()
+    held = newest(bench)
+    if compacted:
+        bench.put(compacted)
+        for name in (delta(1), delta(2)):
+            shutil.rmtree(bench.root / name)
+    else:
+        shutil.rmtree(bench.root / delta(1))
+    bench.somebody_writes()
+    assert check_held(bench, 2, held) == [delta(3)]
+
+
+def test_an_overwrite_takes_the_place_of_all(bench: Bench) -> None:
+    bench.somebody_writes()
+    held = newest(bench)
+    shutil.rmtree(bench.root / delta(1))
+    bench.somebody_writes(overwrites=True)
+    bench.somebody_writes()
+    assert check_held(bench, 2, held) == [delta(3)]
+
+
+def test_a_feed_knows_of_what_no_range_has_changed(make_bench: Callable[..., Bench]) -> None:
+    """It began at a version; what was there before may be truncated by Hive 3.1 behind it."""
+    bench = make_bench(partitions=("p=1", "p=2", "p=3"))
+    for partition in ("p=1", "p=2", "p=2"):
+        bench.somebody_writes(partition)
+    roots = bench.client.list_partitions(bench.table)
+    target: Any = SimpleNamespace(
+        table=bench.table,
+        partitions=roots,
+        listing=lambda info: list_table(info.location),
+    )
+
+    def asked(held: dict[str, str]) -> ChangeQuery:
+        writes = replace(range_of(bench, 2), held=held)
+        return ChangeQuery(table=bench.table, writes=writes, columns=("id",))
+
+    stretches, still = _stretches(target, asked({}))
+    assert [str(info.name) for info, _ in stretches] == ["p=2"]
+    assert still == {"p=1": delta(1)}
+    assert _stretches(target, asked(still))[1] == {}
+    bench.truncate("p=1")
+    with pytest.raises(ChangesGoneError, match=f"{delta(1)} was at"):
+        _stretches(target, asked(still))
+
+
+def test_original_files_bear_witness_too(bench: Bench) -> None:
+    (bench.root / "000000_0").write_bytes(b"x")
+    held = newest(bench)
+    assert held == "000000_0"
+    bench.somebody_writes()
+    assert check_held(bench, 0, held) == [delta(1)]
+    (bench.root / "000000_0").unlink()
+    with pytest.raises(ChangesGoneError, match="000000_0 was at"):
+        check_held(bench, 0, held)
+
+
+def test_what_was_dropped_before_a_range_is_not_missed_by_who_knows_of_it(
+    make_bench: Callable[..., Bench],
+) -> None:
+    """A feed that begins after a DROP PARTITION goes on, whether a cleaner has noted it or not."""
+    bench = make_bench(partitions=("p=1", "p=2", "p=3"))
+    one, two, three = (PartitionName.parse(f"p={number}") for number in (1, 2, 3))
+    for partition in ("p=1", "p=2", "p=3"):
+        bench.we_write(partition)
+    bench.client.drop_partitions(bench.table, [one])
+    bench.we_write("p=2")
+    had, there = frozenset({two, three}), [two, three]
+    for _ in range(2):
+        assert range_of(bench, 3).vanished(there) == {one}
+        assert replace(range_of(bench, 3), had=had).vanished(there) == set()
+        assert replace(range_of(bench, 3), had=had).vanished([two]) == {three}
+        bench.clean()
+    assert replace(range_of(bench, 1), had=frozenset()).vanished([]) == {two, three}
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize("then", ["overwritten", "compacted"])
+def test_what_was_gone_before_its_place_was_taken_is_missed(
+    make_bench: Callable[..., Bench], then: str, *, is_ours: bool
+) -> None:
+    """Of a table that is kept; what went with TRUNCATE of Hive 3.1 would stay with a follower."""
+    bench = make_bench(partitions=("p=1",))
+    keep(bench.client, bench.table)
+    write = bench.we_write if is_ours else bench.somebody_writes
+    write("p=1")
+    held = {} if is_ours else {"p=1": delta(1)}
+    (info,) = bench.client.list_partitions(bench.table)
+    bench.truncate("p=1")
+    write("p=1", overwrites=then == "overwritten")
+    if then == "compacted":
+        bench.put("base_0000002", "p=1")
+        marker = bench.root / "p=1" / "base_0000002" / METADATA_FILE
+        marker.write_bytes(metadata_text("compacted"))
+    found = replace(range_of(bench, 1), held=held)
+    with pytest.raises(ChangesGoneError, match=delta(1)):
+        found.segments(info, list_table(info.location))
+    told = range_of(bench, 0).segments(info, list_table(info.location))
+    assert told[-1].fresh, "what came and went is no change"
+
+
+def feed_range(bench: Bench, since: Version, until: Version | None) -> ChangeRange:
+    """What a feed's range consists of."""
+    txns = bench.client.valid_txns()
+    tables = bench.client.valid_write_ids([bench.ref], txns)
+    taken_s = server_now(bench.client)
+    snapshot = ReadSnapshot(
+        client=bench.client,
+        snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
+        tables={bench.ref: bench.table},
+        taken_s=lambda: taken_s,
+    )
+    return _writes(snapshot, bench.table, since, until).part
+
+
+def held_by(part: ChangeRange) -> list[int]:
+    return [w for w in range(1, 5) if part.holds(WriteId(w))]
+
+
+def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
+    bench.we_write()
+    with bench.writing(job_key="dag/slow/task/-1"):
+        bench.we_write()
+        bench.clock.advance(10)
+        moment = now(bench)
+        bench.clock.advance(10)
+    bench.we_write()
+    bench.clock.advance(10)
+    assert fresh(bench, 1, moment) == [delta(3)], "the second was open then"
+    begin, told = 0, []
+    for until in (moment.isoformat(), moment, now(bench), None):
+        part = feed_range(bench, begin, until)
+        told.append(held_by(part))
+        begin = part.until.high_watermark
+    assert told == [[1], [], [2, 3, 4], []]
+
+
+def test_a_feed_that_begins_at_a_moment_waits_for_what_was_open_then(bench: Bench) -> None:
+    bench.we_write()
+    with bench.writing(job_key="dag/slow/task/-1"):
+        bench.we_write()
+        bench.clock.advance(10)
+        moment = now(bench)
+        bench.clock.advance(10)
+        assert held_by(feed_range(bench, moment, None)) == []
+        bench.we_write()
+        bench.clock.advance(10)
+        for until in (None, now(bench)):
+            assert held_by(feed_range(bench, moment, until)) == []
+    assert held_by(feed_range(bench, moment, None)) == [2, 4]
+
+
+def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: Bench) -> None:
+    bench.we_write()
+    txn = bench.client.open_txn()
+    bench.client.allocate_write_id(txn, bench.ref)
+    bench.put(delta(2))
+    bench.client.abort_txn(txn)
+    bench.we_write()  # and sees it aborted
+    txns = bench.client.valid_txns()
+    forgetful = replace(bench.client.valid_write_ids([bench.ref], txns)[bench.ref], aborted=())
+    snapshot = Snapshot(txn_id=None, txns=txns, tables={bench.ref: forgetful})
+    found = between(bench.client, bench.table, snapshot, 1, None, taken_s=lambda: None)
+    (info,) = bench.client.list_partitions(bench.table)
+    (segment,) = found.segments(info, list_table(info.location))
+    assert segment.fresh == {delta(3)}
+    assert not found.part.holds(WriteId(2))
+
+
+def test_commit_times_are_told_where_they_are_known_to_the_second(bench: Bench) -> None:
+    bench.we_write()
+    at_s = server_now(bench.client)
+    bench.clock.advance(10)
+    bench.somebody_writes()
+    known = range_of(bench, 0).commit_times()
+    assert set(known) == {1}
+    assert known[WriteId(1)] == pytest.approx(at_s, abs=1)
+    assert range_of(bench, 1).commit_times() == {}
+
+
+def test_a_range_over_what_was_removed_without_a_version_is_refused(bench: Bench) -> None:
+    """Who follows the table would never hear that these rows went."""
+    bench.we_write()
+    bench.truncate()
+    with pytest.raises(ChangesGoneError):
+        fresh(bench, 0)
+    bench.clean()
+    bench.we_write()
+    assert fresh(bench, 0) == [delta(2)]  # what came and went is no change
+    with pytest.raises(ChangesGoneError, match="removed without a write ID"):
+        fresh(bench, 1)
+    bench.we_write()
+    assert fresh(bench, 2) == [delta(3)]

@@ -1,0 +1,77 @@
+"""The page of all errors, docs/reference/errors.md, from the docstrings of their classes.
+
+    .venv-spark/bin/python -m tools.errors_page
+
+A test compares the page with what this program would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    applications,
+    metastore,
+    requests,
+    stores,
+    transactions,
+    tree,
+    versions,
+)
+from airflow_hiveacid.hooks.failures import FINAL_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "errors.md"
+_THEMES: Final = {
+    "Requests": requests,
+    "Transactions": transactions,
+    "Files and directories": stores,
+    "Versions and change feeds": versions,
+    "The metastore": metastore,
+    "Spark applications and clusters": applications,
+    "Groups": tree,
+}
+_HEAD: Final = """\
+# Errors
+
+Every error is a class below `HiveAcidError`. Its message names the table or server, the problem
+and what to do. The log of a task and the driver's result show the class name.
+
+*Retried* says what operators and sensors do by default: Airflow retries the task as its `retries`
+say, or the task fails at once, since the same request would fail again. Import the classes from
+`airflow_hiveacid.errors`.
+"""
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield from _HEAD.splitlines()
+    for title, module in _THEMES.items():
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield "| error | retried | meaning |"
+        yield "|---|---|---|"
+        yield from sorted(map(_row, _classes(module)))
+
+
+def _classes(module: ModuleType) -> list[type[HiveAcidError]]:
+    found = [one for one in vars(module).values() if isinstance(one, type)]
+    return [
+        one for one in found if issubclass(one, HiveAcidError) and one.__module__ == module.__name__
+    ]
+
+
+def _row(cls: type[HiveAcidError]) -> str:
+    meaning = (cls.__doc__ or "").splitlines()[0]
+    is_final = issubclass(cls, FINAL_ERRORS) and not cls.retryable
+    return f"| `{cls.__name__}` | {'no' if is_final else 'yes'} | {meaning} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text("\n".join(lines()) + "\n")
