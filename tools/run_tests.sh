@@ -28,12 +28,12 @@ in_tier() {
 of_servers() {
   local status=0
   in_tier servers .venv-spark/bin/python \
-    "server and not airflow and not bench and not spark and not clusters and not ($engines)" \
+    "server and not airflow and not bench and not spark and not clusters and not long and not ($engines)" \
     tests/contract || status=$?
   in_tier engines .venv-spark/bin/python "($engines) and not long" tests/interop || status=$?
   # PySpark 3.5 reads the version of pandas in a way that Python will remove, and checks types in a way
   # that pandas will remove.
-  PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python spark \
+  PYTHONPATH="$PWD/build/oldest-spark" in_tier oldest-spark .venv-spark/bin/python "spark and not long" \
     -W "ignore:distutils Version classes:DeprecationWarning" \
     -W "ignore:is_categorical_dtype is deprecated:DeprecationWarning" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
@@ -44,7 +44,7 @@ of_servers() {
 
 that_give_way() {
   renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks run beside
-  in_tier quick .venv-spark/bin/python "not airflow and not bench and not ($starting)" \
+  in_tier quick .venv-spark/bin/python "not airflow and not bench and not long and not ($starting)" \
     --doctest-modules tests "${rooms[@]}"
 }
 

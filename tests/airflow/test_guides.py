@@ -33,6 +33,7 @@ def script_of(guide: str) -> str:
 
 
 @pytest.mark.server
+@pytest.mark.long
 def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> None:
     work, events = tmp_path / "work", tmp_path / "events"
     work.mkdir()

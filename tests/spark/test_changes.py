@@ -100,6 +100,7 @@ def data_files(lab: Lab) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.promise("F3")
 @pytest.mark.promise("T3")
 @pytest.mark.promise("T16")
+@pytest.mark.long_cases("3.1.3")
 def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there(lab: Lab) -> None:
     lab.table("t", {"id": "bigint", "name": "string"})
     lab.insert("t", [(i, "a") for i in range(10)], ["id", "name"])

@@ -122,6 +122,7 @@ def test_what_asks_for_a_lock_behind_the_note_is_waited_for(compacted: Lab) -> N
 
 @pytest.mark.promise("K11")
 @pytest.mark.parametrize("key", ["NO_CLEANUP", "no_cleanup"])
+@pytest.mark.long_cases("*-no_cleanup")
 def test_nothing_is_cleaned_in_a_table_whose_owner_says_so(compacted: Lab, key: str) -> None:
     lab = compacted
     ref = TableRef(lab.db, "t")
@@ -138,6 +139,7 @@ def test_nothing_is_cleaned_in_a_table_whose_owner_says_so(compacted: Lab, key: 
     assert lab.clean("t").status is JobStatus.COMMITTED
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_kept_table_is_cleaned_all_the_same(lab: Lab) -> None:
     """What tells the server to leave it to us is no word of its owner."""
     lab.table("t", COLUMNS, parameters={"hiveacid.readable.for": "0 seconds"})
@@ -171,6 +173,7 @@ def test_nothing_is_compacted_by_itself_in_a_table_whose_owner_says_so(lab: Lab,
     assert lab.rows("t") == [(number,) for number in range(11)]
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_row_deleted_twice_beside_a_compaction_is_read_over_and_compacted_away(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:

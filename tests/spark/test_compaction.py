@@ -168,6 +168,7 @@ def test_a_base_is_not_published_beside_a_delta_that_reaches_over_it(lab: Lab) -
     assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_compaction_is_staged_inside_its_partition_and_goes_with_it(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "string"})
     for i in range(2):
@@ -202,6 +203,7 @@ def test_minor_then_write_then_major_ends_in_the_same_rows(lab: Lab) -> None:
     assert len(lab.directories("t")) == 1
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_base_without_rows_is_seen_as_empty(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "a")], ["id", "name"])
@@ -215,6 +217,7 @@ def test_a_base_without_rows_is_seen_as_empty(lab: Lab) -> None:
 
 
 @pytest.mark.promise("C4")
+@pytest.mark.long_cases("3.1.3")
 def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for i in range(9):
@@ -227,6 +230,7 @@ def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) 
 
 
 @pytest.mark.promise("A12")
+@pytest.mark.long_cases("3.1.3")
 def test_plan_only_says_what_would_be_done_and_does_nothing(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
@@ -287,6 +291,7 @@ def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: 
 
 @pytest.mark.promise("A12")
 @pytest.mark.promise("K8")
+@pytest.mark.long_cases("3.1.3")
 def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
@@ -301,6 +306,7 @@ def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
 
 
 @pytest.mark.promise("K5")
+@pytest.mark.long_cases("3.1.3")
 def test_replaced_directories_stay_for_the_retention_time(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)

@@ -37,7 +37,9 @@ STEPS = (
 @pytest.mark.promise("T14")
 @pytest.mark.promise("O5")
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.long_cases("opened", "locked", "fenced", "snapshot", "body_done")
+@pytest.mark.long_cases(
+    "opened", "locked", "fenced", "snapshot", "body_done", "allocated", "staged"
+)
 def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_it_once(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:

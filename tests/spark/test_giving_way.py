@@ -120,7 +120,7 @@ OTHERS = [(10, 2), (20, 2), (30, 2)]
         (CompactionChoice.MAJOR, drop_and_make_again, [(8, 1)]),
     ],
 )
-@pytest.mark.long_cases("3.1.3-CompactionChoice.MAJOR-*")
+@pytest.mark.long_cases("3.1.3-CompactionChoice.MAJOR-*", "3.1.3-CompactionChoice.MINOR-truncate*")
 def test_what_locks_exclusively_does_not_wait_for_a_compaction_nor_a_reader_behind_it(
     lab: Lab, act: Callable[[Lab], None], rows: list[Row], choice: CompactionChoice
 ) -> None:

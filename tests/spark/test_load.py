@@ -59,6 +59,7 @@ def rows(*ids: int) -> list[Row]:
 
 
 @pytest.mark.promise("W10")
+@pytest.mark.long_cases("3.1.3")
 def test_loaded_rows_are_read_changed_and_compacted(lab: Lab, tmp_path: Path) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", rows(0), list(COLUMNS))

@@ -96,6 +96,7 @@ def test_a_job_locks_the_partitions_of_its_source_and_not_the_table(lab4: Lab) -
 
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("kind", ["update", "delete", "merge"])
+@pytest.mark.long_cases("3.1.3-delete")
 def test_a_change_locks_the_partitions_it_changes_and_no_other(lab: Lab, kind: str) -> None:
     partitioned(lab)
     found = locks_inside(lab, change_of(lab, kind, 2))
@@ -106,6 +107,7 @@ def test_a_change_locks_the_partitions_it_changes_and_no_other(lab: Lab, kind: s
 @pytest.mark.promise("L3")
 @pytest.mark.promise("W20")
 @pytest.mark.parametrize("kind", ["update", "merge"])
+@pytest.mark.long_cases("3.1.3-update")
 def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind: str) -> None:
     partitioned(lab)
     barrier = Barrier(2)
@@ -128,6 +130,7 @@ def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind
 
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("spelling", ["01", " 1", "+1"])
+@pytest.mark.long_cases("+1")
 def test_a_static_partition_is_locked_and_replaced_under_the_name_its_rows_have(
     lab4: Lab, spelling: str
 ) -> None:

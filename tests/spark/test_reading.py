@@ -41,6 +41,7 @@ def test_a_reader_holds_a_shared_lock_while_it_reads(lab: Lab) -> None:
 
 
 @pytest.mark.promise("R9")
+@pytest.mark.long_cases("3.1.3")
 def test_count_is_right_with_deletes(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(i, i) for i in range(50)], ["id", "v"])
@@ -50,6 +51,7 @@ def test_count_is_right_with_deletes(lab: Lab) -> None:
 
 @pytest.mark.promise("W2")
 @pytest.mark.promise("F5")
+@pytest.mark.long_cases("3.1.3")
 def test_overwrite_replaces_a_table_a_partition_and_the_partitions_of_its_rows(lab: Lab) -> None:
     lab.table("whole", COLUMNS)
     lab.insert("whole", [(1, 1), (2, 2)], ["id", "v"])
@@ -71,6 +73,7 @@ def test_overwrite_replaces_a_table_a_partition_and_the_partitions_of_its_rows(l
 
 
 @pytest.mark.promise("D10")
+@pytest.mark.long_cases("3.1.3")
 def test_partition_values_with_special_characters_and_null(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "string", "q": "date"})
     values = ["a/b=c %", "späte Ecke", "x:y", "*?[]{}^", "it's", "tab\there"]

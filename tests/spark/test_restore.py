@@ -156,7 +156,7 @@ def test_a_table_without_partitions_goes_back_and_forth(
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
-@pytest.mark.long_cases("3.1.3-*")
+@pytest.mark.long_cases("3.1.3-*", "4.0.1-*ORC")
 def test_files_of_an_insert_only_table_are_copied(lab: Lab, format_: FileFormat) -> None:
     before = changed_everywhere(lab, kind=INSERT_ONLY, format_=format_)
     lab.insert("t", [(6, 6, 1)], NAMES)
@@ -219,7 +219,7 @@ def test_compressed_text_is_refused_with_a_way_that_works(lab4: Lab) -> None:
 
 
 @pytest.mark.parametrize("step", ["allocated", "staged"])
-@pytest.mark.long_cases("3.1.3-*")
+@pytest.mark.long_cases("3.1.3-*", "4.0.1-allocated")
 def test_a_compaction_and_a_cleaner_beside_a_restore_take_nothing_that_it_reads(
     lab: Lab, step: str
 ) -> None:
@@ -281,6 +281,7 @@ def test_a_dropped_partition_is_refused_before_anything_is_written(lab4: Lab) ->
     assert (newest(lab4), files(lab4)) == (2, there)
 
 
+@pytest.mark.long_cases("3.1.3")
 def test_a_restore_that_comes_too_late_says_what_would_have_kept_the_version(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for number in (1, 2):

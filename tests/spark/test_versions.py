@@ -171,6 +171,7 @@ def test_an_open_write_keeps_versions_above_it_from_being_settled(lab3: Lab) -> 
 
 
 @pytest.mark.promise("V2")
+@pytest.mark.long_cases("3.1.3")
 def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     with pytest.raises(VersionUnknownError, match="created at"):

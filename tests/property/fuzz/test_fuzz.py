@@ -1,7 +1,8 @@
 """A hundred thousand damaged things: no crash, no hang, no gigabyte, no silent wrong answer.
 
-Each target runs in a process of its own, under a limit of memory and of time. `FUZZ_FACTOR=20` runs
-twenty times as many, `FUZZ_SEED` others. A finding names its seed and number:
+Each part of a target runs in a process of its own, under a limit of memory and of time. `make test`
+runs the first of four parts, `make long` the others. `FUZZ_FACTOR=20` runs twenty times as many,
+`FUZZ_SEED` others. A finding names its seed and number:
 
     python -m tests.property.fuzz.child SEED TARGET NUMBER 1
 """
@@ -20,8 +21,9 @@ from tests.property.fuzz.targets import TARGETS
 ROOT = Path(__file__).resolve().parents[3]
 SEED = os.environ.get("FUZZ_SEED", "20261120")
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
-# A hang, on however slow a machine: all of a target's mutations take some ten seconds.
+# A hang, on however slow a machine: a part of a target takes some seconds.
 TIMEOUT_S = 300
+PARTS = 4
 
 
 def test_a_run_is_a_hundred_thousand_mutations() -> None:
@@ -29,11 +31,14 @@ def test_a_run_is_a_hundred_thousand_mutations() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_damage_is_refused_or_harmless(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.long_cases(*(f"{part}-*" for part in range(1, PARTS)))
+def test_damage_is_refused_or_harmless(name: str, part: int, tmp_path: Path) -> None:
     progress = tmp_path / "number"
-    count = TARGETS[name][1] * FACTOR
+    count = TARGETS[name][1] * FACTOR // PARTS
     print(f"seed {SEED}")  # noqa: T201 - shown where it fails
-    command = [sys.executable, "-m", "tests.property.fuzz.child", SEED, name, "0", str(count)]
+    numbers = (str(part * count), str(count))
+    command = [sys.executable, "-m", "tests.property.fuzz.child", SEED, name, *numbers]
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
