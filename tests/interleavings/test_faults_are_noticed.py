@@ -100,7 +100,9 @@ _PUBLISHES: Final = next(
     f"Compactor.{name}" for name, text in _METHODS.items() if "txn.lock_reads()" in text
 )
 _COMPARES: Final = next(
-    f"Compactor.{name}" for name, text in _METHODS.items() if "live_names(plan.state)" in text
+    f"Compactor.{name}"
+    for name, text in _METHODS.items()
+    if "live_names(plan.state)" in text and "valid_txns()" in text
 )
 _DOES_NOT_COMPARE: Final = Edit(
     module=compact,
@@ -125,6 +127,19 @@ _MARKED_TOO_SOON: Final = (
     ),
 )
 FAULTS: Final = (
+    Fault(
+        name="a cleaner does not confirm the writer whose files it removes",
+        scene="v4 : insert overwrite clean",
+        plans=tuple(f"0 {at}:k" for at in range(30, 50)),
+        edits=(
+            Edit(
+                module=job_ledger,
+                where="Ledger.confirm_committed",
+                old="for entry in unconfirmed:",
+                new="for entry in ():",
+            ),
+        ),
+    ),
     Fault(
         name="an insert does not look for a newer base",
         scene="v4 : insert overwrite",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 SEED: Final = 20
-EXPRESSION_COUNT: Final = 150
+EXPRESSION_COUNT: Final = 100
 STATEMENT_COUNT: Final = 15
 
 

@@ -65,6 +65,7 @@ def test_each_golden_directory_comes_from_a_history_and_each_history_has_its_dir
 @pytest.mark.parametrize("vectorized", [False, True], ids=["row", "vectorised"])
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.id)
+@pytest.mark.long_cases("*-row", "*-3.1.3-vectorised")
 def test_hives_readers_judge_a_golden_directory_as_its_case_says(
     case: GoldenCase,
     version: str,

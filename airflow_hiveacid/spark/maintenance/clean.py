@@ -56,6 +56,7 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
@@ -169,6 +170,7 @@ class Cleaner:
         notes.note_first_seen(partition.name, seen)
         self.on_step("noted")
         plan = self._look_again(plan, seen)
+        self._confirm_writers(partition, plan)
         plan = _remove(partition, plan, listing)
         if horizon is not None:
             past.forget_horizons_below(horizon)
@@ -208,6 +210,17 @@ class Cleaner:
         return dataclasses.replace(
             plan, remove=tuple(remove), keep=tuple(keep), waited_for=tuple(waited_for)
         )
+
+    def _confirm_writers(self, partition: PartitionInfo, plan: CleaningPlan) -> None:
+        """Confirm in the ledger the writes whose directories this cleaning removes."""
+        location = partition.location.rstrip("/")
+        paths = [f"{location}/{r.path}" for r in plan.remove if r.replaced_by]
+        if not paths or (self.overview is not None and not self.overview.unconfirmed):
+            return
+        ledger, ref, txns = Ledger.of(self.table), self.table.ref, self.client.valid_txns()
+        left = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
+        write_ids = self.client.valid_write_ids([ref], txns)[ref]
+        ledger.confirm_committed(left, paths, write_ids, txns)
 
     def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
         """Record files that were deleted without a write ID; return the oldest readable version."""

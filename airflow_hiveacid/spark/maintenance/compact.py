@@ -60,6 +60,7 @@ from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_f
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
@@ -308,6 +309,7 @@ class Compactor:
         changed = self._what_changed(partition, plan, work)
         if changed is not None:
             return _hindered(partition, work, changed)
+        self._confirm_writers(plan, work.snapshot)
         replacement = Replacement(
             plan=plan,
             directories=directories,
@@ -337,6 +339,19 @@ class Compactor:
             txn_id=txn.txn_id,
             entry_id=claim.entry_id if claim is not None else None,
             serves=work.serves,
+        )
+
+    def _confirm_writers(self, plan: CompactionPlan, snapshot: Snapshot) -> None:
+        """Confirm in the ledger the writes that this compaction replaces.
+
+        Hive's cleaner may remove their directories as soon as this compaction is committed.
+        """
+        ledger, location = Ledger.of(self.table), plan.state.location.rstrip("/")
+        ledger.confirm_committed(
+            ledger.unconfirmed(snapshot.txns),
+            {f"{location}/{name}" for name in live_names(plan.state)},
+            snapshot.write_ids(self.table.ref),
+            snapshot.txns,
         )
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:

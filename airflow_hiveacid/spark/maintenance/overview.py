@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import readable_for
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import look_after
@@ -27,6 +28,7 @@ from airflow_hiveacid.versions.past import promises_of
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.records.keeping import Promises, Tag
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -57,7 +59,8 @@ class Overview:
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
     `TableNotes.noted`. `tags` has the tags that existed when the run began. Its keys are the files
     of these tags, which need not be read again. `notes` are the table's notes with a directory
-    listing from the beginning of the run; not thread-safe.
+    listing from the beginning of the run; not thread-safe. `unconfirmed` are the ledger's entries
+    of drivers that may have been killed right after their commit.
     """
 
     txns: ValidTxnList
@@ -68,6 +71,7 @@ class Overview:
     past: PastNotes | None = None
     tags: dict[str, Tag] = field(default_factory=dict, repr=False)
     notes: VersionNotes | None = field(default=None, compare=False, repr=False)
+    unconfirmed: tuple[LedgerEntry, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(
@@ -97,7 +101,13 @@ class Overview:
         txns = client.valid_txns()
         write_ids = client.valid_write_ids([table.ref], txns)[table.ref]
         return cls(
-            txns=txns, write_ids=write_ids, waiting=waiting, noted=noted, tags=tags, notes=notes
+            txns=txns,
+            write_ids=write_ids,
+            waiting=waiting,
+            noted=noted,
+            tags=tags,
+            notes=notes,
+            unconfirmed=Ledger.of(table).unconfirmed(txns, frozenset(files.named(""))),
         )
 
 

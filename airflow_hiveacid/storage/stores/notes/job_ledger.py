@@ -146,7 +146,7 @@ class Ledger:
         for file in files:
             if not file.name.startswith(prefix) or _NAME.fullmatch(file.name) is None:
                 continue
-            entry = self._read(file, job_key)
+            entry = self._read(file.name, job_key, file.modified_s)
             if entry is None:
                 return None
             self._keep(found, file.name, entry, job_key)
@@ -203,7 +203,7 @@ class Ledger:
             known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
         known.sort(key=lambda one: (one[0].modified_s or 0.0, one[0].name), reverse=True)
         for file, _ in known[:_MOST_SEARCHED]:
-            entry = self._read(file, "")
+            entry = self._read(file.name, "")
             if entry is None or not entry.is_legible or entry.table_id != self.table_id:
                 continue
             if txn_id is not None or entry.write_id == write_id:
@@ -232,6 +232,62 @@ class Ledger:
         del body["is_legible"], body["doubt"]
         uri = f"{self._root}/{entry_name(entry)}"
         write_new(*open_location(uri), packed_json(body))
+
+    def unconfirmed(
+        self, txns: ValidTxnList, names: Collection[str] | None = None
+    ) -> tuple[LedgerEntry, ...]:
+        """Return the prepared entries that may be committed and that nothing confirms.
+
+        Their drivers may have been killed after the commit and before the confirmation.
+
+        Args:
+            txns: the metastore's transactions now.
+            names: the files of the hidden directory; listed if None.
+
+        Raises:
+            StorageError: an entry cannot be read.
+        """
+        if names is None:
+            names = {file.name for file in list_files(*open_location(self._root))}
+        left = []
+        for name in names:
+            match = _NAME.fullmatch(name)
+            if match is None or match["state"] == _DONE:
+                continue
+            if name.removesuffix(_PREPARED_END) + _DONE_END not in names and txns.is_visible(
+                TxnId(int(match["txn_id"]))
+            ):
+                left.append(name)
+        found = each_in_threads(lambda name: self._read(name, ""), left)
+        return tuple(
+            e for e in found if e is not None and e.is_legible and e.table_id == self.table_id
+        )
+
+    def confirm_committed(
+        self,
+        unconfirmed: Iterable[LedgerEntry],
+        directories: Collection[str],
+        write_ids: ValidWriteIdList,
+        txns: ValidTxnList,
+    ) -> None:
+        """Confirm the entries that are committed and have published one of these directories.
+
+        Call this before the directories are compacted or removed. While they exist, they prove the
+        commit of a prepared entry (`is_certain`); nothing else proves it.
+
+        Args:
+            unconfirmed: see `unconfirmed`.
+            directories: the URIs of directories that exist.
+            write_ids: the table's write IDs now.
+            txns: the metastore's transactions now.
+
+        Raises:
+            StorageError: an entry cannot be written.
+        """
+        for entry in unconfirmed:
+            is_there = not set(entry.directories).isdisjoint(directories)
+            if is_there and _may_be_committed(entry, write_ids, txns):
+                self.write(dataclasses.replace(entry, is_confirmed=True))
 
     def withdraw(self, entry: LedgerEntry) -> None:
         """Remove the entry of an aborted attempt."""
@@ -364,7 +420,7 @@ class Ledger:
         if len(old) > _MOST_PRUNED:
             old = random.sample(old, _MOST_PRUNED)
         for file in old:
-            entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file, "")
+            entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file.name, "")
             recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
             if entry is None or recorded_s + entry.retention_s < now_s:
                 delete_file(fs, f"{root}/{file.name}")
@@ -375,8 +431,8 @@ class Ledger:
     def _root(self) -> str:
         return hidden_uri(self.location)
 
-    def _read(self, file: FileEntry, job_key: str) -> LedgerEntry | None:
-        uri = f"{self._root}/{file.name}"
+    def _read(self, name: str, job_key: str, modified_s: float | None = None) -> LedgerEntry | None:
+        uri = f"{self._root}/{name}"
         try:
             return parse_entry(read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
@@ -384,7 +440,7 @@ class Ledger:
         except CorruptFileError as error:
             # Raise any other error: an entry that cannot be read at the moment may confirm the job.
             _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
-            return _named(file.name, job_key, self.table_id, file.modified_s)
+            return _named(name, job_key, self.table_id, modified_s)
 
     def _in_roll(self, line: Line, job_key: str) -> LedgerEntry:
         try:
