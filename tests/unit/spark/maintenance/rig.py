@@ -12,7 +12,8 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import compact as compact_module
@@ -21,6 +22,7 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -100,6 +102,29 @@ def values(client: FakeClient, table: TableInfo) -> list[int]:
     ids = client.valid_write_ids([table.ref], txns)[table.ref]
     found = scan(table.location, table.columns, ids, txns)
     return sorted(row["id"] for batch in found for row in batch.to_pylist())
+
+
+def leave_unconfirmed(table: TableInfo, directory: str) -> Callable[[], bool]:
+    """Leave what a driver that is killed after it has committed write 1 leaves in the ledger.
+
+    What is returned tells whether the entry is confirmed.
+    """
+    ledger = Ledger.of(table)
+    entry = LedgerEntry(
+        job_key="dag/run/task/-1",
+        generation=0,
+        attempt=AttemptId(1, "1" * 12),
+        statement={"kind": "1a"},
+        table_id=table.table_id,
+        txn_id=TxnId(1),
+        write_id=WriteId(1),
+        directories=(f"{table.location}/{directory}",),
+        result="{}",
+        recorded_s=1.0,
+        retention_s=100.0,
+    )
+    ledger.write(entry)
+    return lambda: any(e.is_confirmed for e in ledger.entries(entry.job_key))
 
 
 def there(table: TableInfo, prefix: str) -> list[str]:

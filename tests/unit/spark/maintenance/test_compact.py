@@ -20,7 +20,15 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
+from tests.unit.spark.maintenance.rig import (
+    compact,
+    insert,
+    leave_unconfirmed,
+    put,
+    there,
+    values,
+    without_spark,
+)
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -50,6 +58,18 @@ def test_a_base_has_a_plain_name_unless_somebody_may_read_by_an_older_snapshot(
     if server.generation is MetastoreGeneration.V4:
         assert compact(client, table, CompactionChoice.MAJOR).outputs == ("base_0000002",)
         assert values(client, table) == [1, 2]
+
+
+def test_a_killed_writer_is_confirmed_before_its_directory_is_replaced(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    is_confirmed = leave_unconfirmed(table, "delta_0000001_0000001_0000")
+    seen: dict[str, bool] = {}
+    compact(client, table, CompactionChoice.MAJOR, lambda step: seen.update({step: is_confirmed()}))
+    # Hive's cleaner may be next as soon as it is committed.
+    assert (seen["staged"], seen["published"]) == (False, True)
 
 
 @pytest.mark.parametrize("step", ["snapshot", "staged"])

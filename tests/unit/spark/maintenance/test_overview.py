@@ -34,6 +34,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.unit.spark.maintenance.rig import leave_unconfirmed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,7 +116,9 @@ def there(root: Path, number: str) -> list[str]:
     return sorted(p.name for p in (root / "t" / f"day={number}").iterdir())
 
 
-def clean(client: FakeClient, table: TableInfo, overview: Overview, n: str) -> CleaningOutcome:
+def clean(
+    client: FakeClient, table: TableInfo, overview: Overview | None, n: str
+) -> CleaningOutcome:
     cleaner = Cleaner(
         client=client,
         table=table,
@@ -148,6 +151,30 @@ def test_nobody_is_asked_about_partitions_that_need_nothing(
     assert len(removed) == 2
     assert there(tmp_path, "4") == ["base_0000002"]
     assert "show_compactions" in client.asked
+
+
+@pytest.mark.parametrize("knows_the_table", [True, False])
+def test_a_killed_writer_is_confirmed_before_its_directory_is_removed(
+    client: Watched, table: TableInfo, tmp_path: Path, *, knows_the_table: bool
+) -> None:
+    is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
+    overview = Overview.of(client, table) if knows_the_table else None
+    clean(client, table, overview, "1")
+    assert not is_confirmed()
+    clean(client, table, overview, "4")
+    assert there(tmp_path, "4") == ["base_0000002"]
+    assert is_confirmed()
+
+
+def test_a_killed_writer_is_not_confirmed_by_a_directory_that_stays(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
+    client.open_txn()  # may read what the base has replaced
+    overview = Overview.of(client, table)
+    clean(client, table, overview, "4")
+    assert len(there(tmp_path, "4")) == 3
+    assert not is_confirmed()
 
 
 def test_what_is_aborted_goes_from_a_partition_with_nothing_else_to_clean(

@@ -133,6 +133,47 @@ def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
     assert ledger.is_certain(replace(entry(tmp_path), directories=both[::-1]))
 
 
+@pytest.mark.parametrize(
+    ("write_ids", "txns", "directory", "is_confirmed"),
+    [
+        (COMMITTED, TXNS, "delta_0000005_0000005_0000", True),
+        (COMMITTED, TXNS, "delta_0000006_0000006_0000", False),
+        (ABORTED, TXNS, "delta_0000005_0000005_0000", False),
+        (OPEN, TXNS, "delta_0000005_0000005_0000", False),
+        (COMMITTED, replace(TXNS, open=(TxnId(9),)), "delta_0000005_0000005_0000", False),
+        (COMMITTED, replace(TXNS, aborted=(TxnId(9),)), "delta_0000005_0000005_0000", False),
+    ],
+)
+def test_a_killed_writer_is_confirmed_before_its_directory_goes(
+    tmp_path: Path,
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList,
+    directory: str,
+    *,
+    is_confirmed: bool,
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.confirm_committed(
+        ledger.unconfirmed(txns), {f"file:{tmp_path}/{directory}"}, write_ids, txns
+    )
+    confirmed = [e for e in ledger.entries(KEY) if e.is_confirmed]
+    assert confirmed == ([entry(tmp_path, confirmed=True)] if is_confirmed else [])
+
+
+def test_entries_that_are_confirmed_or_damaged_or_of_another_table_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    ledger = ledger_of(tmp_path)
+    ledger.write(entry(tmp_path))
+    ledger.write(entry(tmp_path, confirmed=True))
+    ledger.write(replace(entry(tmp_path), job_key="another", table_id="8.2"))
+    damaged = replace(entry(tmp_path), job_key="a third")
+    ledger.write(damaged)
+    (tmp_path / HIDDEN_DIRECTORY / entry_name(damaged)).write_text("{")
+    assert ledger.unconfirmed(TXNS) == ()
+
+
 def test_a_prepared_entry_that_published_nothing_does_not_count(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(replace(entry(tmp_path), directories=()))
