@@ -5,8 +5,14 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from thrift.Thrift import TApplicationException
+
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.client.transaction_calls import user_name
@@ -46,9 +52,10 @@ class LockCalls:
             hostname=socket.gethostname(),
             agentInfo=request.agent_info,
         )
-        answer = self._connection.call(
-            "lock", wire, repeat=Repeat.NEVER, faults=_faults_of(request.txn_id)
-        )
+        # `lock` declares no exception for a lost database connection, which is thus an internal
+        # error. The caller aborts the transaction, so a lock that was taken all the same ends.
+        faults = {**_faults_of(request.txn_id), TApplicationException: self._lost_database}
+        answer = self._connection.call("lock", wire, repeat=Repeat.NEVER, faults=faults)
         return _response(answer)
 
     def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
@@ -85,6 +92,11 @@ class LockCalls:
         answer = self._connection.call("show_locks", wire, repeat=Repeat.SAFE)
         locks = (_info(item) for item in answer.locks or ())
         return tuple(lock for lock in locks if txn_id is None or lock.txn_id == txn_id)
+
+    def _lost_database(self, text: str) -> MetastoreUnavailableError:
+        return MetastoreUnavailableError(
+            uris=self._connection.endpoint.uris, method="lock", reason=text
+        )
 
 
 class _AlreadySettledError(MetastoreCallError):

@@ -144,7 +144,7 @@ def test_an_internal_error_is_asked_again_and_then_told_as_an_outage() -> None:
         assert client.show_locks() == ()
         with pytest.raises(MetastoreUnavailableError, match="Internal error"):
             client.show_locks()
-        with pytest.raises(MetastoreCallError, match="Internal error"):
+        with pytest.raises(MetastoreUnavailableError, match="Internal error"):
             client.lock(request)
         assert server.calls.count("lock") == 1
 
