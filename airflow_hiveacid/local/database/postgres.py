@@ -124,7 +124,9 @@ class LocalPostgres(Server):
         with self._alone():
             if self._find() is not None:
                 return
-            if not (self._files / "ready").is_file():
+            # The password is only in the data directory. If a user has removed that directory, the
+            # files in /var/tmp are of no more use.
+            if not ((self._files / "ready").is_file() and self._password_file.is_file()):
                 self._create_cluster()
             self._serve()
 
@@ -202,6 +204,10 @@ class LocalPostgres(Server):
         return _SHARED_FOLDER / f"airflow_hiveacid-postgres-{digest}"
 
     @property
+    def _password_file(self) -> Path:
+        return self.config.data_dir / "password"
+
+    @property
     def _record_file(self) -> Path:
         return self.config.data_dir / "postgres.json"
 
@@ -224,14 +230,14 @@ class LocalPostgres(Server):
         self._record_file.unlink(missing_ok=True)
 
     def _password(self) -> str:
-        return (self.config.data_dir / "password").read_text().strip()
+        return self._password_file.read_text().strip()
 
     def _create_cluster(self) -> None:
         self._progress("creating a PostgreSQL database cluster")
         files = self._files
         shutil.rmtree(files, ignore_errors=True)  # a cluster without `ready` is unfinished
         files.mkdir(mode=0o700)
-        passwords = (self.config.data_dir / "password", files / "password")
+        passwords = (self._password_file, files / "password")
         secret = secrets.token_urlsafe(24)
         for file in passwords:
             file.touch(mode=0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,5 +62,8 @@ def test_a_database_can_be_made_afresh(tmp_path: Path) -> None:
         postgres.create_database("one", fresh=True)
         with pytest.raises(ValueError, match="plain database name"):
             postgres.create_database('x"; DROP DATABASE one; --')
+    shutil.rmtree(postgres.config.data_dir)
+    with postgres:  # for root, the removed server's files are in /var/tmp
+        assert not postgres.has_database("one")
     postgres.destroy()
     assert not (tmp_path / "postgres").exists()
