@@ -49,7 +49,7 @@ check: setup ## style, types, import contracts, doctests and the fast tests but 
 LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(addprefix unit/storage/test_,golden_compaction.py small_files.py)
 
 # What an operator, sensor or hook makes of its arguments; these start neither Spark nor a metastore.
-OPERATORS := $(addprefix tests/airflow/test_,operators.py spark_app.py sql.py connection.py plan_text.py resumption.py) tests/arch/test_public_names.py
+OPERATORS := $(addprefix tests/airflow/test_,operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
 
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage versions spark sql local lazy_names.py

@@ -1,9 +1,9 @@
 """Base of the operators that run packaged Spark applications and read their results.
 
-Input is one or more jobs from a subclass. Each job is written to a JSON file. The Spark provider
-submits that file with the application and the zip of our code. Output is the application's result.
-Only the driver opens and commits the metastore transaction. This module only aborts the transaction
-when the task is killed.
+Input is one or more jobs from a subclass. Each job is written to a JSON file. A `Submitter` submits
+that file with the application and the zip of our code. Output is the application's result. Only the
+driver opens and commits the metastore transaction. This module only aborts the transaction when the
+task is killed.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
-from airflow.sdk.exceptions import AirflowException
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
-    ClusterError,
     ConfigurationError,
     EarlierRunUnknownError,
     HiveAcidError,
     JobFailedError,
     StatementChangedError,
-    StorageError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
@@ -37,10 +36,9 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.outlets import describe_outlets
 from airflow_hiveacid.operators.plan_text import result_line
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.submission import kubernetes_settings
-from airflow_hiveacid.operators.submission.cluster_operator import ClusterSubmitOperator
-from airflow_hiveacid.operators.submission.cluster_run import START_S, Bounds, own_settings, tag_of
-from airflow_hiveacid.operators.submission.kill import abort_attempt, stop_processes
+from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.kill import abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable
@@ -50,11 +48,14 @@ from airflow_hiveacid.operators.submission.run_identity import (
     key_of,
     note_delivered,
 )
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
+from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from airflow.sdk import Context, RetryPolicy
 
@@ -78,7 +79,7 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(ClusterSubmitOperator):
+class HiveAcidSparkOperator(SparkSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
@@ -111,7 +112,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
     """
 
     template_fields: Sequence[str] = (
-        *ClusterSubmitOperator.template_fields,
+        *SparkSubmitOperator.template_fields,
         *_SIZING,
         "deploy_mode",
         "hive_acid_conn_id",
@@ -160,6 +161,7 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
                 f" {spark_conn_id!r}; they mean the same, so give only one of them"
             )
         self.hive_acid_conn_id = hive_acid_conn_id
+        self.spark_conn_id = spark_conn_id or conn_id or _SPARK_CONNECTION
         self.spark_bin_dir = spark_bin_dir
         self.lock_timeout_s = lock_timeout_s
         self.conflict_policy = conflict_policy
@@ -176,6 +178,8 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         self.deploy_mode = deploy_mode
         self.start_timeout_s = start_timeout_s
         self._spec: JobSpec | None = None
+        self._submitter: Submitter | None = None
+        self._is_killed = False
         early = arguments.EarlyChecks(self.task_id)
         early.check(
             arguments.optional_number,
@@ -288,20 +292,36 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         this method makes no request to Airflow, and every wait is short.
         """
         self._is_killed = True
-        end = self.begin_end() if self._target is not None and self._target.is_asked else None
+        submitter = self._submitter
+        end = None if submitter is None else submitter.begin_end()
         if (attempt := self.under_way) is not None:
             abort_attempt(attempt)
-        if end is not None:
-            self.finish_end(end)
-        elif self._hook is not None:
-            with stop_processes(self.submit_process()):
-                super().on_kill()
+        if submitter is not None:
+            submitter.finish_end(end)
 
-    def submit_job(self, context: Context) -> str | None:
-        """Store the result's URI, so that a retry can resume the submission, then submit."""
-        if self._spec is not None and (store := context.get("task_state_store")) is not None:
-            Resumable(store, (self.external_id_key,)).note(self._spec)
-        return super().submit_job(context)
+    # ---- `ResumableJobMixin`: its `execute_resumable` calls these methods ------------------------
+
+    def submit_job(self, context: Context) -> str:  # noqa: ARG002 - the SDK's signature
+        """Submit the job at work, and return its driver's ID; see `Submitter.submit`."""
+        return self._at_work.submit()
+
+    def get_job_status(self, external_id: object, context: Context) -> str:  # noqa: ARG002 - as above
+        """Return the state of an earlier try's driver; see `Submitter.status`."""
+        return self._at_work.status(str(external_id))
+
+    def is_job_active(self, status: str) -> bool:
+        """Return whether a driver in this state is followed instead of submitted again."""
+        return status not in ENDED
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Return whether a driver in this state has ended successfully."""
+        return status == SUCCEEDED
+
+    def poll_until_complete(self, external_id: object, context: Context) -> None:  # noqa: ARG002 - as above
+        """Wait until the driver has ended; see `Submitter.follow`."""
+        self._at_work.follow(str(external_id))
+
+    # ---- one job ---------------------------------------------------------------------------------
 
     def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
         """Run one job; return the spec that was submitted, and the job's result."""
@@ -317,18 +337,19 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             with scratch_errors(str(spec_file)):
                 spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
-            with self._submission(target, spec, spec_file), spark_on_path(self._bin_dir()):
-                failure = self._submit(context, target, spec)
+            submission = self._submission(target, spec, spec_file)
+            with spark_on_path(self._bin_dir()):
+                failure = self._submit(context, submission)
             if self._is_killed:
                 raise JobFailedError(
                     "the task was killed: its Spark driver is stopped, its transaction is aborted"
                 ) from failure
-            result = self._collect(context, target, failure)
+            result = self._at_work.collect(spec, failure)
         if isinstance(failure, ApplicationNotStartedError):
             abort_attempt(spec)  # the driver may have started just before it was ended
         if result is None and isinstance(failure, HiveAcidError):
             raise failure
-        judged = judge(spec, result, exit_code=self._exit_code(target), failure=failure)
+        judged = judge(spec, result, exit_code=self._at_work.exit_code, failure=failure)
         self.log.info("%s", result_line(judged))
         for line in self.describe(judged):
             self.log.info("%s", line)
@@ -349,29 +370,23 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         if store is None or Resumable(store).attempt is None:
             return  # without a noted submission, a Spark connection may not even exist
         target = self._resolve_target()
-        if (notes := self._resumable(context, target)) is None:
+        if not (target.is_cluster and self.durable):
             return
-        self.prepare(target, attempt, self._bounds())
+        self._submitter = submitter = self._submitter_for(context, target, attempt)
         if not ends:
-            self.answer_for_left(notes)
+            submitter.answer_for_left()
             return
         self.log.warning("the driver of the last try runs another statement; ending it")
         try:
-            self.end_left(notes)
+            submitter.end_left()
         except InterruptedError as exc:
             raise JobFailedError("the task was killed") from exc
 
     def _resolve_target(self) -> SparkTarget:
         environment = {**os.environ, **(self.env_vars or {})}
-        return SparkTarget.resolve(self._conn_id, self.deploy_mode, self.conf or {}, environment)
-
-    def _resumable(self, context: Context, target: SparkTarget) -> Resumable | None:
-        """Return what is stored about the submission, or None if a retry could not resume it."""
-        store = context.get("task_state_store") if target.is_cluster and self.durable else None
-        if store is None:
-            return None
-        # The Spark provider stores the driver's ID, and the status of its pod, under these keys.
-        return Resumable(store, (self.external_id_key, self._K8S_DRIVER_STATUS_KEY))
+        return SparkTarget.resolve(
+            self.spark_conn_id, self.deploy_mode, self.conf or {}, environment
+        )
 
     def _build_spec(
         self,
@@ -410,64 +425,36 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
         configured: str | None = conf.get("hiveacid", "spark_bin_dir", fallback=None)
         return self.spark_bin_dir or configured
 
-    @contextmanager
-    def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Iterator[None]:
-        """Set the attributes that the parent class reads, and restore them after the block."""
-        archive = str(cached_archive())
+    def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Submission:
+        if target.is_yarn_cluster and not target.is_followed:
+            self.log.warning(
+                "connection %s has no yarn_resourcemanager_webapp_address, and no yarn-site.xml in"
+                " HADOOP_CONF_DIR names one. A retry cannot find the driver of a lost worker, so it"
+                " fences the driver through the metastore. The wait for a container has no limit",
+                target.conn_id,
+            )
         application, own_arguments = self.program_of(spec)
-        changes: dict[str, Any] = {
-            "application": application,
-            # A driver on this machine gets the file's local path, because YARN's client mode does
-            # not give shipped files to the driver.
-            "application_args": [
-                "--spec",
-                spec_file.name if target.is_cluster else str(spec_file),
-                *own_arguments,
-            ],
-            "py_files": ",".join(filter(None, [archive, self.py_files])),
-            "name": self.name or f"hiveacid-{spec.kind}-{spec.job.target}",
-            "_hook": None,
-            "_deploy_mode": target.deploy_mode,
-            **{f"_{name}": getattr(self, name) for name in _SIZING},
-        }
-        if target.is_cluster:
-            changes["files"] = ",".join(filter(None, [str(spec_file), self.files]))
-        if target.is_yarn:
-            changes["conf"] = own_settings(
-                self.conf or {}, tag_of(spec.attempt), is_cluster=target.is_cluster
-            )
-        if target.is_yarn_cluster:
-            changes |= self._yarn_tracking(target)
-        if target.is_kubernetes:
-            changes["conf"] = kubernetes_settings.own_settings(
-                self.conf or {},
-                tag_of(spec.attempt),
-                namespace=target.namespace,
-                result_uri=str(spec.result_uri),
-                is_cluster=target.is_cluster,
-            )
-            changes["_track_driver_via_k8s_api"] = target.is_cluster
-        before = {name: getattr(self, name) for name in changes if name != "_hook"}
-        for name, value in changes.items():
-            setattr(self, name, value)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                setattr(self, name, value)
-
-    def _yarn_tracking(self, target: SparkTarget) -> dict[str, Any]:
-        # If the parent class cannot ask YARN for the application's state, it raises an error for a
-        # durable submission.
-        if target.resource_managers:
-            return {"_yarn_track_via_rm_api": True}
-        self.log.warning(
-            "connection %s has no yarn_resourcemanager_webapp_address, and no yarn-site.xml in"
-            " HADOOP_CONF_DIR names one. A retry cannot find the driver of a lost worker, so it"
-            " fences the driver through the metastore. The wait for a container has no limit",
-            target.conn_id,
+        return Submission.of(
+            spec,
+            self._arguments(),
+            target,
+            program=Program(
+                application=application,
+                own_arguments=own_arguments,
+                archive=str(cached_archive()),
+                spec_file=spec_file,
+            ),
+            lineage=Lineage(
+                parent_job=provider_names.adds_parent_job(self),
+                transport=provider_names.adds_transport(self),
+            ),
         )
-        return {"durable": False}
+
+    def _arguments(self) -> SparkArguments:
+        """Return the rendered arguments for the Spark provider's hook."""
+        kept = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
+        names = {one.name for one in fields(SparkArguments)} - kept.keys()
+        return SparkArguments(**kept, **{name: getattr(self, name) for name in names})
 
     def _bounds(self) -> Bounds:
         given = arguments.optional_number(self.start_timeout_s, "start_timeout_s")
@@ -476,69 +463,32 @@ class HiveAcidSparkOperator(ClusterSubmitOperator):
             given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
         return Bounds(start_s=given)
 
-    def _submit(self, context: Context, target: SparkTarget, spec: JobSpec) -> Exception | None:
-        """Let the Spark provider submit the job, and return its exception, if any.
+    def _submit(self, context: Context, submission: Submission) -> Exception | None:
+        """Submit the job, or resume its driver, and return the submission's exception, if any.
 
         Raises:
             ClusterError: YARN does not stop an earlier try's application, so nothing is submitted.
         """
         if self._is_killed:
             return None
-        self.prepare(target, spec.attempt, self._bounds())
-        notes = self._resumable(context, target)
-        try:
-            if notes is not None:
-                self.leave_another(notes, spec)
-        except InterruptedError as exc:
-            return exc
-        try:
-            if notes is not None:
-                self.find_lost(notes)
-            # If the driver runs in a cluster, `submit_job` limits the wait for a container, but
-            # only for a new submission.
-            with nullcontext() if target.is_cluster else self.watched():
-                super().execute(context)
-        except FileNotFoundError as exc:
-            raise ConfigurationError(
-                f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
-                " argument, or option of section [hiveacid]) to the directory of spark-submit;"
-                " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
-            ) from exc
-        except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
-            return self.overdue or exc
-        finally:
-            # The Spark provider does not close the pipe from its `spark-submit` process.
-            if (process := self.submit_process()) is not None and process.stdout is not None:
-                process.stdout.close()
-        return None
+        self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
+        return self._submitter.run(
+            submission, context, resume=lambda: self.execute_resumable(context)
+        )
 
-    def _collect(
-        self, context: Context, target: SparkTarget, failure: Exception | None
-    ) -> JobResult | None:
-        """Return the job's result; if the job has ended, delete its files and stored data."""
-        notes = self._resumable(context, target)
-        uri = (notes and notes.result_uri) or (self._spec and self._spec.result_uri)
-        file = ResultFile(uri=str(uri))
-        result = file.read()
-        ended = result is not None or failure is None
-        if notes is not None and ended:
-            # Otherwise, a task that is cleared after its success would resume the finished driver
-            # of its last run and submit nothing.
-            notes.forget()
-        if target.is_cluster and ended:
-            if result is not None:
-                self.forget_driver()  # without a result, keep the log, which explains the failure
-            self._tidy(file.remove)
-            if target.is_kubernetes:
-                self._tidy(file.remove_uploads)
-        return result
+    def _submitter_for(self, context: Context, target: SparkTarget, attempt: str) -> Submitter:
+        return Submitter(
+            target,
+            attempt=attempt,
+            arguments=self._arguments(),
+            bounds=self._bounds(),
+            store=context.get("task_state_store"),
+            is_durable=self.durable,
+            is_killed=lambda: self._is_killed,
+        )
 
-    def _tidy(self, remove: Callable[[], None]) -> None:
-        try:
-            remove()
-        except StorageError as error:
-            self.log.warning("the driver is done, but its files cannot be removed: %s", error)
-
-    def _exit_code(self, target: SparkTarget) -> int | None:
-        process = self.submit_process()
-        return None if process is None or target.is_cluster else process.returncode
+    @property
+    def _at_work(self) -> Submitter:
+        if self._submitter is None:
+            raise RuntimeError("no job has begun")
+        return self._submitter

@@ -198,7 +198,7 @@ def test_killing_the_task_in_the_middle_leaves_nothing(
 
     def send() -> None:
         _wait_for_lock(warehouse, table)
-        submit = psutil.Process(task._hook._submit_sp.pid)
+        submit = psutil.Process(task._submitter.process.pid)
         running.update({p: p.name() for p in (submit, *submit.children(recursive=True))})
         os.kill(os.getpid(), signal.SIGTERM)
 

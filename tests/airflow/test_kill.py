@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
@@ -114,7 +114,7 @@ def test_a_process_that_cannot_be_ended_does_not_keep_the_transaction(
     def stuck(_: object) -> None:
         raise RuntimeError("YARN does not answer")
 
-    monkeypatch.setattr(SparkSubmitOperator, "on_kill", stuck)
+    monkeypatch.setattr(SparkSubmitHook, "on_kill", stuck)
     with pytest.raises(RuntimeError):
         task.on_kill()
     assert not _is_open(warehouse, mine)
@@ -131,10 +131,10 @@ def test_a_metastore_that_does_not_answer_does_not_keep_the_processes(
     run_task(task)
     ended: list[object] = []
 
-    def end(task: object) -> None:
+    def end(_: object) -> None:
         ended.append(task)
 
-    monkeypatch.setattr(SparkSubmitOperator, "on_kill", end)
+    monkeypatch.setattr(SparkSubmitHook, "on_kill", end)
     monkeypatch.setattr(kill, "_ABORT_S", 0.2)
     monkeypatch.setattr(fencing, "abort_job", lambda *_: time.sleep(2))
     task.on_kill()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from airflow.providers.apache.spark.operators import spark_submit
 from airflow.sdk import Asset, RetryAction
 
 from airflow_hiveacid.format.errors import (
@@ -36,8 +35,10 @@ from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
@@ -165,7 +166,7 @@ def test_what_the_spark_provider_adds_as_it_executes_is_submitted(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        spark_submit,
+        submitter,
         "inject_transport_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.transport.type": "http"},
     )
@@ -719,7 +720,7 @@ def test_a_task_killed_just_before_it_submits_does_not_submit(
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete(spark)
     # The handler of a signal returns to where the task was.
-    monkeypatch.setattr(task, "watched", lambda: (task.on_kill(), nullcontext())[1])
+    monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
     assert spark.calls == []

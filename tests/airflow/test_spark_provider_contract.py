@@ -2,47 +2,173 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
+from dataclasses import fields
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators import spark_submit as operators
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.openlineage.utils import spark as lineage
 from airflow.sdk import ResumableJobMixin
+from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.operators import spark_app
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.submission import provider_names, submitter
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 
 if TYPE_CHECKING:
     from tests.support.airflow_support import Connections
 
+PACKAGE = Path(spark_app.__file__).resolve().parents[1]
+
+GIVEN: dict[str, Any] = {
+    "conf": {"spark.a": "1"},
+    "files": "/f",
+    "py_files": "/p.py",
+    "archives": "/a.zip",
+    "driver_class_path": "/c",
+    "jars": "/j.jar",
+    "java_class": "a.B",
+    "packages": "g:a:1",
+    "exclude_packages": "g:b",
+    "repositories": "https://repository.example.com",
+    "total_executor_cores": 2,
+    "executor_cores": 3,
+    "executor_memory": "4g",
+    "driver_memory": "5g",
+    "keytab": "/k",
+    "principal": "etl@EXAMPLE.COM",
+    "proxy_user": "etl",
+    "name": "mine",
+    "num_executors": 6,
+    "status_poll_interval": 7,
+    "application_args": ["a"],
+    "env_vars": {"A": "1"},
+    "verbose": True,
+    "spark_binary": "spark3-submit",
+    "properties_file": "/d.conf",
+    "yarn_queue": "narrow",
+    "deploy_mode": "client",
+    "use_krb5ccache": True,
+    "post_submit_commands": ["true"],
+    "track_driver_via_k8s_api": True,
+    "yarn_track_via_rm_api": True,
+    "yarn_rm_auth": HTTPBasicAuth("etl", "a"),
+}
+"""A value for each argument of the hook but the connection, none of them the default."""
+
+
+def _parameters(of: Any) -> dict[str, inspect.Parameter]:  # noqa: ANN401 - a class
+    named = dict(inspect.signature(of.__init__).parameters)
+    return {name: one for name, one in named.items() if name not in ("self", "kwargs")}
+
 
 @pytest.fixture
-def operator() -> SparkSubmitOperator:
-    return SparkSubmitOperator(task_id="t", application="/a.py")
+def hook(connections: Connections) -> SparkSubmitHook:
+    connections.add("spark_default", "spark", host="local[1]")
+    return provider_names.make_hook(SparkArguments(conn_id="spark_default"))
 
 
 def test_the_provider_is_of_the_major_version_this_was_written_for() -> None:
     assert metadata.version("apache-airflow-providers-apache-spark").split(".")[0] == "6"
 
 
+def _private_names() -> set[str]:
+    made = provider_names.make_hook(SparkArguments(conn_id="nowhere"))
+    found = {*vars(spark_submit), *vars(made), *vars(SparkSubmitOperator(task_id="task"))}
+    for one in (SparkSubmitHook, SparkSubmitOperator):
+        found |= set(vars(one))
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def test_no_other_module_uses_a_private_name_of_the_provider() -> None:
+    """Nor does an operator call anything of its own so: it would be the parent's."""
+    private, used = _private_names(), dict[str, set[str]]()
+    for file in PACKAGE.glob("operators/**/*.py"):
+        is_parents_heir = file.parent.name == "operators"
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Attribute) or node.attr not in private:
+                continue
+            if is_parents_heir or ast.unparse(node.value) != "self":
+                used.setdefault(file.name, set()).add(node.attr)
+    assert set(used) == {"provider_names.py"}
+    assert len(used["provider_names.py"]) > 5
+
+
+# ---- the arguments -------------------------------------------------------------------------------
+
+
+def test_every_argument_of_the_hook_is_one_of_ours() -> None:
+    assert {one.name for one in fields(SparkArguments)} == set(_parameters(SparkSubmitHook))
+    assert {"conn_id", *GIVEN} == set(_parameters(SparkSubmitHook))
+    defaults = {name: one.default for name, one in _parameters(SparkSubmitHook).items()}
+    assert all(defaults[name] != value for name, value in GIVEN.items())
+
+
+def test_every_argument_of_the_operator_is_one_that_we_pass_on() -> None:
+    ours = {"application", "durable", "reconnect_on_retry"}
+    switches = {"openlineage_inject_parent_job_info", "openlineage_inject_transport_info"}
+    others = {"default_args", *ours, *switches}
+    assert set(_parameters(SparkSubmitOperator)) - others == set(_parameters(SparkSubmitHook))
+
+
+def test_the_arguments_of_our_operator_reach_the_hook_as_those_of_the_providers_do(
+    connections: Connections,
+) -> None:
+    connections.add("spark_default", "spark", host="yarn")
+    theirs = SparkSubmitOperator(task_id="task", **GIVEN)._get_hook()
+    task = HiveAcidDeleteOperator(task_id="task", table="db.t", **GIVEN)
+    ours = provider_names.make_hook(task._arguments())
+    same = {name: value for name, value in vars(theirs).items() if name != "_log"}
+    assert {name: vars(ours)[name] for name in same} == same
+    assert task._arguments().as_keywords() == {"conn_id": "spark_default", **GIVEN}
+
+
+@pytest.mark.parametrize("name", provider_names.KEPT)
+def test_the_operator_keeps_what_it_was_given_under_the_name_we_know(name: str) -> None:
+    task = SparkSubmitOperator(task_id="task", **{name: GIVEN[name]})
+    assert provider_names.kept_arguments(task)[name] == GIVEN[name]
+    # The reason for the private name; when this fails, it may go.
+    assert not hasattr(task, name)
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_the_operator_keeps_what_of_openlineage_is_wanted(is_wanted: bool) -> None:
+    task = SparkSubmitOperator(
+        task_id="task",
+        openlineage_inject_parent_job_info=is_wanted,
+        openlineage_inject_transport_info=not is_wanted,
+    )
+    assert provider_names.adds_parent_job(task) is is_wanted
+    assert provider_names.adds_transport(task) is not is_wanted
+
+
 @pytest.mark.parametrize(
     "name",
-    ["_conn_id", "_hook", "_deploy_mode", "_yarn_track_via_rm_api", "durable"]
-    + [f"_{name}" for name in spark_app._SIZING],
+    [
+        "inject_parent_job_information_into_spark_properties",
+        "inject_transport_information_into_spark_properties",
+    ],
 )
-def test_the_operator_keeps_what_we_set_under_the_name_we_know(
-    operator: SparkSubmitOperator, name: str
-) -> None:
-    assert hasattr(operator, name)
+def test_openlineages_settings_come_from_where_the_providers_operator_takes_them(name: str) -> None:
+    public = getattr(lineage, name)
+    assert getattr(submitter, name) is public
+    assert getattr(operators, name) is public
+    assert f"{name}(self.conf, context)" in inspect.getsource(SparkSubmitOperator.execute)
 
 
-def test_the_operator_makes_its_hook_from_those_names_when_it_executes() -> None:
-    body = inspect.getsource(SparkSubmitOperator._get_hook)
-    for name in ("_deploy_mode", "_yarn_track_via_rm_api", *(f"_{n}" for n in spark_app._SIZING)):
-        assert f"self.{name}" in body
-    assert "if self._hook is None" in inspect.getsource(SparkSubmitOperator.execute)
+def test_our_operator_templates_all_that_the_parent_does() -> None:
+    ours = set(spark_app.HiveAcidSparkOperator.template_fields)
+    assert set(SparkSubmitOperator.template_fields) <= ours
 
 
 def test_every_argument_we_name_is_one_of_the_operators() -> None:
@@ -50,24 +176,52 @@ def test_every_argument_we_name_is_one_of_the_operators() -> None:
     assert {*spark_app._SIZING, "deploy_mode", "conn_id", "name"} <= set(known)
 
 
-def test_the_hook_keeps_its_process(connections: Connections) -> None:
+# ---- the hook ------------------------------------------------------------------------------------
+
+
+def test_the_hook_keeps_its_process(hook: SparkSubmitHook, tmp_path: Path) -> None:
+    assert provider_names.submit_process(hook) is None
+    program = tmp_path / "spark-submit"
+    program.write_text(f"#!{sys.executable}\nprint('hello')\n")
+    program.chmod(0o755)
+    hook._connection["spark_binary"] = str(program)
+    hook.submit("/a.py")
+    process = provider_names.submit_process(hook)
+    assert isinstance(process, subprocess.Popen)
+    assert (process.returncode, process.stdout is None) == (0, False)
+    process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_the_hook_reads_the_id_of_a_yarn_application(connections: Connections) -> None:
+    connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    hook = SparkSubmitHook()
+    assert provider_names.yarn_application_id(hook) is None
+    hook._process_spark_submit_log(iter(["Submitted application application_1_0001"]))
+    assert provider_names.yarn_application_id(hook) == "application_1_0001"
+
+
+def test_the_hook_merges_the_login_of_arguments_and_connection(connections: Connections) -> None:
+    extra = {"principal": "a@EXAMPLE.COM"}
+    connections.add("spark_default", "spark", host="yarn", extra=extra)
+    login = SparkArguments(conn_id="spark_default", keytab="/k")
+    assert provider_names.login_of(provider_names.make_hook(login)) == ("a@EXAMPLE.COM", "/k")
+
+
+def test_the_hook_runs_the_users_commands_once(connections: Connections, tmp_path: Path) -> None:
     connections.add("spark_default", "spark", host="local[1]")
-    assert SparkSubmitHook()._submit_sp is None
+    hook = SparkSubmitHook(post_submit_commands=[f"mkdir {tmp_path / 'a'}"])
+    provider_names.run_post_submit_commands(hook)
+    (tmp_path / "a").rmdir()
+    provider_names.run_post_submit_commands(hook)
+    assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "submit",
-        "_run_post_submit_commands",
-        "_resolved_yarn_rm_auth",
-        "_yarn_application_id",
-        "_yarn_rm_base_url",
-    ],
-)
-def test_the_hook_has_what_we_read_and_set_for_yarn(connections: Connections, name: str) -> None:
-    connections.add("spark_default", "spark", host="yarn")
-    assert hasattr(SparkSubmitHook(), name)
+def test_the_hook_refuses_to_track_a_pod_where_there_is_none(hook: SparkSubmitHook) -> None:
+    with pytest.raises(ValueError, match="requires Spark master to be Kubernetes"):
+        provider_names.check_pod_tracking(hook)
+    assert "hook._validate_track_driver_via_k8s_api_config()" in inspect.getsource(
+        SparkSubmitOperator.execute
+    )
 
 
 def test_the_hook_still_wants_a_name_of_kubernetes_provider(
@@ -78,12 +232,17 @@ def test_the_hook_still_wants_a_name_of_kubernetes_provider(
     monkeypatch.delattr(spark_submit, "kube_client", raising=False)
     with pytest.raises(NameError, match="kube_client"):
         SparkSubmitHook()
+    assert provider_names.make_hook(SparkArguments(conn_id="spark_default"))
 
 
-def test_the_operator_follows_a_pod_only_where_it_is_told_to() -> None:
-    body = inspect.getsource(SparkSubmitOperator)
-    assert "hook._should_track_driver_via_k8s_api()" in body
-    assert "track_driver_via_k8s_api=self._track_driver_via_k8s_api" in body
+def test_a_pod_is_followed_only_where_the_hook_is_told_to(connections: Connections) -> None:
+    """Else `submit` fails where `spark-submit` does not print the driver's exit code."""
+    connections.add("spark_default", "spark", host="k8s://a", extra={"deploy-mode": "cluster"})
+    arguments = SparkArguments(conn_id="spark_default", track_driver_via_k8s_api=True)
+    hook = provider_names.make_hook(arguments)
+    hook._submit_sp = None
+    assert hook._should_track_driver_via_k8s_api()
+    assert "not self._should_track_driver_via_k8s_api()" in inspect.getsource(hook.submit)
     assert "waitAppCompletion" in spark_submit._K8S_WAIT_APP_COMPLETION_CONF
 
 
@@ -92,11 +251,7 @@ def test_a_missing_connection_still_means_yarn_to_the_hook() -> None:
     assert SparkSubmitHook(conn_id="nowhere")._connection["master"] == "yarn"
 
 
-def test_durable_yarn_without_an_address_is_still_refused_by_the_operator() -> None:
-    # The reason for switching `durable` off.
-    assert "durable=True requires yarn_track_via_rm_api=True" in inspect.getsource(
-        SparkSubmitOperator.execute
-    )
+# ---- resumption ----------------------------------------------------------------------------------
 
 
 def test_a_resumed_submission_is_known_by_the_key_we_remove() -> None:
@@ -106,6 +261,18 @@ def test_a_resumed_submission_is_known_by_the_key_we_remove() -> None:
     )
 
 
-def test_our_operator_templates_all_that_the_parent_does() -> None:
-    ours = set(spark_app.HiveAcidSparkOperator.template_fields)
-    assert set(SparkSubmitOperator.template_fields) <= ours
+def test_a_pods_status_is_noted_under_the_key_we_remove() -> None:
+    assert provider_names.DRIVER_STATUS_KEY == "k8s_driver_status"
+
+
+def test_our_operator_has_every_step_of_a_resumed_job() -> None:
+    """A step that the parent keeps would make a hook of its own."""
+    steps = ResumableJobMixin.__abstractmethods__ - {"get_job_result"}
+    assert steps == {
+        "submit_job",
+        "get_job_status",
+        "is_job_active",
+        "is_job_succeeded",
+        "poll_until_complete",
+    }
+    assert steps | {"execute", "on_kill"} <= set(vars(spark_app.HiveAcidSparkOperator))

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
@@ -33,7 +34,7 @@ def test_a_task_that_is_killed_while_it_makes_ready_submits_nothing(
     """A signal's handler returns to where the task was, which is just before `spark-submit`."""
     connect_yarn(on_yarn, yarn, mode)
     task = deletion(spark)
-    monkeypatch.setattr(task, "watched", lambda: (task.on_kill(), nullcontext())[1])
+    monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task, context_of(task_state_store=StateStore()))
     assert spark.calls == []
@@ -94,7 +95,7 @@ def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
         monkeypatch.delenv(name, raising=False)
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     monkeypatch.setattr(
-        "airflow_hiveacid.operators.submission.cluster_operator.shutil.which", lambda _: None
+        "airflow_hiveacid.operators.submission.submitter.shutil.which", lambda _: None
     )
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.apache.spark.operators import spark_submit
 
+from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_run import own_settings, tag_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.yarn import addresses_in, addresses_of
@@ -43,7 +43,7 @@ def test_what_the_spark_provider_adds_as_it_executes_is_submitted_too(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        spark_submit,
+        submitter,
         "inject_parent_job_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.parentRunId": "run"},
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.apache.spark.operators import spark_submit
 
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
@@ -22,6 +21,7 @@ from airflow_hiveacid.operators.submission.resumption import (
     SUBMISSION_KEY,
 )
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
@@ -104,14 +104,14 @@ def test_a_second_submission_whose_id_nobody_could_note_is_found_by_its_tag(
 ) -> None:
     """The first one's ID is noted, and must not stand before the second's tag."""
     store = _left(spark, yarn)
-    submit = spark_submit.SparkSubmitOperator.submit_job
+    submit = Submitter.submit
 
-    def lost(task: Any, context: Any) -> None:  # noqa: ANN401 - the Spark provider's
-        submit(task, context)
+    def lost(submitter: Submitter) -> None:
+        submit(submitter)
         raise KeyboardInterrupt  # the worker goes before it could note the ID
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_submit.SparkSubmitOperator, "submit_job", lost)
+        patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
@@ -136,10 +136,10 @@ def _script(spark: FakeSpark) -> HiveAcidSqlOperator:
 def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
     """What a worker leaves that was lost while the driver of the second statement ran."""
     store = StateStore()
-    submit = spark_submit.SparkSubmitOperator.submit_job
+    submit = Submitter.submit
 
-    def lost(task: Any, context: Any) -> Any:  # noqa: ANN401 - the Spark provider's
-        found = submit(task, context)
+    def lost(submitter: Submitter) -> str:
+        found = submit(submitter)
         if len(spark.calls) > 1:
             if noted:
                 store.set("spark_job_id", APP)
@@ -147,7 +147,7 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_submit.SparkSubmitOperator, "submit_job", lost)
+        patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(_script(spark), context_of(task_state_store=store))
     assert store[ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]

@@ -129,6 +129,11 @@ class SparkTarget:
         """True if YARN runs the driver and the executors."""
         return self.is_cluster and self.is_yarn
 
+    @property
+    def is_followed(self) -> bool:
+        """True if we follow the driver in its cluster, so a retry can resume its submission."""
+        return self.is_cluster and (self.is_kubernetes or bool(self.resource_managers))
+
 
 def _is_yarn(master: str) -> bool:
     # The Spark provider searches for "yarn" in the whole URI, but a host name may contain it.

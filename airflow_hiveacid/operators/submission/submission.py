@@ -1,0 +1,135 @@
+"""One submission with `spark-submit`, as a value.
+
+Input is the job's spec, the resolved target, and the operator's rendered arguments. Output is a
+`Submission`: the application, and the arguments of the Spark provider's hook with our own settings
+for the job and the cluster. This module starts nothing and needs no running task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.operators.submission import cluster_run, kubernetes_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+
+_WAITS: Final = "spark.yarn.submit.waitAppCompletion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """The application of a job, with its own arguments, the zip of our code and the job's file."""
+
+    application: str
+    own_arguments: Sequence[str] = ()
+    archive: str
+    spec_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """Which of OpenLineage's settings are added when the task runs; see `SparkSubmitOperator`."""
+
+    parent_job: bool = False
+    transport: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Everything that one run of `spark-submit` needs.
+
+    `arguments` contains our own settings for the job and the cluster. `lineage` is added when the
+    task runs, because it names the task instance.
+    """
+
+    spec: JobSpec = field(repr=False)
+    target: SparkTarget
+    application: str
+    arguments: SparkArguments
+    lineage: Lineage = Lineage()
+
+    @classmethod
+    def of(
+        cls,
+        spec: JobSpec,
+        given: SparkArguments,
+        target: SparkTarget,
+        *,
+        program: Program,
+        lineage: Lineage = Lineage(),
+    ) -> Submission:
+        """Add the settings of a job and its cluster to the arguments that the user gave."""
+        # A driver on this machine gets the file's local path, because YARN's client mode does not
+        # give shipped files to the driver.
+        spec_file = str(program.spec_file)
+        place = program.spec_file.name if target.is_cluster else spec_file
+        arguments = replace(
+            given,
+            **_for_cluster(spec, given, target),
+            application_args=["--spec", place, *program.own_arguments],
+            py_files=",".join(filter(None, [program.archive, given.py_files])),
+            name=given.name or f"hiveacid-{spec.kind}-{spec.job.target}",
+            deploy_mode=target.deploy_mode,
+        )
+        if target.is_cluster:
+            shipped = ",".join(filter(None, [spec_file, given.files]))
+            arguments = replace(arguments, files=shipped)
+        return cls(
+            spec=spec,
+            target=target,
+            application=program.application,
+            arguments=arguments,
+            lineage=lineage,
+        )
+
+    def check_new(self) -> None:
+        """Check the settings that only a new submission uses, not one that a retry resumes.
+
+        Raises:
+            ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
+        """
+        if _is_released(self.target) and _keeps_waiting(self.arguments):
+            raise ValueError(
+                "spark.yarn.submit.waitAppCompletion=true cannot be set for cluster mode as it"
+                " conflicts with the need to exit spark-submit immediately to persist the"
+                " application ID for tracking. Either remove the explicit conf or set"
+                " durable=False."
+            )
+
+
+def _for_cluster(spec: JobSpec, given: SparkArguments, target: SparkTarget) -> dict[str, Any]:
+    tag, conf = cluster_run.tag_of(spec.attempt), given.conf or {}
+    if target.is_kubernetes:
+        settings = kubernetes_settings.own_settings(
+            conf,
+            tag,
+            namespace=target.namespace,
+            result_uri=str(spec.result_uri),
+            is_cluster=target.is_cluster,
+        )
+        return {"conf": settings, "track_driver_via_k8s_api": target.is_cluster}
+    if not target.is_yarn:
+        return {"conf": conf}
+    settings = cluster_run.own_settings(conf, tag, is_cluster=target.is_cluster)
+    if not _is_released(target):
+        return {"conf": settings}
+    if not _keeps_waiting(given):  # else see `check_new`
+        settings[_WAITS] = "false"
+    # We follow the application ourselves, so the hook needs neither an address nor a login of YARN.
+    return {"conf": settings, "yarn_track_via_rm_api": False}
+
+
+def _is_released(target: SparkTarget) -> bool:
+    """Return whether `spark-submit` must end as soon as YARN has the application."""
+    return target.is_yarn and target.is_followed
+
+
+def _keeps_waiting(arguments: SparkArguments) -> bool:
+    return str((arguments.conf or {}).get(_WAITS, "")).strip().lower() == "true"

@@ -1,0 +1,487 @@
+"""The `Submitter`, which submits one job with the Spark provider's hook, follows and stops it.
+
+Input is a `Submission`. Output is the driver's result, or the exception of the submission. For
+masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, the hook
+only starts `spark-submit`, and a `ClusterRun` queries the cluster. The provider's own code fails
+permanently if YARN has forgotten an application, cannot kill an application that a retry has
+resumed, waits in a queue or for a pod indefinitely, and waits for Hadoop's command without a time
+limit. For Kubernetes, it queries a different API server than `spark-submit` does, and reads the
+pod's name from the log. See docs/decisions/clusters.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.openlineage.utils.spark import (
+    inject_parent_job_information_into_spark_properties,
+    inject_transport_information_into_spark_properties,
+)
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ClusterError,
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    ConfigurationError,
+    StorageError,
+)
+from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kill import stop_processes
+from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, ApiServer
+from airflow_hiveacid.operators.submission.kubernetes_login import login_of, server_of
+from airflow_hiveacid.operators.submission.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.result_file import ResultFile
+from airflow_hiveacid.operators.submission.resumption import Resumable
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+    from airflow.sdk import Context
+    from requests.auth import AuthBase
+
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.operators.submission.cluster_run import Bounds
+    from airflow_hiveacid.operators.submission.resumption import StateStore
+    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+    from airflow_hiveacid.operators.submission.submission import Submission
+
+SUCCEEDED: Final = "SUCCEEDED"
+"""The status of a driver that has ended successfully."""
+
+ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")
+"""The statuses of drivers that are not followed; the last one is unknown to its cluster."""
+
+_ID_KEY: Final = SparkSubmitOperator.external_id_key
+_LAST_S: Final = 1.0
+_COMMAND_S: Final = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Submitter:
+    """Submits, follows and stops one job; on YARN, it needs the resource manager's address.
+
+    Args:
+        target: the Spark master.
+        attempt: the ID of this submission.
+        arguments: the user's arguments, with the login of `spark-submit`.
+        bounds: the longest waits for the cluster.
+        store: the task's state store, if there is one.
+        is_durable: whether a retry resumes a submission instead of repeating it.
+        is_killed: returns whether the task is killed. The flag belongs to the task, because a task
+            may be killed before its first job and between two jobs.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a separate choice
+        self,
+        target: SparkTarget,
+        *,
+        attempt: str,
+        arguments: SparkArguments,
+        bounds: Bounds,
+        store: StateStore | None,
+        is_durable: bool,
+        is_killed: Callable[[], bool],
+    ) -> None:
+        self._target, self._tag, self._is_killed = target, tag_of(attempt), is_killed
+        self._hook: SparkSubmitHook | None = None
+        self._submission: Submission | None = None
+        self._kept = None if store is None or not target.is_cluster else _notes_in(store)
+        self._is_durable = is_durable
+        self._cluster = self._cluster_of(arguments, bounds)
+
+    # ---- one job ---------------------------------------------------------------------------------
+
+    def run(
+        self, submission: Submission, context: Context, resume: Callable[[], object]
+    ) -> Exception | None:
+        """Submit a job, or resume its driver, and wait for its end; return the exception, if any.
+
+        Args:
+            submission: the job.
+            context: the running task, for OpenLineage.
+            resume: submits with `submit` and follows with `follow`, or only follows an earlier
+                try's driver. It is called if the target is followed.
+
+        Raises:
+            ClusterError: the cluster does not stop an earlier try's driver, so nothing is
+                submitted.
+            ConfigurationError: there is no `spark-submit` on PATH.
+        """
+        notes = self.notes if self._target.is_followed else None
+        try:
+            if notes is not None:
+                self._leave_another(notes, submission.spec)
+        except InterruptedError as exc:
+            return exc
+        try:
+            if notes is not None:
+                self._find_lost(notes)
+            # If the driver runs in a cluster, `submit` limits the wait for a container, but only
+            # for a new submission.
+            with nullcontext() if self._target.is_cluster else self.watched():
+                self._begin(submission, context)
+                if self._target.is_followed:
+                    resume()
+                else:
+                    self._spark_submit()
+        except FileNotFoundError as exc:
+            raise ConfigurationError(
+                f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
+                " argument, or option of section [hiveacid]) to the directory of spark-submit;"
+                " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
+            ) from exc
+        except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
+            return self._overdue or exc
+        finally:
+            # The Spark provider does not close the pipe from its `spark-submit` process.
+            if (process := self.process) is not None and process.stdout is not None:
+                process.stdout.close()
+        return None
+
+    def submit(self) -> str:
+        """Note the submission, so that a retry can resume it, submit it, and return its ID.
+
+        Raises:
+            ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
+            AirflowException: `spark-submit` failed.
+            RuntimeError: `spark-submit` did not print the ID of a YARN application.
+            InterruptedError: the task is killed.
+        """
+        hook, submission = self._at_work
+        if self._kept is not None:
+            self._kept.note(submission.spec)
+        with self.watched():
+            submission.check_new()
+            self._spark_submit()
+        if self._target.is_kubernetes:
+            return driver_of(self._target.namespace, self._tag)
+        if not (found := provider_names.yarn_application_id(hook)):
+            raise RuntimeError("No YARN application id found after spark-submit completed.")
+        log.info("YARN application submitted: %s", found)
+        return found
+
+    def status(self, driver_id: str) -> str:
+        """Return the state of an earlier try's driver: in the cluster's words, or one of `ENDED`.
+
+        If the cluster has forgotten the application, the caller submits again. The new driver
+        checks the table's ledger and the metastore to find out whether the earlier driver
+        committed.
+
+        Raises:
+            ClusterUnavailableError: the cluster gave no answer within the time limit.
+            ClusterRefusedError: the cluster refused all queries until the time limit.
+            InterruptedError: the task is killed.
+        """
+        cluster = self._asked_cluster
+        found = cluster.status(driver_id)
+        if found is not None and found.is_ending:
+            # The application is being killed, for example after a time-out. If this try resumed the
+            # application, the try would fail, too.
+            log.info("%s is being ended; waiting until it has ended", found.place)
+            found = cluster.follow(driver_id)
+        if found is None:
+            log.warning(
+                "%s has forgotten %s; a new driver finds out what it did",
+                cluster.manager.name,
+                driver_id,
+            )
+            return "FORGOTTEN"
+        if found.has_ended:
+            return SUCCEEDED if found.has_succeeded else "FAILED"
+        return str(found.state)
+
+    def follow(self, driver_id: str) -> None:
+        """Wait until the driver has ended.
+
+        Raises:
+            ApplicationForgottenError: the cluster has forgotten the application.
+            RuntimeError: the application failed. The reason is in the application's result, if it
+                has left one.
+            ClusterError: see `ClusterRun.follow`.
+            InterruptedError: the task is killed.
+        """
+        cluster = self._asked_cluster
+        try:
+            found = cluster.follow(driver_id)
+        finally:
+            self._after_submit()
+        if found is None:
+            raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
+        if not found.has_succeeded:
+            if words := cluster.manager.last_words(found.id):
+                log.error("the last log lines of %s:\n%s", found.place, words)
+            raise RuntimeError(
+                f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
+            )
+
+    def collect(self, spec: JobSpec, failure: Exception | None) -> JobResult | None:
+        """Return the job's result; if the job has ended, delete its files and notes.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the result.
+            JobFailedError: the result is not valid JSON.
+            StorageError: the result cannot be read.
+        """
+        file = ResultFile(uri=str((self.notes and self.notes.result_uri) or spec.result_uri))
+        result = file.read()
+        ended = result is not None or failure is None
+        if self.notes is not None and ended:
+            # Otherwise, a task that is cleared after its success would resume the finished driver
+            # of its last run and submit nothing.
+            self.notes.forget()
+        if self._target.is_cluster and ended:
+            if result is not None:
+                self._forget_driver()  # without a result, keep the log, which explains the failure
+            _tidy(file.remove)
+            if self._target.is_kubernetes:
+                _tidy(file.remove_uploads)
+        return result
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a driver on this machine, or None if it is unknown."""
+        process = self.process
+        return None if process is None or self._target.is_cluster else process.returncode
+
+    @property
+    def process(self) -> subprocess.Popen[str] | None:
+        """The process of `spark-submit`, or None if none was started."""
+        return None if self._hook is None else provider_names.submit_process(self._hook)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Limit the wait for the first container, for a submission in the `with` block."""
+        return nullcontext() if self._cluster is None else self._cluster.watched(self._stop_submit)
+
+    # ---- earlier tries ---------------------------------------------------------------------------
+
+    @property
+    def notes(self) -> Resumable | None:
+        """What is stored about the last submission, or None if a retry could not resume it."""
+        return self._kept if self._is_durable else None
+
+    def answer_for_left(self) -> None:
+        """From now on, if this task is killed, also kill the application of an earlier try."""
+        notes = self.notes
+        if self._cluster is not None and notes is not None and notes.attempt is not None:
+            self._cluster.answer_for(_noted_id(notes), tag_of(notes.attempt))
+
+    def end_left(self) -> None:
+        """Kill the application that an earlier try has submitted, and delete its notes.
+
+        Raises:
+            ClusterUnavailableError: YARN does not confirm that the application has ended.
+            ClusterRefusedError: YARN does not allow us to kill the application.
+            InterruptedError: the task is killed.
+        """
+        if (notes := self.notes) is not None:
+            self._end_left(notes)
+
+    def _end_left(self, notes: Resumable) -> None:
+        if self._cluster is not None and notes.attempt is not None:
+            self._cluster.end_earlier(_noted_id(notes), tag_of(notes.attempt))
+        notes.forget()
+
+    def _leave_another(self, notes: Resumable, spec: JobSpec) -> None:
+        """Kill an earlier try's application if it runs a different statement, and delete its notes.
+
+        In a task with several statements, an earlier try may have reached a later statement. If
+        that driver kept running, killing this task would not kill that driver.
+        """
+        if not notes.is_of_another(spec):
+            return
+        log.warning("the driver of the last try runs another statement; submitting again")
+        self._end_left(notes)
+
+    def _find_lost(self, notes: Resumable) -> None:
+        """Find and store the ID of an application whose worker died after the submission."""
+        attempt = notes.attempt_without(_ID_KEY)
+        if self._cluster is None or attempt is None:
+            return
+        if (found := self._cluster.submitted(tag_of(attempt))) is not None:
+            log.info("%s was submitted by a worker that has died", found)
+            notes.store.set(_ID_KEY, found)
+
+    # ---- a killed task ---------------------------------------------------------------------------
+
+    def begin_end(self) -> threading.Thread | None:
+        """Kill `spark-submit`, then start and return a thread that kills the application.
+
+        `spark-submit` is killed first, so that it cannot submit anything after the search in YARN.
+        If no cluster is queried, do nothing: `finish_end` kills the driver.
+        """
+        if not self._target.is_asked:
+            return None
+        self._stop_submit()
+        if self._cluster is not None:
+            return self._cluster.begin_end()
+        end = threading.Thread(target=self._end_by_command, name="hiveacid-end", daemon=True)
+        end.start()
+        return end
+
+    def finish_end(self, end: threading.Thread | None) -> None:
+        """Wait a short time for the thread of `begin_end`; without one, kill the driver here."""
+        if end is None:
+            if self._hook is not None:
+                with stop_processes(self.process):
+                    self._hook.on_kill()
+            return
+        end.join(_LAST_S)
+        if end.is_alive():
+            log.warning("the cluster has not yet confirmed that it ends the driver")
+        else:
+            self._after_submit()
+
+    def _stop_submit(self) -> None:
+        """Kill `spark-submit` and all processes that it has started on this machine."""
+        process = self.process
+        with stop_processes(process):
+            if process is not None and process.poll() is None:
+                process.kill()
+
+    def _end_by_command(self) -> None:
+        """Kill the driver with the `yarn` command.
+
+        This method needs the command and the driver's ID.
+        """
+        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
+        program = shutil.which("yarn")
+        if known is None:
+            return
+        if program is None:
+            log.warning("cannot end %s: no resource manager or yarn command is known", known)
+            return
+        try:
+            command = [program, "application", "-kill", known]
+            subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
+        except (OSError, subprocess.SubprocessError) as error:
+            log.warning("cannot end %s: %s", known, error)
+
+    # ---- the hook and the cluster ----------------------------------------------------------------
+
+    def _begin(self, submission: Submission, context: Context) -> None:
+        arguments = _with_lineage(submission, context)
+        self._submission, self._hook = submission, provider_names.make_hook(arguments)
+        if arguments.track_driver_via_k8s_api:
+            provider_names.check_pod_tracking(self._hook)
+
+    def _spark_submit(self) -> None:
+        """Run `spark-submit` until it ends, unless the task is killed.
+
+        When the signal handler returns, the task's code continues where it was interrupted, so the
+        code could still submit.
+        """
+        hook, submission = self._at_work
+        if self._is_killed():
+            raise InterruptedError("the task is killed")
+        hook.submit(submission.application)
+
+    def _after_submit(self) -> None:
+        if self._hook is not None:
+            provider_names.run_post_submit_commands(self._hook)
+
+    def _forget_driver(self) -> None:
+        """Delete the pod of a driver that succeeded; a failed driver's pod is kept for its log."""
+        if self._cluster is None or not self._target.is_kubernetes:
+            return
+        try:
+            self._cluster.forget_succeeded()
+        except (ClusterUnavailableError, ClusterRefusedError) as error:
+            log.warning("%s", error)
+
+    def _cluster_of(self, arguments: SparkArguments, bounds: Bounds) -> ClusterRun[Any] | None:
+        target = self._target
+        if target.is_kubernetes:
+            server = ApiServer(
+                address=server_of(target.master),
+                namespace=target.namespace,
+                login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
+                role=DRIVER if target.is_cluster else EXECUTOR,
+            )
+            return ClusterRun(server, self._tag, bounds, is_killed=self._is_killed)
+        if not target.resource_managers:
+            return None
+        manager = ResourceManager(
+            addresses=target.resource_managers,
+            auth=_yarn_login(arguments, target.realm),
+            user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
+        )
+        return ClusterRun(manager, self._tag, bounds, is_killed=self._is_killed)
+
+    @property
+    def _overdue(self) -> ApplicationNotStartedError | None:
+        """The error if the submission was killed because it got no container in time, else None."""
+        return None if self._cluster is None else self._cluster.overdue
+
+    @property
+    def _asked_cluster(self) -> ClusterRun[Any]:
+        if self._cluster is None:
+            raise RuntimeError(f"no cluster is queried for {self._target.master}")
+        return self._cluster
+
+    @property
+    def _at_work(self) -> tuple[SparkSubmitHook, Submission]:
+        if self._hook is None or self._submission is None:
+            raise RuntimeError("no job has begun")
+        return self._hook, self._submission
+
+
+def _notes_in(store: StateStore) -> Resumable:
+    # The Spark provider stores the driver's ID, and the status of its pod, under these keys.
+    return Resumable(store, (_ID_KEY, provider_names.DRIVER_STATUS_KEY))
+
+
+def _noted_id(notes: Resumable) -> str | None:
+    known = notes.store.get(_ID_KEY)
+    return str(known) if known else None
+
+
+def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
+    """Return the user's login, or the Kerberos login of `spark-submit` if YARN requires one."""
+    if arguments.yarn_rm_auth is not None:
+        return arguments.yarn_rm_auth
+    # This hook submits nothing: the submission's hook is created after OpenLineage's settings are
+    # known.
+    principal, keytab = provider_names.login_of(provider_names.make_hook(arguments))
+    variables = arguments.env_vars or {}
+    keytab = keytab or variables.get("KRB5_CLIENT_KTNAME")
+    return Negotiate(
+        client=principal,
+        keytab=keytab,
+        cache=None if keytab else variables.get("KRB5CCNAME"),
+        realm=realm,
+    )
+
+
+def _with_lineage(submission: Submission, context: Context) -> SparkArguments:
+    """Add OpenLineage's settings, as the Spark provider's operator does in its `execute`."""
+    conf = dict(submission.arguments.conf or {})
+    if submission.lineage.parent_job:
+        conf = inject_parent_job_information_into_spark_properties(conf, context)
+    if submission.lineage.transport:
+        conf = inject_transport_information_into_spark_properties(conf, context)
+    return replace(submission.arguments, conf=conf)
+
+
+def _tidy(remove: Callable[[], None]) -> None:
+    try:
+        remove()
+    except StorageError as error:
+        log.warning("the driver is done, but its files cannot be removed: %s", error)
