@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,7 @@ from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,
     RESULT_URI_KEY,
@@ -24,7 +26,7 @@ from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spar
 from airflow_hiveacid.operators.submission.submission import Program, Submission
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
-from tests.support.cluster_tasks import APP, connect_yarn, deletion
+from tests.support.cluster_tasks import APP, connect_yarn, deletion, until
 from tests.support.pretended_yarn import FAILED, RUNNING
 
 if TYPE_CHECKING:
@@ -247,6 +249,54 @@ def test_a_killed_task_that_has_submitted_nothing_runs_none_of_the_users_command
     end.join(60)
     submitter.finish_end(end)
     assert not (tmp_path / "done").exists()
+
+
+def test_an_earlier_tries_notes_stay_while_no_cluster_can_be_asked_about_it(
+    job: JobSpec, spark: FakeSpark, tmp_path: Path, on_yarn: Connections
+) -> None:
+    on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    target = SparkTarget(conn_id="spark_default", master="yarn", deploy_mode="cluster")
+    store = _noted()
+    one = _submission(job, tmp_path, target)
+    assert _submitter(one, store).run(one, _CONTEXT, resume=_never) is None
+    assert (set(store), store[ATTEMPT_KEY]) == (_NOTES, "0-0123456789ab")
+    assert len(spark.calls) == 1
+
+
+# ---- a killed task -------------------------------------------------------------------------------
+
+
+def test_the_cluster_is_searched_only_after_spark_submit_has_ended(
+    job: JobSpec,
+    spark: FakeSpark,
+    tmp_path: Path,
+    there: SparkTarget,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it could still submit what the search has not found."""
+    spark.tell(hangs=True)
+    one = _submission(job, tmp_path, there)
+    submitter = _submitter(one, StateStore())
+    task = threading.Thread(target=submitter.run, args=(one, _CONTEXT, submitter.submit))
+    task.start()
+    hanging = spark.directory / "hanging.json"
+    until(lambda: hanging.exists() and hanging.read_text())
+    ended: list[int] = []
+    begin = ClusterRun.begin_end
+
+    def searched(run: ClusterRun[Any]) -> threading.Thread:
+        assert submitter.process is not None
+        ended.append(submitter.process.wait(10))
+        return begin(run)
+
+    monkeypatch.setattr(ClusterRun, "begin_end", searched)
+    try:
+        submitter.finish_end(submitter.begin_end())
+    finally:
+        if submitter.process is not None:
+            submitter.process.kill()
+        task.join(60)
+    assert ended == [-signal.SIGKILL]
 
 
 # ---- what an operator leaves to it ---------------------------------------------------------------

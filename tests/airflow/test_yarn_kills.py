@@ -94,9 +94,7 @@ def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    monkeypatch.setattr(
-        "airflow_hiveacid.operators.submission.submitter.shutil.which", lambda _: None
-    )
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.shutil.which", lambda _: None)
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"
     killed_once(deletion(spark), context_of(), hanging.exists)

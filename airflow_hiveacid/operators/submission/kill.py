@@ -9,6 +9,8 @@ is logged and never raised, and no function asks Airflow for a connection.
 from __future__ import annotations
 
 import logging
+import shutil
+import subprocess
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +21,6 @@ import psutil  # type: ignore[import-untyped]  # comes with Airflow, without typ
 from airflow_hiveacid.format.attempts import AttemptId
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator, Sequence
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -29,6 +30,7 @@ _CONNECT_S: Final = 1.0
 _CALL_S: Final = 2.0
 # Airflow sends SIGKILL five seconds after SIGTERM. The processes must also be killed in that time.
 _ABORT_S: Final = 3.0
+_COMMAND_S: Final = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,38 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
                 child.kill()
             except psutil.NoSuchProcess:
                 _log.debug("process %s has already ended", child.pid)
+
+
+def stop_submit(process: subprocess.Popen[str] | None) -> None:
+    """Kill `spark-submit` and all processes that it has started on this machine."""
+    with stop_processes(process):
+        if process is not None and process.poll() is None:
+            process.kill()
+
+
+def end_by_command(application_id: str | None) -> threading.Thread:
+    """Start and return a thread that kills a YARN application with the `yarn` command.
+
+    The thread needs the command and the application's ID.
+    """
+    end = threading.Thread(
+        target=_end_by_command, args=(application_id,), name="hiveacid-end", daemon=True
+    )
+    end.start()
+    return end
+
+
+def _end_by_command(application_id: str | None) -> None:
+    if application_id is None:
+        return
+    if (program := shutil.which("yarn")) is None:
+        _log.warning("cannot end %s: no resource manager or yarn command is known", application_id)
+        return
+    try:
+        command = [program, "application", "-kill", application_id]
+        subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
+    except (OSError, subprocess.SubprocessError) as error:
+        _log.warning("cannot end %s: %s", application_id, error)
 
 
 def abort_attempt(spec: Attempt) -> None:

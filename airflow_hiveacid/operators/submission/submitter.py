@@ -12,10 +12,6 @@ pod's name from the log. See docs/decisions/clusters.md.
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-import subprocess
-import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -36,27 +32,25 @@ from airflow_hiveacid.format.errors import (
     StorageError,
 )
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.cluster_run import ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.kill import stop_processes
-from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, ApiServer
-from airflow_hiveacid.operators.submission.kubernetes_login import login_of, server_of
+from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.kubernetes_settings import driver_of
-from airflow_hiveacid.operators.submission.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable
-from airflow_hiveacid.operators.submission.yarn import ResourceManager
 
 if TYPE_CHECKING:
+    import subprocess
+    import threading
     from collections.abc import Callable
 
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
-    from requests.auth import AuthBase
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.cluster_run import Bounds
+    from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
     from airflow_hiveacid.operators.submission.resumption import StateStore
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
@@ -70,7 +64,6 @@ ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")
 
 _ID_KEY: Final = SparkSubmitOperator.external_id_key
 _LAST_S: Final = 1.0
-_COMMAND_S: Final = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +98,7 @@ class Submitter:
         self._submission: Submission | None = None
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
         self._is_durable = is_durable
-        self._cluster = self._cluster_of(arguments, bounds)
+        self._cluster = cluster_run_of(target, self._tag, arguments, bounds, is_killed=is_killed)
 
     # ---- one job ---------------------------------------------------------------------------------
 
@@ -268,7 +261,9 @@ class Submitter:
 
     def watched(self) -> AbstractContextManager[None]:
         """Limit the wait for the first container, for a submission in the `with` block."""
-        return nullcontext() if self._cluster is None else self._cluster.watched(self._stop_submit)
+        if self._cluster is None:
+            return nullcontext()
+        return self._cluster.watched(lambda: stop_submit(self.process))
 
     # ---- earlier tries ---------------------------------------------------------------------------
 
@@ -329,12 +324,11 @@ class Submitter:
         """
         if not self._target.is_asked:
             return None
-        self._stop_submit()
+        stop_submit(self.process)
         if self._cluster is not None:
             return self._cluster.begin_end()
-        end = threading.Thread(target=self._end_by_command, name="hiveacid-end", daemon=True)
-        end.start()
-        return end
+        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
+        return end_by_command(known)
 
     def finish_end(self, end: threading.Thread | None) -> None:
         """Wait a short time for the thread of `begin_end`; without one, kill the driver here."""
@@ -348,31 +342,6 @@ class Submitter:
             log.warning("the cluster has not yet confirmed that it ends the driver")
         else:
             self._after_submit()
-
-    def _stop_submit(self) -> None:
-        """Kill `spark-submit` and all processes that it has started on this machine."""
-        process = self.process
-        with stop_processes(process):
-            if process is not None and process.poll() is None:
-                process.kill()
-
-    def _end_by_command(self) -> None:
-        """Kill the driver with the `yarn` command.
-
-        This method needs the command and the driver's ID.
-        """
-        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
-        program = shutil.which("yarn")
-        if known is None:
-            return
-        if program is None:
-            log.warning("cannot end %s: no resource manager or yarn command is known", known)
-            return
-        try:
-            command = [program, "application", "-kill", known]
-            subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
-        except (OSError, subprocess.SubprocessError) as error:
-            log.warning("cannot end %s: %s", known, error)
 
     # ---- the hook and the cluster ----------------------------------------------------------------
 
@@ -406,25 +375,6 @@ class Submitter:
         except (ClusterUnavailableError, ClusterRefusedError) as error:
             log.warning("%s", error)
 
-    def _cluster_of(self, arguments: SparkArguments, bounds: Bounds) -> ClusterRun[Any] | None:
-        target = self._target
-        if target.is_kubernetes:
-            server = ApiServer(
-                address=server_of(target.master),
-                namespace=target.namespace,
-                login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
-                role=DRIVER if target.is_cluster else EXECUTOR,
-            )
-            return ClusterRun(server, self._tag, bounds, is_killed=self._is_killed)
-        if not target.resource_managers:
-            return None
-        manager = ResourceManager(
-            addresses=target.resource_managers,
-            auth=_yarn_login(arguments, target.realm),
-            user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
-        )
-        return ClusterRun(manager, self._tag, bounds, is_killed=self._is_killed)
-
     @property
     def _overdue(self) -> ApplicationNotStartedError | None:
         """The error if the submission was killed because it got no container in time, else None."""
@@ -451,23 +401,6 @@ def _notes_in(store: StateStore) -> Resumable:
 def _noted_id(notes: Resumable) -> str | None:
     known = notes.store.get(_ID_KEY)
     return str(known) if known else None
-
-
-def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
-    """Return the user's login, or the Kerberos login of `spark-submit` if YARN requires one."""
-    if arguments.yarn_rm_auth is not None:
-        return arguments.yarn_rm_auth
-    # This hook submits nothing: the submission's hook is created after OpenLineage's settings are
-    # known.
-    principal, keytab = provider_names.login_of(provider_names.make_hook(arguments))
-    variables = arguments.env_vars or {}
-    keytab = keytab or variables.get("KRB5_CLIENT_KTNAME")
-    return Negotiate(
-        client=principal,
-        keytab=keytab,
-        cache=None if keytab else variables.get("KRB5CCNAME"),
-        realm=realm,
-    )
 
 
 def _with_lineage(submission: Submission, context: Context) -> SparkArguments:

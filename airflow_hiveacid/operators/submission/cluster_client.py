@@ -1,0 +1,74 @@
+"""The `ClusterRun` of one submission, with the login that `spark-submit` has.
+
+Input is the target and the user's arguments. Output is a client of YARN or Kubernetes, or None if
+no cluster is queried for this target.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, ApiServer
+from airflow_hiveacid.operators.submission.kubernetes_login import login_of, server_of
+from airflow_hiveacid.operators.submission.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from requests.auth import AuthBase
+
+    from airflow_hiveacid.operators.submission.cluster_run import Bounds
+    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+
+
+def cluster_run_of(
+    target: SparkTarget,
+    tag: str,
+    arguments: SparkArguments,
+    bounds: Bounds,
+    *,
+    is_killed: Callable[[], bool],
+) -> ClusterRun[Any] | None:
+    """Return the client for a submission's cluster, or None if its address is unknown.
+
+    Raises:
+        ConfigurationError: the settings of the login are invalid.
+    """
+    if target.is_kubernetes:
+        server = ApiServer(
+            address=server_of(target.master),
+            namespace=target.namespace,
+            login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
+            role=DRIVER if target.is_cluster else EXECUTOR,
+        )
+        return ClusterRun(server, tag, bounds, is_killed=is_killed)
+    if not target.resource_managers:
+        return None
+    manager = ResourceManager(
+        addresses=target.resource_managers,
+        auth=_yarn_login(arguments, target.realm),
+        user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
+    )
+    return ClusterRun(manager, tag, bounds, is_killed=is_killed)
+
+
+def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
+    """Return the user's login, or the Kerberos login of `spark-submit` if YARN requires one."""
+    if arguments.yarn_rm_auth is not None:
+        return arguments.yarn_rm_auth
+    # This hook submits nothing: the submission's hook is created after OpenLineage's settings are
+    # known.
+    principal, keytab = provider_names.login_of(provider_names.make_hook(arguments))
+    variables = arguments.env_vars or {}
+    keytab = keytab or variables.get("KRB5_CLIENT_KTNAME")
+    return Negotiate(
+        client=principal,
+        keytab=keytab,
+        cache=None if keytab else variables.get("KRB5CCNAME"),
+        realm=realm,
+    )
