@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kill import stop_submit
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,
     RESULT_URI_KEY,
@@ -293,8 +294,7 @@ def test_the_cluster_is_searched_only_after_spark_submit_has_ended(
     try:
         submitter.finish_end(submitter.begin_end())
     finally:
-        if submitter.process is not None:
-            submitter.process.kill()
+        stop_submit(submitter.process)
         task.join(60)
     assert ended == [-signal.SIGKILL]
 
@@ -371,5 +371,7 @@ def test_a_driver_that_fails_says_why_and_leaves_its_notes(
     store = StateStore()
     with pytest.raises(JobFailedError) as caught:
         run_task(deletion(spark), context_of(task_state_store=store))
+    # The exit code of `spark-submit` says nothing about a driver in the cluster.
+    assert "left no result; see the log above" in str(caught.value)
     assert str(caught.value.__cause__) == f"{APP} ended as FINISHED, FAILED: exit code 1"
     assert _NOTES | {"spark_job_id"} <= set(store)
