@@ -375,3 +375,16 @@ def test_a_driver_that_fails_says_why_and_leaves_its_notes(
     assert "left no result; see the log above" in str(caught.value)
     assert str(caught.value.__cause__) == f"{APP} ended as FINISHED, FAILED: exit code 1"
     assert _NOTES | {"spark_job_id"} <= set(store)
+
+
+@pytest.mark.usefixtures("on_yarn")
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_without_resumption_a_task_takes_over_no_driver_of_an_earlier_try(
+    spark: FakeSpark, yarn: Pretended, is_durable: bool
+) -> None:
+    yarn.app, yarn.tagged = dict(RUNNING), {APP: tag_of("0-0123456789ab")}
+    task: Any = deletion(spark, durable=is_durable)
+    context = context_of(task_state_store=_noted())
+    task.take_over_left_driver(context, "1-0123456789ab", ends=True)
+    assert yarn.killed == ([APP] if is_durable else [])
+    assert (task._submitter is not None) is is_durable
