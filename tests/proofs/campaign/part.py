@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
+from tests.proofs.campaign.bases import read_bases, was_turned_away_by_first_base
 from tests.proofs.campaign.errands import litter, tidy_up, warm_up
 from tests.proofs.campaign.ground import HOUSEKEEPING_S, Ground
 from tests.proofs.campaign.hive_reader import rows_by_hive
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.proofs.campaign.bases import WrittenBase
     from tests.proofs.campaign.hive_reader import HiveOptions
     from tests.proofs.campaign.polls import Poll
     from tests.proofs.campaign.process import CampaignProcess
@@ -104,7 +106,8 @@ def run_part(options: Options, record: Record) -> Outcome:
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
-        _judge_failed(record, polls, options.timeout_s)
+        bases = read_bases(folder.glob("processes/*/answer-*.json"))
+        _judge_failed(record, polls, bases, options.timeout_s)
         _count_pasts(record, polls)
         history = History(plans=changes.plans, commits=changes.commits)
         violations = judge(history, polls, partial(load, folder / "seen"))
@@ -300,7 +303,9 @@ def _look_for_leftovers(record: Record, endpoint: MetastoreEndpoint, timeout_s: 
     record.note("leftovers_looked_for")
 
 
-def _judge_failed(record: Record, polls: Sequence[Poll], timeout_s: float) -> None:
+def _judge_failed(
+    record: Record, polls: Sequence[Poll], bases: Sequence[WrittenBase], timeout_s: float
+) -> None:
     for poll in polls:
         if poll.error is None:
             continue
@@ -308,7 +313,8 @@ def _judge_failed(record: Record, polls: Sequence[Poll], timeout_s: float) -> No
         record.errors[f"reader {kind}"] += 1
         # Cleaning does not wait for a reader whose transaction has timed out.
         is_late = poll.ended_at - poll.began_at > timeout_s
-        if kind not in _FORESEEN_WHILE_READING | (_FORESEEN_IF_LATE if is_late else set()):
+        foreseen = _FORESEEN_WHILE_READING | (_FORESEEN_IF_LATE if is_late else set())
+        if kind not in foreseen and not was_turned_away_by_first_base(poll, bases):
             record.trouble("unforeseen while reading", f"{poll.reader} {poll.began_at}: {text}")
 
 
