@@ -30,7 +30,7 @@ from tests.interleavings.hives import Hives
 from tests.interleavings.scene import FOREIGN, REF, ROOT, Job
 from tests.interleavings.watching import Watching
 
-_REMOVING: Final = frozenset({"hivecleaner", "truncate", "drop"})
+_REMOVING: Final = frozenset({"hivecleaner", "truncate", "wipe", "drop"})
 """Who removes files and confirms nothing in the ledger."""
 
 
@@ -56,7 +56,7 @@ class Play(Hives, Watching):
         stand_ins.enter(self.world)
         self.prepare()
         self.world.run(first)
-        if self.world.violation is None:
+        if self.world.violation is None and not self.world.is_abandoned:
             self._epilogue()
 
     def _epilogue(self) -> None:

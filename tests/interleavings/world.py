@@ -265,6 +265,7 @@ class World:
         self.borders = 0
         self._log: list[tuple[int, Actor | None, object, str]] = []
         self.violation: str | None = None
+        self.is_abandoned = False
         self.is_dirty = False
         self.on_change: Callable[[], None] = lambda: None
         self.on_ended: Callable[[Txn], None] = lambda _: None
@@ -303,6 +304,12 @@ class World:
         if self.violation is None:
             self.violation = why
             self._log.append((0, None, f"!! {why}", ""))
+        for actor in self.actors:
+            actor.is_dead = True
+
+    def abandon(self) -> None:
+        """End the interleaving, because it is one that the product assumes not to happen."""
+        self.is_abandoned = True
         for actor in self.actors:
             actor.is_dead = True
 
