@@ -23,8 +23,8 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.spark_environment import require_pyspark
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.operators.plan_text import restore_lines
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way

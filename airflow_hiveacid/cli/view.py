@@ -27,6 +27,7 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
 )
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
     UNPARTITIONED,
@@ -39,13 +40,12 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.transactions.transaction import Transaction

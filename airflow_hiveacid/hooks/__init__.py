@@ -17,8 +17,8 @@ from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.format.state.versions import VersionSpec
     from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.format.versions import VersionSpec
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
     from airflow_hiveacid.jobs.metastore_statements import (
         AbortTransactions,
@@ -46,7 +46,7 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
         {
             "airflow_hiveacid.format.conflicts": ("DataOperation",),
             "airflow_hiveacid.format.table": ("TableRef",),
-            "airflow_hiveacid.format.versions": ("VersionSpec",),
+            "airflow_hiveacid.format.state.versions": ("VersionSpec",),
             "airflow_hiveacid.hooks.hive_acid": ("HiveAcidHook",),
             "airflow_hiveacid.metastore.compaction_queue": ("CompactionType",),
             "airflow_hiveacid.metastore.locks": ("TableAccess",),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     NotEnoughHistoryError,
@@ -20,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.versions import VersionSpec
+    from airflow_hiveacid.format.state.versions import VersionSpec
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient

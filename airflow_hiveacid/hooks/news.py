@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
@@ -23,6 +21,8 @@ from airflow_hiveacid.format.errors import (
     NotTransactionalError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.health import roots_of
 from airflow_hiveacid.metastore.client.metastore_client import connect

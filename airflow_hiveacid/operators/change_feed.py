@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_hiveacid.format.versions import VersionSpec
+    from airflow_hiveacid.format.state.versions import VersionSpec
     from airflow_hiveacid.plan.arguments import LeftOut
 
 

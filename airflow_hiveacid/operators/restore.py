@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators.plan_text import restore_lines
 from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator

@@ -19,7 +19,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered

@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 _E = TypeVar("_E", bound=enum.Enum)

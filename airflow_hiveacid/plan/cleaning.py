@@ -34,10 +34,10 @@ from airflow_hiveacid.format.records.cleaning import FirstSeen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory
     from airflow_hiveacid.format.records.cleaning import LeftUpload, Reader
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory
 
 
 _NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})

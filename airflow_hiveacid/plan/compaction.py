@@ -25,9 +25,9 @@ from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory
 
 
 class Appearance(enum.Enum):

@@ -33,9 +33,9 @@ from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import FileEntry, Listing
     from airflow_hiveacid.format.names import DeltaName
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import FileEntry, Listing
     from airflow_hiveacid.format.table import TableInfo, TableRef
 
 KINDS: Final = {

@@ -41,7 +41,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds, time_text
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.versions import as_of_set
+from airflow_hiveacid.format.state.versions import as_of_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

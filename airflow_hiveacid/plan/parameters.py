@@ -2,7 +2,7 @@
 
 Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which give a type
 to a template's result. Returns `Parameter`s. A statement's spec gets the parameters whose markers
-its SQL contains. `spark.engine.parsed_sql` turns them into literals.
+its SQL contains. `spark.engine.expressions.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said

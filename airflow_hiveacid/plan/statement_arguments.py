@@ -16,7 +16,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     MergeAction,

@@ -27,8 +27,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.file_fitness import check_format
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     ColumnMatch,

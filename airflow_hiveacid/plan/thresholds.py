@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.state.acid_state import AcidState
 
 Scalar = str | int | float | None
 """A value in a record of measurements; all of them are JSON values."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
@@ -35,7 +35,7 @@ from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.plan import arguments, statement_arguments
 from airflow_hiveacid.plan.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.runtime import main

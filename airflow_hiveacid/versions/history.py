@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
@@ -26,10 +26,10 @@ from airflow_hiveacid.versions.readable import Readable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory
     from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
     from airflow_hiveacid.format.records.keeping import Tag
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     KeepingRefusedError,
     NotTransactionalError,
 )
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import floor_of
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -39,8 +39,8 @@ from airflow_hiveacid.versions.past import promises_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
 

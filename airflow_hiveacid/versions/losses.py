@@ -17,8 +17,8 @@ from airflow_hiveacid.versions.loss_detector import LossDetector
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
 

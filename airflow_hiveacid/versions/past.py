@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
     NotTransactionalError,
@@ -25,8 +24,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import (
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.versions import (
     VersionSpec,
     as_of_number,
     not_held,
@@ -34,6 +33,7 @@ from airflow_hiveacid.format.versions import (
     state_as_of,
     without_aborted,
 )
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
 
-    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
+    from airflow_hiveacid.format.state.directories import Listing
+    from airflow_hiveacid.format.state.versions import Kept
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.format.versions import Kept
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
 

@@ -3,7 +3,7 @@
 Takes a table as of some version, and its roots with their listings. Two versions can read different
 files of a root only if a write ID in a file name or in a note lies between them. All versions from
 one such write ID to the next read the same files, so only one of these versions is checked.
-`format.versions` has the rules for one root: `check_provable` and `oldest_readable`.
+`format.state.versions` has the rules for one root: `check_provable` and `oldest_readable`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from airflow_hiveacid.versions.loss_detector import LossDetector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.names import BaseName
     from airflow_hiveacid.format.records.keeping import Promises
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 
 Root = tuple["PartitionInfo", "Listing"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.restoring import may_differ
@@ -21,10 +21,10 @@ from airflow_hiveacid.versions.past import past_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.versions import VersionSpec
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.format.versions import VersionSpec
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.versions.past import Past
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.versions import VersionSpec, without_aborted
+from airflow_hiveacid.format.state.versions import VersionSpec, without_aborted
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.listing import list_roots

@@ -12,21 +12,21 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import (
-    ChangeRange,
-    ChangeSegment,
-    segments_of,
-    settled,
-    up_to,
-)
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     NotEnoughHistoryError,
     VersionRangeError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.versions import VersionSpec, newest_of, not_held, without_aborted
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import (
+    ChangeRange,
+    ChangeSegment,
+    segments_of,
+    settled,
+    up_to,
+)
+from airflow_hiveacid.format.state.versions import VersionSpec, newest_of, not_held, without_aborted
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
@@ -35,12 +35,12 @@ from airflow_hiveacid.versions.past import Past, past_of, promises_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.records.commits import CommitNote
     from airflow_hiveacid.format.records.keeping import Promises
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import Listing
+    from airflow_hiveacid.format.state.versions import Kept
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.format.versions import Kept
     from airflow_hiveacid.metastore.port import MetastorePort
 
 Version = int | str | datetime | VersionSpec

@@ -139,7 +139,7 @@ def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     """
     from airflow.providers.apache.spark.hooks import spark_submit as provider  # noqa: PLC0415 - as above
 
-    from airflow_hiveacid.operators.submission.kubernetes import LABEL  # noqa: PLC0415 - as above
+    from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL  # noqa: PLC0415 - as above
     from tests.support.cluster_tasks import SUCCEEDED, put_pod  # noqa: PLC0415 - as above
 
     status: dict[str, Any] = dict(SUCCEEDED)

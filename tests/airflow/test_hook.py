@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.acid_state import Listing
+    from airflow_hiveacid.format.state.acid_state import Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore.server import LocalMetastore
     from tests.support.airflow_support import Connections, Warehouse

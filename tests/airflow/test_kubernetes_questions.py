@@ -17,8 +17,8 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
 )
 from airflow_hiveacid.local.logins.openssl import make_certificates
-from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, ApiServer, Pod
-from airflow_hiveacid.operators.submission.kubernetes_login import (
+from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, ApiServer, Pod
+from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
     KubernetesLogin,
     login_of,
     server_of,

@@ -21,7 +21,7 @@ from airflow_hiveacid.triggers.new_version import NewVersionTrigger
 from tests.support.airflow_support import context_of
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
     from tests.support.airflow_support import Warehouse
 

@@ -23,8 +23,8 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidMergeOperator,
 )
-from airflow_hiveacid.operators.submission.negotiate import Negotiate
-from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.support.airflow_support import StateStore, context_of, killed_when, napping, run_task

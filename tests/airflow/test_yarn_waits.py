@@ -14,7 +14,7 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
 )
 from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
 from tests.support.pretended_yarn import ACCEPTED, RUNNING

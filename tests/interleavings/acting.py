@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -17,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec

@@ -12,12 +12,12 @@ import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,

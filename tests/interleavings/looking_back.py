@@ -9,7 +9,6 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -19,7 +18,8 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.change_range import ChangeRange
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.metastore.transactions import compaction_work, heartbeat, transaction
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.reading.access import Touched
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from functools import partial
 
-    from airflow_hiveacid.format.acid_state import AcidDirectory
-    from airflow_hiveacid.format.change_range import ChangeSegment
     from airflow_hiveacid.format.names import BaseName
     from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidDirectory
+    from airflow_hiveacid.format.state.change_range import ChangeSegment
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from airflow_hiveacid.storage.stores.staging import Staging

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format import change_range as changes
-from airflow_hiveacid.format import versions
+from airflow_hiveacid.format.state import change_range as changes
+from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
 from airflow_hiveacid.spark.maintenance import clean, compact, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write

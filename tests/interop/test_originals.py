@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS

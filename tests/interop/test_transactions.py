@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,

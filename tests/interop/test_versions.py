@@ -16,8 +16,8 @@ import pytest
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of
 from airflow_hiveacid.format.table import Column, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec, as_of_number, state_as_of
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.compaction_queue import CompactionState

@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, Conversion
 from airflow_hiveacid.spark.maintenance import conversion_rows
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.reading.tables import read_snapshot
-from airflow_hiveacid.spark.writing.row_hash import row_digest
+from airflow_hiveacid.spark.writing.files.row_hash import row_digest
 from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:

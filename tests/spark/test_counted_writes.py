@@ -22,9 +22,9 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.engine.catalyst import rebalanced
-from airflow_hiveacid.spark.writing import flat_files
-from airflow_hiveacid.spark.writing.counted_write import write_orc
+from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
+from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import with_settings
 

@@ -21,8 +21,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.engine.catalyst import Moment, is_repeatable, resolve
-from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
+from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.reading.events import partition_key, partition_text
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target

@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.writing import small_changes
+from airflow_hiveacid.spark.writing.files import small_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

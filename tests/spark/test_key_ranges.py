@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange, key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.statements import merge as merge_module
-from airflow_hiveacid.spark.writing import small_changes
+from airflow_hiveacid.spark.writing.files import small_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.local.metastore.server import LocalMetastore
     from tests.support.spark_lab import Row
 

@@ -25,7 +25,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files import arrow_scan
 from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table

@@ -28,8 +28,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.parameters import job_with, read_parameters
-from airflow_hiveacid.spark.engine.catalyst import Moment, conjuncts, query, resolve
-from airflow_hiveacid.spark.engine.parsed_sql import (
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,
     TextTerms,
     UnboundParameterError,

@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.merge import plan_merge

@@ -21,8 +21,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Keeping
+from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS

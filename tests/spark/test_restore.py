@@ -15,8 +15,8 @@ from airflow_hiveacid.format.errors import (
     VersionGoneError,
     VersionUnknownError,
 )
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, RestoreSpec
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert

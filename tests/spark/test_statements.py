@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.writing import small_changes
+from airflow_hiveacid.spark.writing.files import small_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

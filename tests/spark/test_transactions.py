@@ -36,7 +36,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.writing import small_changes
+from airflow_hiveacid.spark.writing.files import small_changes
 from airflow_hiveacid.sql.script import read_script
 from tests.support.spark_submit import submit
 from tests.support.transaction_lives import NAMES, Life, run

@@ -15,8 +15,8 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
     VersionUnknownError,
 )
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table

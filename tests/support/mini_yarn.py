@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import requests
 
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
-from airflow_hiveacid.operators.submission.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
 from tests.contract.stores.mini_hdfs import class_path
 
 if TYPE_CHECKING:

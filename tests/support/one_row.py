@@ -12,7 +12,7 @@ from airflow_hiveacid.format.names import bucket_file
 if TYPE_CHECKING:
     from functools import partial
 
-    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
 
 
 class OneRow:

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -23,7 +24,6 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec

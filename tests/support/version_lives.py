@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -32,8 +31,9 @@ from airflow_hiveacid.format.snapshot import (
     Snapshot,
     ValidWriteIdList,
 )
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.versions import Kept
+from airflow_hiveacid.format.state.versions import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
-from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, ApiServer
-from airflow_hiveacid.operators.submission.kubernetes_login import login_of, server_of
-from airflow_hiveacid.operators.submission.negotiate import Negotiate
-from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, ApiServer
+from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of, server_of
+from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable

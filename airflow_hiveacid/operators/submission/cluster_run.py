@@ -25,7 +25,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.submission.yarn import ORDER_S
+from airflow_hiveacid.operators.submission.clusters.yarn import ORDER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

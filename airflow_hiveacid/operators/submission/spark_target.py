@@ -20,8 +20,8 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.kubernetes_settings import NAMESPACE
-from airflow_hiveacid.operators.submission.yarn import addresses_of, realm_of
+from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
+from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

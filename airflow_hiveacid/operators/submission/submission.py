@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.operators.submission import cluster_run, kubernetes_settings
+from airflow_hiveacid.operators.submission import cluster_run
+from airflow_hiveacid.operators.submission.clusters import kubernetes_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,8 +34,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
-from airflow_hiveacid.operators.submission.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable
 

@@ -14,8 +14,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens

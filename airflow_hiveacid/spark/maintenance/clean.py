@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     LocationPermissionError,
@@ -26,8 +25,9 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.records.cleaning import FirstSeen, Reader
 from airflow_hiveacid.format.records.keeping import Horizon
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
-from airflow_hiveacid.format.versions import oldest_readable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -66,9 +66,9 @@ from airflow_hiveacid.versions.losses import note_lost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from airflow_hiveacid.format.directories import FileEntry, Listing
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import FileEntry, Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
     from airflow_hiveacid.metastore.port import MetastorePort

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -45,13 +45,13 @@ from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
+from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
     assemble,
     empty_file,
 )
-from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together

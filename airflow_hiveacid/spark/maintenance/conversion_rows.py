@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.target import Target
-from airflow_hiveacid.spark.writing.row_hash import RowDigest, row_digest
+from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

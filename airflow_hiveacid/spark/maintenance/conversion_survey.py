@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ConversionRefusedError
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
@@ -35,9 +35,9 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.records.conversion import Move
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.attempts import AttemptId
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 

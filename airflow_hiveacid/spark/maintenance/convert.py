@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import Transaction
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.writing.row_hash import RowDigest
+    from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 log = logging.getLogger("hiveacid")
 

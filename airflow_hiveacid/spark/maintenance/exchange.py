@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.writing.row_hash import RowDigest
+    from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 # The suffix of a copy's name: the attempt's nonce and, while CREATE TABLE AS SELECT fills the copy,
 # the suffix of a hidden table.

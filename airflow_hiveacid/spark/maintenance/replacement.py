@@ -29,8 +29,8 @@ from airflow_hiveacid.storage.stores.traits import publishes_files
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.plan.compaction import CompactionPlan
 
 log = logging.getLogger("hiveacid")

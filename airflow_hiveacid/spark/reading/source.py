@@ -19,13 +19,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import query
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, condition_of, reason_of
-from airflow_hiveacid.spark.engine.parsed_sql import (
+from airflow_hiveacid.spark.engine.expressions.catalyst import query
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,
     TextTerms,
     UnboundParameterError,
 )
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, condition_of, reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.reading.nanoseconds import load_parquet
 

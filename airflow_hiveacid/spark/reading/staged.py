@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 
 

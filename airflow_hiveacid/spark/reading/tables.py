@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.parameters import where_parameters
 from airflow_hiveacid.plan.statements import check_readable
-from airflow_hiveacid.spark.engine.catalyst import Moment
-from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.access import Touched, is_still_all, reading

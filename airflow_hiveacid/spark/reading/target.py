@@ -17,17 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     PartitionNotFoundError,
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.flat_state import flat_state
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.state.flat_state import flat_state
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -36,8 +36,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.checked import condition as checked_condition
-from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
+from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import IDENTITY, partition_text
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.engine.catalyst import Moment
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
     from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
     from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles

@@ -15,11 +15,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.change_range import ChangeType, holds_older, settled
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, FIRST_WITH_INSTALLATION
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
@@ -39,7 +39,7 @@ from airflow_hiveacid.spark.reading.feed.read_changes import (
     writes_between,
 )
 from airflow_hiveacid.spark.reading.tables import held_snapshot
-from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
+from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import MergeAction
-from airflow_hiveacid.spark.engine.checked import condition, resolved
+from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.names import free_name
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.statements import Clause
-    from airflow_hiveacid.spark.engine.catalyst import Moment, Resolved
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
     from airflow_hiveacid.spark.reading.target import Target
 
 

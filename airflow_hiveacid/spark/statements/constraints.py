@@ -20,7 +20,7 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeAction
 from airflow_hiveacid.plan.constraints import checks_of
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import TEXT_ERRORS, over_values
+from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, over_values
 from airflow_hiveacid.spark.engine.failures import carried, reason_of
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.target import empty_target
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.constraints import Check
     from airflow_hiveacid.plan.statements import Clause
-    from airflow_hiveacid.spark.engine.catalyst import Moment, Resolved
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
 
 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:

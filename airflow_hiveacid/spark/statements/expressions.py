@@ -1,7 +1,7 @@
 """Conversion of expressions to table rows: values cast as in assignments, columns in order.
 
-The input is checked expressions (`spark.engine.checked`), one for each column. The output is the
-`row` struct.
+The input is checked expressions (`spark.engine.expressions.checked`), one for each column. The
+output is the `row` struct.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.spark.engine.catalyst import tried_cast
+from airflow_hiveacid.spark.engine.expressions.catalyst import tried_cast
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.types import fits, spark_type
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.catalyst import Resolved
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
 _PLACE: Final = "<the text>"
 _MOST_SHOWN: Final = 100

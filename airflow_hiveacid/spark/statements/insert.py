@@ -29,8 +29,13 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch
 from airflow_hiveacid.plan.statements import columns_of_texts, quoted, resolve_insert
-from airflow_hiveacid.spark.engine.catalyst import Moment, expected_bytes, is_repeatable, rebalanced
-from airflow_hiveacid.spark.engine.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import (
+    Moment,
+    expected_bytes,
+    is_repeatable,
+    rebalanced,
+)
+from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import (
@@ -42,9 +47,9 @@ from airflow_hiveacid.spark.reading.events import (
 )
 from airflow_hiveacid.spark.statements.constraints import allowed
 from airflow_hiveacid.spark.statements.expressions import row_struct, stored
-from airflow_hiveacid.spark.writing.flat_rows import flat_rows
-from airflow_hiveacid.spark.writing.row_hash import hash_of
-from airflow_hiveacid.spark.writing.spreading import spread
+from airflow_hiveacid.spark.writing.files.flat_rows import flat_rows
+from airflow_hiveacid.spark.writing.files.row_hash import hash_of
+from airflow_hiveacid.spark.writing.files.spreading import spread
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import renames_directories
 
@@ -53,7 +58,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs.statements import InsertSpec
-    from airflow_hiveacid.spark.engine.catalyst import Resolved
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
 _WRITER_BYTES: Final = 256 << 20
 _HASH: Final = "_hash"

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.statements import resolve_insert
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs.statements import LoadSpec
-    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
 
 _COPIED_SCHEMA: Final = "place int, attempt string"

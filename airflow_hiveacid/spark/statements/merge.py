@@ -27,10 +27,10 @@ from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements import Clause, quoted, resolve_merge
-from airflow_hiveacid.spark.engine.catalyst import Moment
-from airflow_hiveacid.spark.engine.checked import condition, resolved
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.engine.failures import reason_of
-from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.engine.types import exact_value
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
@@ -44,12 +44,12 @@ from airflow_hiveacid.spark.statements.update_delete import (
     kept_changes,
     row_changes,
 )
-from airflow_hiveacid.spark.writing.small_changes import are_few
-from airflow_hiveacid.spark.writing.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+    from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 
 _log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     each,
 )
 from airflow_hiveacid.plan.transactions import Step, check_order
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
 from airflow_hiveacid.spark.reading.source import tables_of

@@ -24,15 +24,15 @@ from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.constraints import checks_of
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.access import Touched, nameable
 from airflow_hiveacid.spark.reading.events import (
@@ -51,12 +51,12 @@ from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
 from airflow_hiveacid.spark.statements.row_sizes import least_bytes
+from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.publish import StagedFile, empty_file
-from airflow_hiveacid.spark.writing.small_changes import are_few
-from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
-from airflow_hiveacid.spark.writing.writers import writer_options
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.spark.writing.work import AsOf
-    from airflow_hiveacid.spark.writing.writers import WritePlan
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements import Clause, quoted, resolve_update
-from airflow_hiveacid.spark.engine.catalyst import Moment
-from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.events import (
     EVENT_COLUMNS,
     IDENTITY,
@@ -33,8 +33,8 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
-from airflow_hiveacid.spark.writing.small_changes import are_few
-from airflow_hiveacid.spark.writing.spreading import spread, writers_for
+from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+    from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
     from airflow_hiveacid.spark.reading.target import Target
 
 _EVENT: Final = least_bytes(len(EVENT_COLUMNS))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
-from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import empty_target
 

@@ -20,7 +20,7 @@ from airflow_hiveacid.plan.statements import (
     check_readable,
     check_source,
 )
-from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.engine.catalyst import Moment
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _S = TypeVar("_S")
 

@@ -12,7 +12,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
@@ -20,6 +19,7 @@ from airflow_hiveacid.format.policies import doing_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.rivals import committed_since, first_rival
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.codec import FIRST_WITH_INSTALLATION, version_of

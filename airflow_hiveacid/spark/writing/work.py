@@ -25,8 +25,8 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.codec import JsonValue, to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -36,21 +36,21 @@ from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.writing.common import Common, common_frames
-from airflow_hiveacid.spark.writing.flat_files import can_write_flat, write_flat
+from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
+from airflow_hiveacid.spark.writing.files.small_changes import write_here
+from airflow_hiveacid.spark.writing.files.writers import (
+    WRITTEN_SCHEMA,
+    WritePlan,
+    Written,
+    write_events,
+    writer_options,
+)
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
     assemble,
     empty_file,
     row_counts,
-)
-from airflow_hiveacid.spark.writing.small_changes import write_here
-from airflow_hiveacid.spark.writing.writers import (
-    WRITTEN_SCHEMA,
-    WritePlan,
-    Written,
-    write_events,
-    writer_options,
 )
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.versions.past import past_of

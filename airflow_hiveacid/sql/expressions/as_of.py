@@ -25,7 +25,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
 

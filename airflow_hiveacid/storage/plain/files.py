@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyarrow import fs as pafs
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import Column, FileFormat
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.file_fitness import check_alike, check_format
-from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
+from airflow_hiveacid.storage.plain.avro.schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
 
 if TYPE_CHECKING:

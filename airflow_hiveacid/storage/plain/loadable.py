@@ -31,8 +31,8 @@ from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, holds, why_not
-from airflow_hiveacid.storage.plain.parquet_footer import (
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     TimestampStorage,
     read_facts,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column, TableInfo
     from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
+    from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
 _REMEDY: Final = "INSERT from such files: HiveAcidInsertOperator, with them as its source"
 _DATE: Final = PrimitiveType("date")

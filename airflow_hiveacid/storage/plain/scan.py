@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column, FileFormat
 
 

@@ -39,9 +39,9 @@ from airflow_hiveacid.storage.acid.write.orc_file import (
 )
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
-from airflow_hiveacid.storage.plain.avro_write import AvroWriter
-from airflow_hiveacid.storage.plain.parquet_fit import holds
-from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.plain.avro.write import AvroWriter
+from airflow_hiveacid.storage.plain.parquet.fit import holds
+from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
 from airflow_hiveacid.storage.plain.written import WrittenRows

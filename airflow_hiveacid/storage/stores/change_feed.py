@@ -81,7 +81,7 @@ class FeedNote:
     files; if blank, the files are in the range's directory itself. `where` is the condition that
     selected the rows; blank if there was none. `asked` has digests of the arguments that decide
     which changes are written and in what form. `held` has the newest write of each partition at
-    `until` (`format.versions.newest_of`). `keys` are the columns that identified updates.
+    `until` (`format.state.versions.newest_of`). `keys` are the columns that identified updates.
     `contract` is the writer's version of the job contract. `keys` and `contract` are None in notes
     of earlier releases.
     """

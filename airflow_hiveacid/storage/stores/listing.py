@@ -1,4 +1,4 @@
-"""List locations and directories in the form that `format.acid_state` takes.
+"""List locations and directories in the form that `format.state.acid_state` takes.
 
 The module takes a location, or a directory in a file system. It returns the files with sizes and
 times, and the content of compactors' marker files. It must not depend on the content of data files.
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     StorageError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads

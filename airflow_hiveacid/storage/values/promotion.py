@@ -3,7 +3,7 @@
 The module takes an Arrow array with the file's type and the table's Hive type, and returns an array
 with the table's type. Values that do not fit become NULL, as in ORC's ConvertTreeReaderFactory.
 Hive cuts varchar and char values to their length, so this module also cuts them. It must not depend
-on files or nesting. These conversions are for ORC files; `storage.plain.parquet_fit` has the rules
+on files or nesting. These conversions are for ORC files; `storage.plain.parquet.fit` has the rules
 for Parquet files, whose columns may only be widened.
 
 Example:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     LocationPermissionError,
@@ -18,6 +17,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.plan.cleaning import plan_uploads
 from airflow_hiveacid.spark.writing.publish import Publication
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files

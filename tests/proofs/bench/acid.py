@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.names import is_hidden
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec

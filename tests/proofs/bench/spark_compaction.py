@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory
 
 _IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.change_range import ChangeRange, segments_of, settled, up_to
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, settled, up_to
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.changed_rows import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.format.state.versions import Kept
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from tests.proofs.histories.world import Identity, World
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.change_range import settled
+from airflow_hiveacid.format.state.change_range import settled
 from airflow_hiveacid.format.table import Column
 from tests.proofs.histories import changes
 from tests.proofs.histories.world import Fate, World, text_of

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.events import IDENTITY

@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import (
     VersionDoubtfulError,
     VersionGoneError,
@@ -26,8 +24,9 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import (
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.state.versions import (
     Kept,
     as_of_number,
     as_of_set,
@@ -36,6 +35,7 @@ from airflow_hiveacid.format.versions import (
     omits,
     state_as_of,
 )
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import is_hidden, parse_directory_name, parse_file_name
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import Column, unescape_partition_value
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow_hiveacid.format.acid_state import Listing
+    from airflow_hiveacid.format.state.acid_state import Listing
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
 
 Identity = tuple[int, int, int]
 Event = tuple[Identity, int]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import (
+from airflow_hiveacid.format.errors import ChangesGoneError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import (
     ChangeRange,
     ChangeSegment,
     is_news,
@@ -14,11 +17,8 @@ from airflow_hiveacid.format.change_range import (
     settled,
     up_to,
 )
-from airflow_hiveacid.format.errors import ChangesGoneError
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.versions import Kept, as_of_set
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import Kept, as_of_set
 from tests.unit.format.listings import MAX, listing
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY

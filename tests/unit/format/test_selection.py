@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,
     RangeVisibility,
 )
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.selection import DirectoryStatus
 from tests.unit.format.listings import ids, listing, live, read, texts, txns
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.versions import Kept
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories import changes
 from tests.proofs.histories.life import Life

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow_hiveacid.format.directories import Listing
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
 
 OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]

@@ -15,8 +15,8 @@ from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.spark.engine.failures import _CarriedError, typed_failures
-from airflow_hiveacid.spark.writing.small_changes import are_few, write_here
-from airflow_hiveacid.spark.writing.writers import (
+from airflow_hiveacid.spark.writing.files.small_changes import are_few, write_here
+from airflow_hiveacid.spark.writing.files.writers import (
     WritePlan,
     Written,
     write_events,

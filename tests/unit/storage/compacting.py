@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -18,8 +18,8 @@ from airflow_hiveacid.storage.stores.staging import Staging
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column
 
 

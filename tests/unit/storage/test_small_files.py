@@ -23,9 +23,9 @@ from airflow_hiveacid.storage.orc.footer import MAGIC
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, count_objects
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail
-from airflow_hiveacid.storage.plain.avro_rows import avro_rows_in
+from airflow_hiveacid.storage.plain.avro.rows import avro_rows_in
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_footer import parquet_rows_in, read_facts
+from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

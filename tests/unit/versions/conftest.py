@@ -16,8 +16,8 @@ from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType

@@ -13,8 +13,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
+from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration, readable_for
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY

@@ -11,8 +11,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import READABLE_FOR

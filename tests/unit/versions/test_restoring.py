@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.versions.restoring import differing_now
 
 if TYPE_CHECKING:

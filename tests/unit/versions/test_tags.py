@@ -14,8 +14,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.cleaning import plan_cleaning

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     ConfigurationError,
@@ -21,8 +20,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.versions import VersionSpec, newest_of
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.spark.reading.feed.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot
@@ -35,7 +35,7 @@ from airflow_hiveacid.versions.write_range import between
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.format.change_range import ChangeRange
+    from airflow_hiveacid.format.state.change_range import ChangeRange
     from airflow_hiveacid.versions.write_range import Version, WriteRange
     from tests.unit.versions.conftest import Bench
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.change_range import ChangeSegment
+    from airflow_hiveacid.format.state.change_range import ChangeSegment
     from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
     from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile

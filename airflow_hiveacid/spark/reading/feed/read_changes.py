@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.change_range import ChangeType
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     UnknownColumnError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.state.change_range import ChangeType
+from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.plan.parameters import where_parameters
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import Moment
-from airflow_hiveacid.spark.engine.checked import condition as checked_condition
-from airflow_hiveacid.spark.engine.checked import resolved
-from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
+from airflow_hiveacid.spark.engine.expressions.checked import resolved
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.feed.files import Changes

@@ -23,8 +23,8 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.change_range import ChangeRange
     from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.state.change_range import ChangeRange
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.changed_rows import Changed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.spark.engine.catalyst import comparisons
+from airflow_hiveacid.spark.engine.expressions.catalyst import comparisons
 from airflow_hiveacid.spark.reading.files.key_ranges import RANGED, KeyRange
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.catalyst import Comparison, Moment
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Comparison, Moment
 
 _LOWER: Final = frozenset({"GreaterThan", "GreaterThanOrEqual"})
 _UPPER: Final = frozenset({"LessThan", "LessThanOrEqual"})

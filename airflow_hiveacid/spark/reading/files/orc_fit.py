@@ -40,7 +40,7 @@ from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import cast_in_utc
+from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER, partition_of

@@ -20,8 +20,8 @@ from airflow_hiveacid.spark.reading.files.orc_fit import (
     lies_outside,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, holds, is_exactly
-from airflow_hiveacid.storage.plain.parquet_footer import (
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, is_exactly
+from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     TimestampStorage,
     read_facts,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.parquet_footer import ParquetFacts
+    from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
 # Reserved names: Spark's column with file metadata, and our column with the file's number.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})

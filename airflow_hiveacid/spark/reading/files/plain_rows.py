@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column as SparkColumn
 
-    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.errors import ConfigurationError, UnknownColumnError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements import quoted
-from airflow_hiveacid.spark.engine.catalyst import TEXT_ERRORS, conjuncts
+from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
 from airflow_hiveacid.spark.engine.types import named, spark_type
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
-    from airflow_hiveacid.spark.engine.catalyst import Moment
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 
 def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condition can use

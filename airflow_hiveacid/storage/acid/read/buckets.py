@@ -18,9 +18,9 @@ from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.ids import BucketId, WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 

@@ -1,7 +1,7 @@
 """Read the rows that were inserted or deleted in a range of write IDs, as Arrow batches.
 
-Input is the data files of one segment of a root's history (`format.change_range`). Each data file
-comes with the delete files that may contain events for its rows. Output is the rows with their
+Input is the data files of one segment of a root's history (`format.state.change_range`). Each data
+file comes with the delete files that may contain events for its rows. Output is the rows with their
 changes. A row is inserted ("born" in the code) at the write ID of its insert event. A row is
 deleted ("dies") at the write ID of its first delete event, or of the overwrite that ends the
 segment. Two kinds of rows are not reported:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment
     from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
     from airflow_hiveacid.storage.acid.identity import Mask
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_hiveacid.format.acid_state import AcidState
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 

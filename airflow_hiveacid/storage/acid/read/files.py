@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from pyarrow import fs as pafs
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
     from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import (
@@ -34,9 +34,9 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from airflow_hiveacid.format.acid_state import AcidState
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column
 
 IDENTITY: Final = "row__id"

@@ -51,8 +51,8 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo, TableRef
 
 _VERSION: Final = 2

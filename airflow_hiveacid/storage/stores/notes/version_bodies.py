@@ -19,8 +19,8 @@ from airflow_hiveacid.format.records.keeping import (
     Tag,
     TaggedRoot,
 )
+from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

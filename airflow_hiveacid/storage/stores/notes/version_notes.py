@@ -51,9 +51,9 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
-    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.records.commits import CommitNote
     from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Tag
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
 
 _VERSION: Final = 1

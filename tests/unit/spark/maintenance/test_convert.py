@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
 from airflow_hiveacid.spark.maintenance.convert import Converter
-from airflow_hiveacid.spark.writing.row_hash import RowDigest
+from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.lines import Lines

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from airflow_hiveacid.format.directories import FileEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
 
 REF: Final = TableRef("d", "t")

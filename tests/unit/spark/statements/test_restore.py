@@ -14,7 +14,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.statements.restore import Restoring
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger

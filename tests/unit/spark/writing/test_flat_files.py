@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.spark.writing.flat_files import (
+from airflow_hiveacid.spark.writing.files.flat_files import (
     BucketCopy,
     CopyTask,
     FlatFile,
@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.writing.flat_files import (
     copy_all,
     copy_tasks,
 )
-from airflow_hiveacid.spark.writing.writers import WritePlan, writer_options
+from airflow_hiveacid.spark.writing.files.writers import WritePlan, writer_options
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 from airflow_hiveacid.storage.stores import locations
 

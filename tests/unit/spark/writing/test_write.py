@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from pyarrow.fs import FileSystem
 
-    from airflow_hiveacid.format.directories import FileEntry
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.writing.context import JobContext
     from tests.contract.fake_metastore import FakeMetastore

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.spark.engine import pieces
 from airflow_hiveacid.spark.reading.files import arrow_scan

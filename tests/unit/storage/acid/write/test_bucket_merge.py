@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table

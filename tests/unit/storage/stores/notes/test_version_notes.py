@@ -17,8 +17,8 @@ from airflow_hiveacid.format.records.keeping import (
     Tag,
     TaggedRoot,
 )
+from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import Kept
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 

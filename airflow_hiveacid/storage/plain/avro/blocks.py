@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.storage.plain.avro_schema import cramjam
+from airflow_hiveacid.storage.plain.avro.schema import cramjam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

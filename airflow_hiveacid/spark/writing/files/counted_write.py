@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.spark.engine.catalyst import dataset_of
+from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 
 if TYPE_CHECKING:

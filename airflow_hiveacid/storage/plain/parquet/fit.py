@@ -21,7 +21,7 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, ParquetFacts, TimestampStorage
+from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, holds, why_not
-from airflow_hiveacid.storage.plain.parquet_footer import (
+from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     ParquetFacts,
     TimestampStorage,

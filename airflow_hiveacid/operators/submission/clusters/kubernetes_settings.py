@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, LABEL
+from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, LABEL
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 
 if TYPE_CHECKING:

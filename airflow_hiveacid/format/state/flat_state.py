@@ -5,7 +5,7 @@ Like Hive on Tez, this module includes subdirectories at any depth: UNION ALL an
 write files there.
 
 Example:
-    >>> from airflow_hiveacid.format.directories import FileEntry, Listing
+    >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
     >>> files = (FileEntry(path="a/000000_0", size_bytes=9), FileEntry(path="_tmp/x", size_bytes=9))
     >>> [file.path for file in flat_state(Listing(location="/t", files=files)).originals]
     ['a/000000_0']
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.names import is_hidden, looks_like_directory_name, parse_directory_name
+from airflow_hiveacid.format.state.acid_state import AcidState
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.directories import Listing
+    from airflow_hiveacid.format.state.directories import Listing
 
 
 def flat_state(listing: Listing) -> AcidState:

@@ -5,7 +5,7 @@ Output is every directory with its files and its status for that reader: live, o
 invisible. `selection` makes the choice. This module must not read file contents.
 
 Example:
-    >>> from airflow_hiveacid.format.directories import FileEntry, Listing
+    >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
     >>> from airflow_hiveacid.format.snapshot import ValidWriteIdList
     >>> listing = Listing(
     ...     location="/t",
@@ -28,7 +28,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.names import (
     COMPACTED_FORMAT,
@@ -43,7 +42,13 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.selection import (
+from airflow_hiveacid.format.state.directories import (
+    AcidDirectory,
+    FileEntry,
+    Listing,
+    UnknownEntry,
+)
+from airflow_hiveacid.format.state.selection import (
     DirectoryStatus,
     DirectoryVerdict,
     FoundBase,

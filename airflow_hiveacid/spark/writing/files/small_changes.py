@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import collected
 from airflow_hiveacid.spark.reading.events import GROUP, IDENTITY
-from airflow_hiveacid.spark.writing.writers import Written, write_events
+from airflow_hiveacid.spark.writing.files.writers import Written, write_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
 
 MOST_EVENTS: Final = 50_000
 MOST_BYTES: Final = 16 << 20

@@ -31,13 +31,13 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.storage.plain.avro_blocks import (
+from airflow_hiveacid.storage.plain.avro.blocks import (
     CODECS,
     SNAPPY,
     BoundedSource,
     blocks_of,
 )
-from airflow_hiveacid.storage.plain.avro_schema import cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.avro.schema import cramjam, fastavro, why_not
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.avro_blocks import Block
-    from airflow_hiveacid.storage.plain.avro_schema import Schema
+    from airflow_hiveacid.storage.plain.avro.blocks import Block
+    from airflow_hiveacid.storage.plain.avro.schema import Schema
     from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"

@@ -33,7 +33,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.acid_state import is_compacted, resolve
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     VersionGoneError,
@@ -43,14 +42,15 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import is_compacted, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from airflow_hiveacid.format.acid_state import AcidState
-    from airflow_hiveacid.format.directories import AcidDirectory, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 
 _KINDS: Final = ("version ", "timestamp ", "tag ")
 

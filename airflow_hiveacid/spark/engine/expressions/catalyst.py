@@ -18,8 +18,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
-from airflow_hiveacid.spark.engine.parsed_sql import (
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     DEFAULT_TERMS,
     OPENING,
     CallCheck,
@@ -29,8 +28,9 @@ from airflow_hiveacid.spark.engine.parsed_sql import (
     parsed_expressions,
     parsed_query,
 )
-from airflow_hiveacid.spark.engine.parsed_sql import each as _each
-from airflow_hiveacid.spark.engine.parsed_sql import kind_of as _kind
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import each as _each
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import kind_of as _kind
+from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -27,20 +27,20 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.acid_state import AcidState, is_compacted, resolve
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
+from airflow_hiveacid.format.state.versions import missing_evidence
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.versions import missing_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from airflow_hiveacid.format.directories import AcidDirectory, Listing
     from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.versions import Kept
+    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
+    from airflow_hiveacid.format.state.versions import Kept
 
 _FIRST: WriteId = WriteId(1)
 

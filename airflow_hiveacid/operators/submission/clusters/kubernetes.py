@@ -33,7 +33,7 @@ from airflow_hiveacid.format.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
+    from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 
 LABEL: Final = "hiveacid-attempt"
 """The pod label whose value is the tag of one attempt."""

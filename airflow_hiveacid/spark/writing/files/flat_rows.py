@@ -24,7 +24,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-from airflow_hiveacid.spark.engine.catalyst import rebalanced
+from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type

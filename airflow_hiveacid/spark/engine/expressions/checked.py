@@ -13,15 +13,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
-from airflow_hiveacid.spark.engine.catalyst import TEXT_ERRORS, NotOfOneRowError, Resolved, resolve
+from airflow_hiveacid.spark.engine.expressions.catalyst import (
+    TEXT_ERRORS,
+    NotOfOneRowError,
+    Resolved,
+    resolve,
+)
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
-from airflow_hiveacid.spark.engine.parsed_sql import RefusedTextError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.engine.catalyst import Moment
+    from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _UNRESOLVED = "UNRESOLVED_COLUMN"
 _MANY_ROWS = "it needs or makes more than one row: no aggregate, window or explode here"

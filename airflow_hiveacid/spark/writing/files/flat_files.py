@@ -35,9 +35,9 @@ from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.writing.counted_write import write_orc
-from airflow_hiveacid.spark.writing.flat_rows import GROUP
-from airflow_hiveacid.spark.writing.writers import WRITTEN_SCHEMA, Written
+from airflow_hiveacid.spark.writing.files.counted_write import write_orc
+from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
+from airflow_hiveacid.spark.writing.files.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     FlatCopy,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.spark.writing.writers import WritePlan
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
 
 log = logging.getLogger("hiveacid")
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
-from airflow_hiveacid.storage.plain.parquet_batches import most_elements
+from airflow_hiveacid.storage.plain.parquet.batches import most_elements
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 

@@ -31,7 +31,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.submission.negotiate import REFUSALS, Negotiate
+from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,8 +16,8 @@ from airflow_hiveacid.format.names import (
     OriginalFileName,
     parse_file_name,
 )
-from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.snapshot import RangeVisibility
+from airflow_hiveacid.format.state.selection import DirectoryStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""The state of a root for one reader or one version, derived from names alone."""

@@ -1,0 +1,1 @@
+"""Clients of YARN's resource manager and of the Kubernetes API server."""

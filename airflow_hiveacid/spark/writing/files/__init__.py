@@ -1,0 +1,1 @@
+"""Files of new rows, and the tasks and frames that produce them."""

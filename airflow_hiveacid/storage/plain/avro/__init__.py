@@ -1,0 +1,1 @@
+"""Avro files as Hive's AvroSerDe reads and writes them."""

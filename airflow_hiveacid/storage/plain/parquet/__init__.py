@@ -1,0 +1,1 @@
+"""Parquet files in the types of a Hive table."""
