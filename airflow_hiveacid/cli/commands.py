@@ -312,13 +312,8 @@ def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
     )
     for name in strange:
         if getattr(options, name, None) is not None:
-            raise ConfigurationError(f"{_option(name)} does not go with {other}")
+            raise ConfigurationError(f"{cli_metastore.option_name(name)} does not go with {other}")
     for name in () if by_table else needed:
         if getattr(options, name) is None:
-            raise ConfigurationError(
-                f"{other} needs {_option(name)}; with --table the metastore knows it"
-            )
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            option = cli_metastore.option_name(name)
+            raise ConfigurationError(f"{other} needs {option}; with --table the metastore knows it")

@@ -65,10 +65,10 @@ def add_options(command: argparse.ArgumentParser) -> None:
         ),
     )
     for name, (choices, text) in _CHOICES.items():
-        group.add_argument(_option(name), choices=choices, help=text)
+        group.add_argument(option_name(name), choices=choices, help=text)
     group.add_argument("--user", help="the user of a login with a password or a header")
     for name, (form, text) in _TEXTS.items():
-        group.add_argument(_option(name), metavar=form, help=text)
+        group.add_argument(option_name(name), metavar=form, help=text)
     group.add_argument(
         "--secret-in-clear",
         action="store_const",
@@ -110,5 +110,6 @@ def metastore_text(given: str | None) -> str:
     return text
 
 
-def _option(name: str) -> str:
+def option_name(name: str) -> str:
+    """Return the option with this attribute's name: `readable_for` is `--readable-for`."""
     return f"--{name.replace('_', '-')}"

@@ -137,6 +137,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
     from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs pyarrow
         VersionNotes,
     )
+    from airflow_hiveacid.versions.past import existing_tag  # noqa: PLC0415 - as above
     from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - as above
 
     _check_tag(options)
@@ -147,11 +148,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
                 yield f"{json.dumps(_told(tag))}\n"
             return
         if options.remove:
-            if notes.tag(options.name) is None:
-                there = ", ".join(tag.name for tag in notes.tags()) or "none"
-                raise ConfigurationError(
-                    f"table {table.ref} has no tag {options.name!r}; its tags are: {there}"
-                )
+            existing_tag(notes, table, options.name)
             notes.forget_tag(options.name)
             yield f"{table.ref}: tag {options.name!r} is removed\n"
             return
@@ -196,7 +193,7 @@ def _check_tag(options: argparse.Namespace) -> None:
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name):
-                option = f"--{name.replace('_', '-')}"
+                option = cli_metastore.option_name(name)
                 raise ConfigurationError(f"{option} needs the NAME of a tag, after the table")
     if options.remove and options.keep_for is not None:
         raise ConfigurationError("--keep-for does not go with --remove")

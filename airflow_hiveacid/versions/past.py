@@ -343,13 +343,24 @@ def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
         return as_of_time(now, at, logged, taken_s=taken_s)
 
 
-def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | None) -> Tag:
+def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
+    """Return a table's tag, which may have expired.
+
+    Raises:
+        VersionUnknownError: the table has no tag of this name.
+        CorruptFileError: a tag is damaged.
+    """
     tag = notes.tag(name)
     if tag is None:
         there = ", ".join(one.name for one in notes.tags()) or "none"
         raise VersionUnknownError(
             table=table.ref, detail=f"has no tag {name!r}; its tags are: {there}"
         )
+    return tag
+
+
+def _tag_of(notes: VersionNotes, table: TableInfo, name: str, now_s: float | None) -> Tag:
+    tag = existing_tag(notes, table, name)
     if tag.expires_s is not None and (now_s is None or tag.has_expired(now_s)):
         raise VersionUnknownError(
             table=table.ref,

@@ -29,6 +29,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
@@ -162,10 +163,7 @@ class Compactor:
         if self.known is not None:
             with suppress(NotEnoughHistoryError):  # `known` is too old
                 return self._wanted(partition, self._state(partition, self.known))
-        txns = self.client.valid_txns()
-        snapshot = Snapshot(
-            txn_id=None, txns=txns, tables=self.client.valid_write_ids([self.table.ref], txns)
-        )
+        snapshot = snapshot_now(self.client, [self.table.ref])
         return self._wanted(partition, self._state(partition, snapshot))
 
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:

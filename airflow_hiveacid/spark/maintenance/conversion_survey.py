@@ -29,8 +29,7 @@ from airflow_hiveacid.plan.conversion import (
     why_not_state,
     why_not_table,
 )
-from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.listing import list_roots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,8 +135,7 @@ class ConversionSurvey:
 
     def listings(self, table: TableInfo) -> Sequence[Listing]:
         """Return the listing of each partition's directory."""
-        locations = [partition.location for partition in self.partitions(table)]
-        return each_in_threads(list_table, locations)
+        return list_roots(self.partitions(table))
 
     def files(self, table: TableInfo) -> list[tuple[str, str, int]]:
         """Return the files of a flat table: location, path below the location, size in bytes."""

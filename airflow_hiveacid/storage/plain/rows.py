@@ -17,7 +17,7 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
-from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events, read_schema
+from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.plain.avro.rows import avro_rows, avro_rows_in
@@ -61,7 +61,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
             columns by name.
 
     Returns:
-        Batches with the schema `rows_schema(...)` that are not empty.
+        Batches that are not empty, with the columns in the types of `read_schema`.
 
     Raises:
         UnknownColumnError: `data_columns` contains a column that the table does not have.
@@ -116,18 +116,6 @@ def _unknown(format_: FileFormat, _fs: pafs.FileSystem, path: str, _length: int)
     raise UnsupportedFileError(
         path=path, reason=f"a {format_.value} file does not state its number of rows"
     )
-
-
-def rows_schema(
-    columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
-) -> pa.Schema:
-    """Return the schema of the batches that `read_rows` yields for these columns.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column has a type that cannot be read.
-    """
-    return pa.schema(list(read_schema(columns, timestamps).field(ROW).type))
 
 
 def _as_original(file: PlainFile) -> AcidFile:

@@ -8,9 +8,8 @@ administrators use this list to investigate faults.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
@@ -29,6 +28,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
 
     RowsOf = Callable[[pafs.FileSystem, str, int], int]
-
-_PARALLEL_READS: Final = 8
 
 
 def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
@@ -123,12 +121,11 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
     store, root = locate(location)
     live = {file.path for file in state.originals}
     originals = (*state.originals, *state.obsolete_originals)
-    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        shown = _ShownRoot(
-            store=store, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of
-        )
-        directories = list(pool.map(lambda d: _directory(shown, d), state.directories))
-        files = list(pool.map(lambda f: _original(shown, f, is_live=f.path in live), originals))
+    shown = _ShownRoot(
+        store=store, root=root, kind=kind, with_originals=with_originals, rows_of=rows_of
+    )
+    directories = side_by_side(lambda d: _directory(shown, d), state.directories)
+    files = side_by_side(lambda f: _original(shown, f, is_live=f.path in live), originals)
     known = {file.path for file in originals}
     others = [
         _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in known
