@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,7 @@ from tests.support.kubelet import NO_IMAGE
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
 from tests.support.kubernetes_tasks import connect as connect_kubernetes
 from tests.support.kubernetes_tasks import insert, small, spark_home
+from tests.support.pretended_kubernetes import MissingError
 from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with
 from tests.support.short_jvms import ENVIRONMENT
@@ -84,7 +86,8 @@ def warehouse(
         yield Warehouse(client=client, uri=hive_metastore.uri, db=db)
         assert client.show_locks() == ()
     for pod in cluster.pods():
-        cluster.server.objects.delete("pods", SPACE, pod["metadata"]["name"])
+        with suppress(MissingError):  # the pod's driver was deleted meanwhile, and the pod with it
+            cluster.server.objects.delete("pods", SPACE, pod["metadata"]["name"])
 
 
 @pytest.fixture
@@ -133,6 +136,7 @@ def test_rows_are_inserted_by_pods(
         assert cluster.pods() == []  # what has succeeded is not kept, and owns its executors
         assert list((tmp_path / "results").iterdir()) == []  # nor what was uploaded for it
         assert len(secrets) == 2
+        assert secrets[1].decode() in {shown for _, _, shown in cluster.server.requests}
     assert seen == set()
     assert files_with(cluster.folder, secrets) == ["token"]
     assert files_with(tmp_path, secrets) == []

@@ -56,11 +56,15 @@ class KubernetesCluster:
         return f"k8s://{self.server.address}"
 
     def renew(self) -> str:
-        """Write another token, after which the last one counts no more; answers it."""
+        """Write another token and return it.
+
+        The server accepts the previous token a little longer, as real ones do, for requests that
+        were already being sent.
+        """
         token = f"canary{uuid.uuid4().hex}"
         self.token_file.touch(mode=0o600)
         self.token_file.write_text(token)
-        self.server.token = token
+        self.server.replace_token(token)
         return token
 
     def settings(self) -> dict[str, str]:

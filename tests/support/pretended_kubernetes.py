@@ -14,6 +14,7 @@ import json
 import re
 import struct
 import threading
+import time
 import uuid
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,6 +34,7 @@ KINDS: Final = {
 }
 _SOCKET_KEY: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455
 _WATCH_S: Final = 0.5
+_GRACE_S: Final = 20.0
 
 
 class MissingError(Exception):
@@ -156,6 +158,7 @@ class KubernetesServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects = Objects()
         self.token: str | None = None
+        self._replaced: tuple[str | None, float] = (None, 0.0)
         self.page: tuple[int, str] | None = None
         self.moved_to: str | None = None
         self.ignores_selectors = False
@@ -184,6 +187,17 @@ class KubernetesServer(ThreadingHTTPServer):
                 server.shutdown()
                 thread.join()
 
+    def replace_token(self, token: str) -> None:
+        """Require another token; requests on their way may still show the previous one."""
+        self._replaced = (self.token, time.monotonic() + _GRACE_S)
+        self.token = token
+
+    def accepts(self, shown: str | None) -> bool:
+        """Return True if a request with this token is answered."""
+        replaced, until = self._replaced
+        is_in_time = replaced is not None and time.monotonic() < until
+        return self.token in (None, shown) or (is_in_time and shown == replaced)
+
     @property
     def address(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.server_port}"
@@ -211,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.page is not None:
             self._send(self.server.page[0], self.server.page[1], "text/html")
             return
-        if self.server.token is not None and shown != self.server.token:
+        if not self.server.accepts(shown):
             self._status(401, "Unauthorized", "Unauthorized")
             return
         url = urlsplit(self.path)
