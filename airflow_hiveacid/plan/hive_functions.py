@@ -26,6 +26,7 @@ CLASSES: Final[Mapping[str, str]] = {
         "add_months": "generic.GenericUDFAddMonths",
         "array_contains": "generic.GenericUDFArrayContains",
         "ascii": "UDFAscii",
+        "chr": "UDFChr",
         "concat_ws": "generic.GenericUDFConcatWS",
         "get_json_object": "UDFJson",
         "initcap": "generic.GenericUDFInitCap",

@@ -461,6 +461,22 @@ def test_what_queries_are_made_of_is_known(spark: SparkSession) -> None:
         query(spark, text, TextTerms()).collect()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from_avro(v, '\"int\"', map_from_arrays(array('avroSchemaUrl'), array('/a')))",
+        "from_avro(v, '\"int\"', map_concat(map('avroSchemaUrl', '/a')))",
+        "from_avro(v, '\"int\"', CASE WHEN true THEN map('avroSchemaUrl', '/a') END)",
+        "from_avro(data => v, options => map_concat(map('avroSchemaUrl', '/a')))",
+        "from_avro(options => map_concat(map('avroSchemaUrl', '/a')), data => v)",
+        "from_xml(v, 'a INT', str_to_map('rowValidationXSDPath=/a', ',', '='))",
+    ],
+)
+def test_options_in_any_constant_map_are_refused(spark: SparkSession, text: str) -> None:
+    with pytest.raises(RefusedTextError, match=r"may name files|opens files"):
+        one(spark, text)
+
+
 def test_options_that_open_no_file_pass(spark: SparkSession) -> None:
     text = "from_xml('<r><a>7</a></r>', 'a INT', map('columnNameOfCorruptRecord', 'c')).a"
     assert one(spark, text)[1] == 7

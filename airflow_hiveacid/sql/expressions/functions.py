@@ -338,6 +338,7 @@ _WAYS: Final[Mapping[str, _Way]] = {
     "ascii": _Way(),
     "asin": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN asin(a) END"),
     "base64": _Way(body=r"replace(base64(a), '\r\n', '')"),  # Spark breaks lines after 76 letters
+    "chr": _Way(),
     "concat_ws": _Way(),
     "get_json_object": _Way(),
     "initcap": _Way(),

@@ -29,8 +29,7 @@ FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "differences.json"
 class Entry:
     """A known difference, and its row in docs/reference/sql.md, which several may share.
 
-    `where`, `ours` and `hive` are the cells of that row. `to_mend` marks a difference that the page
-    does not name: it is neither refused nor documented yet.
+    `where`, `ours` and `hive` are the cells of that row.
     """
 
     id: str
@@ -39,7 +38,6 @@ class Entry:
     hive: str
     ours: str
     remedy: str
-    to_mend: bool = False
 
 
 def entries(file: Path = FILE) -> list[Entry]:
@@ -315,11 +313,6 @@ def _nullif(seen: Seen) -> bool:
 @entry("malformed-texts")
 def _malformed(seen: Seen) -> bool:
     return seen.name in {"unbase64", "unhex", "parse_url"}
-
-
-@entry("chr-of-a-large-number")
-def _chr(seen: Seen) -> bool:
-    return seen.name in {"chr", "char"}
 
 
 @entry("hive-decimals-of-several-scales")

@@ -193,8 +193,7 @@ def test_each_row_of_readmes_table_is_an_entry_and_the_reverse() -> None:
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
         for line in table.partition("\n\n")[0].splitlines()
     ]
-    named = [entry for entry in known.entries() if not entry.to_mend]
-    rows = dict.fromkeys((entry.where, entry.ours, entry.hive) for entry in named)
+    rows = dict.fromkeys((entry.where, entry.ours, entry.hive) for entry in known.entries())
     assert [list(row) for row in rows] == cells
 
 

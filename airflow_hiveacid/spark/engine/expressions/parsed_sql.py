@@ -182,6 +182,33 @@ def each(seq: JavaObject) -> list[JavaObject]:
     return [seq.apply(i) for i in range(seq.size())]
 
 
+def _check_options(name: str, argument: JavaObject, position: int) -> None:
+    """Refuse an argument of a function with options, unless it certainly names no file.
+
+    Any constant map may hold the options, such as `map_from_arrays(...)`, and a named argument may
+    be in any position.
+    """
+    kind = kind_of(argument)
+    called = ""
+    if kind == "UnresolvedFunction":
+        called = str(each(argument.nameParts())[-1]).lower()
+    if called == "map":
+        for key in each(argument.arguments())[::2]:
+            option = str(key.value()) if kind_of(key) == "Literal" else None
+            if option is None:
+                raise RefusedTextError(f"an option of {name} is not a literal and may name files")
+            if option.lower() in _FILE_OPTIONS:
+                raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
+        return
+    is_data = position == 0 and kind != "NamedArgumentExpression"
+    is_schema = called.startswith("schema_of_")  # itself checked, as a call
+    if not (is_data or is_schema or kind == "Literal"):
+        raise RefusedTextError(
+            f"argument {position + 1} of {name} may name files: it is neither a literal nor"
+            " map(...) with literals as keys"
+        )
+
+
 def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
     """Return Spark's parser; some of its trees depend on the active session's settings."""
     sql = jvm.org.apache.spark.sql
@@ -376,23 +403,10 @@ class _Binder:
                 if name in _OF_CLASSES:
                     raise RefusedTextError(f"{name} reads files and classes of the driver")
                 if name in _WITH_OPTIONS:
-                    for argument in each(call.arguments())[1:]:
-                        self._check_options(name, argument)
+                    for position, argument in enumerate(each(call.arguments())):
+                        _check_options(name, argument, position)
             case _:
                 pass
-
-    def _check_options(self, name: str, options: JavaObject) -> None:
-        """Refuse a map of options if an option names a file or is not a literal."""
-        if kind_of(options) != "UnresolvedFunction":
-            return
-        if str(each(options.nameParts())[-1]).lower() != "map":
-            return
-        for key in each(options.arguments())[::2]:
-            option = str(key.value()) if kind_of(key) == "Literal" else None
-            if option is None:
-                raise RefusedTextError(f"an option of {name} is not a literal and may name files")
-            if option.lower() in _FILE_OPTIONS:
-                raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
 
     def _check_relation(self, name: list[str]) -> None:
         """Refuse `format.path`: if no such table exists, Spark reads files at that path."""
