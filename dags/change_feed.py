@@ -23,7 +23,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid.operators import (
-    HiveAcidChangesOperator,
+    HiveAcidChangeFeedOperator,
     HiveAcidCreateTableOperator,
     HiveAcidMergeOperator,
 )
@@ -96,7 +96,7 @@ with DAG(
     make = HiveAcidCreateTableOperator(
         task_id="make", table=COPY, columns=COLUMNS, partition_columns={"month": "int"}
     )
-    changes = HiveAcidChangesOperator(
+    changes = HiveAcidChangeFeedOperator(
         task_id="changes",
         table=TABLE,
         location="{{ var.value.flights_changes }}/feed",

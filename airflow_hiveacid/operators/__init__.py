@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
+    from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
     from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
     from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
     from airflow_hiveacid.operators.hive_acid import (
@@ -36,7 +36,7 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "airflow_hiveacid.operators.change_feed": ("HiveAcidChangesOperator",),
+            "airflow_hiveacid.operators.change_feed": ("HiveAcidChangeFeedOperator",),
             "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
             "airflow_hiveacid.operators.create_table": ("HiveAcidCreateTableOperator",),
             "airflow_hiveacid.operators.hive_acid": (
@@ -59,7 +59,7 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
     )
 
 __all__ = [
-    "HiveAcidChangesOperator",
+    "HiveAcidChangeFeedOperator",
     "HiveAcidCleanOperator",
     "HiveAcidCompactOperator",
     "HiveAcidConvertOperator",

@@ -1,7 +1,7 @@
 """The operator that adds a table's new changes to a change feed.
 
 Example:
-    HiveAcidChangesOperator(
+    HiveAcidChangeFeedOperator(
         task_id="changes",
         table="demo.flights",
         location="hdfs://nn/feeds/flights",
@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.arguments import LeftOut
 
 
-class HiveAcidChangesOperator(HiveAcidSparkOperator):
+class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
     """Write the changes of a table since the last run to Parquet files in a new directory.
 
     The directory `location` contains the feed. Notes in this directory record the last version of
@@ -134,9 +134,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator):
         early.check(arguments.optional_version, since=since, until=until)
         early.check(bind(arguments.choice, WhenGone), when_gone=when_gone)
 
-    def build_job(self) -> ChangesSpec:
+    def build_job(self) -> ChangeFeedSpec:
         """Return the spec of the range that the rendered arguments describe."""
-        spec = ChangesSpec(
+        spec = ChangeFeedSpec(
             target=arguments.table_name(self.table),
             location=arguments.text(self.location, "location"),
             keys=arguments.optional_names(self.keys, "keys"),

@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode
 from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.statement_specs import check_parameters_early, statement_spec
 from airflow_hiveacid.plan import arguments
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.arguments import LeftOut
 
 
-class HiveAcidMergeOperator(HiveAcidChangeOperator):
+class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
     """MERGE a source into a table in one transaction.
 
     Args:
@@ -60,7 +60,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         "source",
         "keys",
@@ -125,7 +125,7 @@ class HiveAcidMergeOperator(HiveAcidChangeOperator):
         )
 
 
-class HiveAcidInsertOperator(HiveAcidChangeOperator):
+class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
     """INSERT INTO or INSERT OVERWRITE a table.
 
     Args:
@@ -146,7 +146,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         "source",
         "mode",
@@ -208,7 +208,7 @@ class HiveAcidInsertOperator(HiveAcidChangeOperator):
         )
 
 
-class HiveAcidUpdateOperator(HiveAcidChangeOperator):
+class HiveAcidUpdateOperator(HiveAcidRowChangeOperator):
     """UPDATE rows of a table.
 
     Args:
@@ -220,7 +220,7 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         "assignments",
         "where",
@@ -268,7 +268,7 @@ class HiveAcidUpdateOperator(HiveAcidChangeOperator):
         )
 
 
-class HiveAcidDeleteOperator(HiveAcidChangeOperator):
+class HiveAcidDeleteOperator(HiveAcidRowChangeOperator):
     """DELETE rows of a table.
 
     Args:
@@ -278,7 +278,7 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         "where",
         "parameters",
@@ -313,7 +313,7 @@ class HiveAcidDeleteOperator(HiveAcidChangeOperator):
         )
 
 
-class HiveAcidTruncateOperator(HiveAcidChangeOperator):
+class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
     """TRUNCATE a table or some of its partitions: remove all rows without reading them.
 
     Running queries can still read the old rows; cleaning removes the files later.
@@ -325,7 +325,11 @@ class HiveAcidTruncateOperator(HiveAcidChangeOperator):
             are truncated; an empty mapping is an error.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, "table", "partition")
+    template_fields: Sequence[str] = (
+        *HiveAcidRowChangeOperator.template_fields,
+        "table",
+        "partition",
+    )
 
     def __init__(
         self,

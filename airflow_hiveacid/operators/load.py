@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statement_specs import statement_spec
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 
-class HiveAcidLoadOperator(HiveAcidChangeOperator):
+class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
     """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
 
     The files must have the table's format, ORC or Parquet, and the table's columns. All files are
@@ -35,7 +35,7 @@ class HiveAcidLoadOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         "location",
         "partition",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _WRITTEN = ("inserts", "changes", "overwrites")
 _LISTS = ("reads", *_WRITTEN)
 
 
-class HiveAcidPySparkOperator(HiveAcidChangeOperator):
+class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
     """Run a PySpark program whose statements form one transaction.
 
     The program is a file that calls `acid.run` (`airflow_hiveacid.acid`). The program may access
@@ -38,7 +38,7 @@ class HiveAcidPySparkOperator(HiveAcidChangeOperator):
             transaction can read or write these tables until the program ends.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidChangeOperator.template_fields, *_LISTS)
+    template_fields: Sequence[str] = (*HiveAcidRowChangeOperator.template_fields, *_LISTS)
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,

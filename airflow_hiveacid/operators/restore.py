@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators.plan_text import restore_lines
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WHICH = ("version", "timestamp", "tag")
 
 
-class HiveAcidRestoreOperator(HiveAcidChangeOperator):
+class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     """Restore exactly the rows that a table had at a version, in one transaction.
 
     Every partition gets the version's rows. A partition that had no rows at that version is
@@ -52,7 +52,7 @@ class HiveAcidRestoreOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "table",
         *_WHICH,
         "plan_only",

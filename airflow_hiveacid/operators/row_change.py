@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class HiveAcidChangeOperator(HiveAcidSparkOperator):
+class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
     """Change the rows of a table with `spark-submit`.
 
     Args:

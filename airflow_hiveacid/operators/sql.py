@@ -20,7 +20,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
 from airflow_hiveacid.plan import arguments
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sql.script import Statement
 
 
-class HiveAcidSqlOperator(HiveAcidChangeOperator):
+class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
     """Run statements in Hive's dialect: row changes, definitions and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
@@ -68,7 +68,7 @@ class HiveAcidSqlOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "sql",
         "database",
         "parameters",

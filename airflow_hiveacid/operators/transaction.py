@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     StatementSpec,
     TransactionSpec,
 )
-from airflow_hiveacid.operators.row_change import HiveAcidChangeOperator
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statement_specs import (
     check_names,
     check_parameters_early,
@@ -52,7 +52,7 @@ _SQL_FILE = ".sql"
 _Part = StatementSpec | MultiInsertSpec
 
 
-class HiveAcidTransactionOperator(HiveAcidChangeOperator):
+class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
     """Run statements on one or more tables as one transaction.
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
@@ -71,7 +71,7 @@ class HiveAcidTransactionOperator(HiveAcidChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *HiveAcidChangeOperator.template_fields,
+        *HiveAcidRowChangeOperator.template_fields,
         "statements",
         "database",
         "parameters",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction", "changes")
+EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction", "change_feed")
 EXAMPLES = (
     "merge_customers",
     "change_customers",

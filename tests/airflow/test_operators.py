@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
+from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
 from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -182,7 +182,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         CompactSpec(target="db.t", partition=None),
     ),
     (
-        HiveAcidChangesOperator,
+        HiveAcidChangeFeedOperator,
         {
             "table": "db.T",
             "location": "hdfs://nn/feeds/{{ ds }}",
@@ -195,7 +195,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "until": 7,
             "when_gone": "Whole",
         },
-        ChangesSpec(
+        ChangeFeedSpec(
             target="db.t",
             location="hdfs://nn/feeds/2013-01-02",
             keys=("id", "task"),
@@ -209,14 +209,14 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         ),
     ),
     (
-        HiveAcidChangesOperator,
+        HiveAcidChangeFeedOperator,
         {
             "table": "db.t",
             "location": "/feeds/t",
             "since": "tag {{ 'closing' }}",
             "until": "{{ ds }}T02:00:00Z",
         },
-        ChangesSpec(
+        ChangeFeedSpec(
             target="db.t",
             location="/feeds/t",
             since="tag closing",
@@ -224,9 +224,9 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         ),
     ),
     (
-        HiveAcidChangesOperator,
+        HiveAcidChangeFeedOperator,
         {"table": "db.t", "location": "/feeds/t"},
-        ChangesSpec(target="db.t", location="/feeds/t"),
+        ChangeFeedSpec(target="db.t", location="/feeds/t"),
     ),
     (
         HiveAcidCleanOperator,

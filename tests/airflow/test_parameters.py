@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, TransactionSpec
-from airflow_hiveacid.operators.change_feed import HiveAcidChangesOperator
+from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
@@ -43,7 +43,7 @@ EVERY: list[tuple[type[HiveAcidSparkOperator], dict[str, Any]]] = [
         {"table": "demo.t", "source": QUERY, "keys": ["id"], "clauses": [CLAUSE]},
     ),
     (
-        HiveAcidChangesOperator,
+        HiveAcidChangeFeedOperator,
         {"table": "demo.t", "location": "/feed", "where": "day = :day AND v = :v"},
     ),
     (HiveAcidSqlOperator, {"sql": "DELETE FROM demo.t WHERE day = :day AND v = :v"}),

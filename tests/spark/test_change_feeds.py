@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
@@ -36,7 +36,7 @@ class Killed(BaseException):
 
 
 def feed(lab: Lab, place: Path, *, job_key: str | None = None, **spec: Any) -> JobResult:  # noqa: ANN401 - passed on
-    asked = ChangesSpec(target=f"{lab.db}.t", location=f"file:{place}", **spec)
+    asked = ChangeFeedSpec(target=f"{lab.db}.t", location=f"file:{place}", **spec)
     return lab.run(asked, job_key=job_key)
 
 
@@ -145,7 +145,7 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.insert("t", [(1, 1)], ["id", "v"])
-    spec = ChangesSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
+    spec = ChangeFeedSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
 
     def die_at(step: str) -> Any:  # noqa: ANN401 - a hook
         def reached(found: str) -> None:
@@ -181,7 +181,7 @@ def test_whoever_comes_second_goes_on_behind_the_first_when_it_is_tried_again(
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.insert("t", [(1, 1)], ["id", "v"])
-    spec = ChangesSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
+    spec = ChangeFeedSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
 
     def be_overtaken(step: str) -> None:
         if step == "staged":

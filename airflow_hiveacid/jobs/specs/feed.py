@@ -1,7 +1,7 @@
 """The spec of a job that writes the changes of a table to a change feed.
 
 Example:
-    >>> ChangesSpec(target="db.t", location="hdfs://nn/feeds/t").is_net
+    >>> ChangeFeedSpec(target="db.t", location="hdfs://nn/feeds/t").is_net
     False
 """
 
@@ -24,7 +24,7 @@ class WhenGone(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesSpec:
+class ChangeFeedSpec:
     """Write the changes of a table since the feed's last range, into a new directory.
 
     `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,

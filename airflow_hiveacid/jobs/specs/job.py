@@ -37,7 +37,7 @@ from airflow_hiveacid.jobs.codec import (
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, ConvertSpec, RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
@@ -92,7 +92,7 @@ Job = (
     | CompactSpec
     | CleanSpec
     | ConvertSpec
-    | ChangesSpec
+    | ChangeFeedSpec
 )
 
 
@@ -110,7 +110,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "compact": CompactSpec,
     "clean": CleanSpec,
     "convert": ConvertSpec,
-    "changes": ChangesSpec,
+    "change_feed": ChangeFeedSpec,
 }
 
 

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, 
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, FIRST_WITH_INSTALLATION
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.parameters import said
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
@@ -77,7 +77,7 @@ def feed_changes(job: JobContext) -> JobResult:
         FeedOvertakenError: another job continued the feed meanwhile.
         HiveAcidError: the job failed; no range was published.
     """
-    spec = job.job_of(ChangesSpec)
+    spec = job.job_of(ChangeFeedSpec)
     give_store_settings(job.spark)
     give_store_tokens(job.spark)
     feed = ChangeFeed(spec.location)
@@ -103,7 +103,7 @@ def feed_changes(job: JobContext) -> JobResult:
 
 def _next_range(
     job: JobContext,
-    spec: ChangesSpec,
+    spec: ChangeFeedSpec,
     feed: ChangeFeed,
     last: FeedNote | None,
     snapshot: ReadSnapshot,
@@ -207,7 +207,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     Raises:
         ChangesGoneError, FeedError: the range's changes are unknown, and `when_gone` is FAIL.
     """
-    spec = job.job_of(ChangesSpec)
+    spec = job.job_of(ChangeFeedSpec)
     is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
     is_whole = last is None and spec.since is None
     try:
@@ -372,7 +372,7 @@ def _result(
         kind=job.spec.kind,
         job_key=job.spec.job_key,
         status=status,
-        table=job.job_of(ChangesSpec).target,
+        table=job.job_of(ChangeFeedSpec).target,
         rows=RowCounts() if note is None else _counted(note.rows),
         files=0 if note is None else len(note.files),
         size_bytes=0 if note is None else note.size_bytes,

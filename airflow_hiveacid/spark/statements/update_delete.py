@@ -1,7 +1,7 @@
 """UPDATE and DELETE as events.
 
 The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
-First a `ChangeProgram` is made from the schema alone, to find all errors in a statement before a
+First a `RowChangeProgram` is made from the schema alone, to find all errors in a statement before a
 transaction opens. Only columns that the condition and expressions use are read from the target.
 
 The selected rows and their new values are computed once and kept (`localCheckpoint`) before events
@@ -50,7 +50,7 @@ _EVENT: Final = least_bytes(len(EVENT_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeProgram:
+class RowChangeProgram:
     """A checked UPDATE or DELETE; `needed` are the target's columns that must be read."""
 
     table: TableInfo
@@ -64,7 +64,7 @@ def plan_change(
     table: TableInfo,
     spec: UpdateSpec | DeleteSpec,
     terms: TextTerms = DEFAULT_TERMS,
-) -> ChangeProgram:
+) -> RowChangeProgram:
     """Check an UPDATE or DELETE against the target's schema.
 
     `terms` has the parameters of its SQL, and whether this SQL may contain unsafe calls.
@@ -86,10 +86,10 @@ def plan_change(
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
     uses, asked = checked.uses, columns_asked(table, [clause])
     needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses or c.name in asked)
-    return ChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
+    return RowChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
 
 
-def change_events(program: ChangeProgram, target: Target) -> Events:
+def change_events(program: RowChangeProgram, target: Target) -> Events:
     """Return the events of an UPDATE or DELETE."""
     table, clause = program.table, program.clause
     names = HelperNames.beside(table.column_names)

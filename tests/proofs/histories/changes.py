@@ -18,7 +18,7 @@ from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of,
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.changed_rows import (
-    ChangesManner,
+    FeedManner,
     change_files,
     changed_in,
     deaths_of,
@@ -113,7 +113,7 @@ def told(
     )
     found: list[Change] = []
     for segment in segments:
-        manner = ChangesManner(part=segment.part, ends_with=segment.ends_with, is_net=is_net)
+        manner = FeedManner(part=segment.part, ends_with=segment.ends_with, is_net=is_net)
         for file in change_files(segment, bucket_files(segment.state, segment.part.until)):
             deaths = deaths_of(file.deletes, segment.part)
             stripes = None if file.is_whole else file.stripes_hit()

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -100,7 +100,7 @@ JOBS: dict[str, Job] = {
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
-    "changes": ChangesSpec(
+    "change_feed": ChangeFeedSpec(
         target="db.t",
         location="/feeds/t",
         keys=("id",),

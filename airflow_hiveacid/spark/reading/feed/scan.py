@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.spark.engine.pieces import work_of
 from airflow_hiveacid.spark.reading.files.arrow_scan import BATCH_ROWS, numbered, scanned
-from airflow_hiveacid.storage.acid.read.changed_rows import ChangesManner, changed_in, deaths_of
+from airflow_hiveacid.storage.acid.read.changed_rows import FeedManner, changed_in, deaths_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
 from airflow_hiveacid.storage.values.convert import Matching
@@ -69,7 +69,7 @@ def work_of_changes(piece: ChangePiece) -> int:
 def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
     """Read the changes of a piece on an executor."""
     deaths = deaths_of(piece.deletes, piece.part, _near(piece))
-    manner = ChangesManner(part=piece.part, ends_with=piece.ends_with, is_net=piece.is_net)
+    manner = FeedManner(part=piece.part, ends_with=piece.ends_with, is_net=piece.is_net)
     for number, file in zip(piece.numbers, piece.data, strict=True):
 
         def read(

@@ -116,7 +116,7 @@ class Deaths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesManner:
+class FeedManner:
     """Which changes of rows to report.
 
     If `is_net`, rows that are both inserted and deleted within `part` are not reported. `ends_with`
@@ -161,7 +161,7 @@ def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to rea
     file: AcidFile,
     stripes: Sequence[int] | None,
     deaths: Deaths,
-    manner: ChangesManner,
+    manner: FeedManner,
     read: Read,
     *,
     is_whole: bool,
@@ -200,7 +200,7 @@ def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.Recor
             yield events.take(pa.array(places))
 
 
-def _changes(events: pa.RecordBatch, deaths: Deaths, manner: ChangesManner) -> Iterator[Changed]:
+def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iterator[Changed]:
     keys = Keys.of(events)
     birth = keys.original
     death = _deaths_at(keys, deaths, manner.ends_with)

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.feed import ChangesSpec, WhenGone
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.plan.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed as changes
@@ -58,7 +58,7 @@ def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) ->
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         attempt=f"{try_number}-0123456789ab",
         generation=generation,
-        job=ChangesSpec(target="db.t", location="/feed", **asked),
+        job=ChangeFeedSpec(target="db.t", location="/feed", **asked),
     )
     return SimpleNamespace(spec=spec)
 

@@ -6,4 +6,4 @@ from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
 
 if __name__ == "__main__":
-    main("changes", feed_changes)
+    main("change_feed", feed_changes)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_hiveacid.operators import HiveAcidChangesOperator
+from airflow_hiveacid.operators import HiveAcidChangeFeedOperator
 
 with DAG("orders_feed", schedule=None, max_active_runs=1):
-    HiveAcidChangesOperator(
+    HiveAcidChangeFeedOperator(
         task_id="changes",
         table="demo.orders",
         location="hdfs://nn/feeds/orders",
