@@ -15,9 +15,12 @@ from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.statements.restore import Restoring
+from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.statements.restore import Restoring, _Comparison
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.versions.past import past_of
 from tests.unit.spark.maintenance.rig import insert, put
 
 if TYPE_CHECKING:
@@ -67,6 +70,25 @@ def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restor
     )
     assert there.look() is None
     assert there.touched() == Touched()
+
+
+def test_what_is_compared_is_where_something_was_written_since(
+    client: FakeClient, table: TableInfo
+) -> None:
+    def compared(version: int) -> list[list[int]]:
+        snapshot = snapshot_now(client, [table.ref])
+        spec = VersionSpec(number=WriteId(version))
+        past = past_of(client, table, spec, snapshot, taken_s=lambda: None)
+        no_spark: Any = None
+        now = resolve_target(no_spark, client, table, snapshot)
+        then = resolve_target(no_spark, client, table, snapshot, past=past)
+        found = _Comparison.of(now, then)
+        return [[d.high for d in state.live] for state in found.now.states]
+
+    for value in (1, 2):
+        insert(client, table, value)
+    assert compared(1) == [[1, 2]]
+    assert compared(2) == []
 
 
 def overwrite(client: FakeClient, table: TableInfo) -> None:
