@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreUnavailableError,
@@ -19,7 +19,11 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
+from airflow_hiveacid.metastore.gen.locks.ttypes import (
+    LockResponse,
+    ShowLocksResponse,
+    ShowLocksResponseElement,
+)
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     FieldSchema,
     Partition,
@@ -160,6 +164,35 @@ def test_a_server_that_went_away_while_nobody_called_costs_no_call() -> None:
         )
         assert client.lock(request).lock_id == LockId(5)
         client.close()
+
+
+def test_a_state_of_a_lock_that_nobody_knows_grants_nothing() -> None:
+    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
+    answer = LockResponse(lockid=5, state=99)
+    with (
+        v4(lock=lambda _: answer, check_lock=lambda _: answer) as server,
+        client_of(server.uri) as client,
+    ):
+        assert client.lock(request).state is LockState.NOT_ACQUIRED
+        assert client.check_lock(LockId(5), TxnId(1)).state is LockState.NOT_ACQUIRED
+
+
+@pytest.mark.parametrize("make", [v3, v4])
+def test_locks_of_other_transactions_are_left_out_though_the_server_tells_of_them(
+    make: Callable[..., StubServer],
+) -> None:
+    locks = [
+        ShowLocksResponseElement(
+            lockid=txn_id, txnid=txn_id, dbname="d", tablename="t", state=1, type=1, acquiredat=1
+        )
+        for txn_id in (1, 2)
+    ]
+    with (
+        make(show_locks=lambda _: ShowLocksResponse(locks=locks)) as server,
+        client_of(server.uri) as client,
+    ):
+        assert [lock.txn_id for lock in client.show_locks(txn_id=TxnId(2))] == [2]
+        assert [lock.txn_id for lock in client.show_locks()] == [1, 2]
 
 
 def test_servers_are_tried_in_their_order_and_the_next_after_a_break() -> None:

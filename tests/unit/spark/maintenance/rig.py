@@ -13,6 +13,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -79,6 +80,7 @@ def compact(
     on_step: Callable[[str], None] = lambda _: None,
     *,
     job_key: str = "dag/run/compact/-1",
+    policy: ConflictPolicy = ConflictPolicy.HIVE,
 ) -> CompactionOutcome:
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app_1"))
     compactor = Compactor(
@@ -91,6 +93,7 @@ def compact(
         lock_timeout_s=5.0,
         heartbeat_s=None,
         on_step=on_step,
+        policy=policy,
         requests={entry.partition: entry for entry in end_dead_entries(client, table.ref)},
     )
     (whole,) = client.list_partitions(table)

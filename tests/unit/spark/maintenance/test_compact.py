@@ -173,6 +173,25 @@ def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_f
     assert values(client, table) == [1, 2, 3, 4, 5]
 
 
+def test_a_wider_delta_that_another_compactor_makes_meanwhile_is_not_doubled(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    """Its rows are those of our base, and readers would read it beside the base."""
+    client = FakeClient(server)
+    for value in (1, 2, 3):
+        insert(client, table, value)
+
+    def widen(step: str) -> None:
+        if step == "staged":
+            insert(FakeClient(server), table, 4)
+            put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+        compact(client, table, CompactionChoice.MAJOR, widen)
+    assert there(table, "base_") == []
+    assert values(client, table) == [1, 2, 3, 4]
+
+
 def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

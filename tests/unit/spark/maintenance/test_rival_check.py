@@ -12,18 +12,21 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.unit.spark.maintenance.rig import compact as compact_now
+from tests.unit.spark.maintenance.rig import insert, there, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 
@@ -81,3 +84,29 @@ def test_who_was_at_work_when_a_compaction_began_has_committed_beside_it(
         begin(client, job_key=None, reads=[reading], lock_timeout_s=5, clock=clock) as txn,
     ):
         look(txn)
+
+
+class Overtaken(FakeClient):
+    """One before whose lock on a table another client commits an insert."""
+
+    has_rival = False
+
+    def lock(self, request: LockRequest) -> LockResponse:
+        (table,) = self.server.tables.values()
+        if not self.has_rival and table.ref in {c.table for c in request.components}:
+            self.has_rival = True
+            insert(FakeClient(self.server), table, 3)
+        return super().lock(request)
+
+
+def test_what_commits_before_a_compaction_has_its_lock_has_committed_beside_it(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    client = Overtaken(server)
+    for value in (1, 2):
+        insert(client, table, value)
+    with pytest.raises(WriteConflictError, match="delta_0000003_0000003_0000 was committed"):
+        compact_now(client, table, CompactionChoice.MAJOR, policy=ConflictPolicy.STRICT)
+    assert client.has_rival
+    assert there(table, "base_") == []

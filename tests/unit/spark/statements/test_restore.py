@@ -15,9 +15,19 @@ from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.statements.restore import Restoring
+from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.statements.restore import (
+    Restoring,
+    _Comparison,
+    _PlainComparison,
+)
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.versions.past import past_of
 from tests.unit.spark.maintenance.rig import insert, put
 
 if TYPE_CHECKING:
@@ -67,6 +77,47 @@ def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restor
     )
     assert there.look() is None
     assert there.touched() == Touched()
+
+
+def test_what_is_compared_is_where_something_was_written_since(
+    client: FakeClient, table: TableInfo
+) -> None:
+    def compared(version: int) -> list[list[int]]:
+        snapshot = snapshot_now(client, [table.ref])
+        spec = VersionSpec(number=WriteId(version))
+        past = past_of(client, table, spec, snapshot, taken_s=lambda: None)
+        no_spark: Any = None
+        now = resolve_target(no_spark, client, table, snapshot)
+        then = resolve_target(no_spark, client, table, snapshot, past=past)
+        found = _Comparison.of(now, then)
+        return [[d.high for d in state.live] for state in found.now.states]
+
+    for value in (1, 2):
+        insert(client, table, value)
+    assert compared(1) == [[1, 2]]
+    assert compared(2) == []
+
+
+def test_each_copy_of_a_partitions_files_has_a_number_of_its_own(
+    client: FakeClient, table: TableInfo
+) -> None:
+    (whole,) = client.list_partitions(table)
+    root, files = Path(table.location.removeprefix("file:")), list[tuple[int, PlainFile]]()
+    for number, name in enumerate(("one", "other")):
+        (root / name).write_text(name)
+        found = PlainFile(
+            store="file:", path=str(root / name), key=name, length=len(name), format=FileFormat.TEXT
+        )
+        files.append((number, found))
+    then: Any = SimpleNamespace(plain_files=files, partitions=())
+    then.of_partitions = lambda _: then
+    now: Any = SimpleNamespace(spark=None, table=table)
+    plan: Any = SimpleNamespace(
+        insert_directory="base_0000002",
+        staging=lambda _: Staging(location=table.location, token="1"),
+    )
+    copies = _PlainComparison(now=now, then=then).copies(plan, [whole])
+    assert [(copy.bucket, copy.size_bytes) for copy in copies] == [(0, 3), (1, 5)]
 
 
 def overwrite(client: FakeClient, table: TableInfo) -> None:

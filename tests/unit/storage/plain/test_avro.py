@@ -281,7 +281,7 @@ def test_files_that_say_too_little_are_refused(tmp_path: Path) -> None:
         read(stored(tmp_path, "int", 1), {"c": "int"})
 
 
-@pytest.mark.parametrize("keep", [0, 3, 40, -3])
+@pytest.mark.parametrize("keep", [0, 3, 40, -16, -3])
 def test_a_damaged_file_is_corrupt(tmp_path: Path, keep: int) -> None:
     file = write(tmp_path, {"c": "string"}, ("a" * 500,), ("b",))
     content = Path(file.path).read_bytes()
