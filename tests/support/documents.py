@@ -1,14 +1,16 @@
-"""The examples that README and documentation show."""
+"""The examples in README and documentation, and the form of notes in generated pages."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 README: Final = ROOT / "README.md"
 DOCS: Final = ROOT / "docs"
+_WIDTH: Final = 120
 
 
 def python_blocks(*pages: Path) -> list[str]:
@@ -17,3 +19,14 @@ def python_blocks(*pages: Path) -> list[str]:
     return [
         block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     ]
+
+
+def numbered_note(number: int, text: str) -> list[str]:
+    """Return the lines of a numbered note, no longer than a line of prose may be."""
+    return textwrap.wrap(
+        f"{number}. {text}",
+        _WIDTH,
+        subsequent_indent="   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

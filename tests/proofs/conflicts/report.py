@@ -19,6 +19,7 @@ from airflow_hiveacid.format.policies import (
     outcome,
 )
 from tests.proofs.conflicts.cells import Order, Seen, expected, is_right
+from tests.support.documents import numbered_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,7 +110,7 @@ def lines(record: Record) -> Iterator[str]:
                 yield f"| {_TITLES[earlier]} | {' | '.join(cells)} |"
             yield ""
     for text, number in notes.items():
-        yield f"{number}. {text}."
+        yield from numbered_note(number, f"{text}.")
 
 
 def _letters(

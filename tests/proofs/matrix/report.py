@@ -19,6 +19,7 @@ from tests.proofs.matrix.names import (
     OURS,
     READERS,
 )
+from tests.support.documents import numbered_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -177,4 +178,4 @@ class _Notes:
     def lines(self) -> Iterator[str]:
         """Yield all notes."""
         for text, number in self._numbers.items():
-            yield f"{number}. {text}"
+            yield from numbered_note(number, text)
