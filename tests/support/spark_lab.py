@@ -94,7 +94,7 @@ JOB_FUNCTIONS = {
     "compact": compact,
     "clean": clean,
     "convert": convert,
-    "changes": feed_changes,
+    "change_feed": feed_changes,
     "create_as": create_as,
 }
 Row = tuple[object, ...]
