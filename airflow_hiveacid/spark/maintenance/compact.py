@@ -162,9 +162,31 @@ class Compactor:
         """Return the plan of a compaction now, without claiming any work."""
         if self.known is not None:
             with suppress(NotEnoughHistoryError):  # `known` is too old
-                return self._wanted(partition, self._state(partition, self.known))
+                return self._planned(partition, self._state(partition, self.known))
         snapshot = snapshot_now(self.client, [self.table.ref])
-        return self._wanted(partition, self._state(partition, snapshot))
+        return self._planned(partition, self._state(partition, snapshot))
+
+    def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+        """Return the plan; if nothing is planned, find out whether an open write is the reason.
+
+        A compaction covers only writes below the lowest open write ID. A requested kind that finds
+        committed writes only above that ID is needed, but impossible.
+        """
+        plan = self._wanted(partition, state)
+        is_requested = self.spec.choice is not CompactionChoice.AUTO
+        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
+            return plan
+        snapshot = snapshot_now(self.client, [self.table.ref])
+        write_ids = snapshot.write_ids(self.table.ref)
+        lowest = write_ids.min_open_write_id
+        if lowest is None:
+            return plan
+        listing = list_table(partition.location)
+        whole = resolve(listing, write_ids, snapshot.txns, self.table.kind)
+        if isinstance(self._decide(whole, self.spec.choice), NoCompaction):
+            return plan
+        why = f"write ID {lowest} is open, and a compaction includes only writes below it"
+        return NoCompaction(why=why, is_hindered=True)
 
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan for the job's choice, or for another client's request.

@@ -72,6 +72,28 @@ def test_a_killed_writer_is_confirmed_before_its_directory_is_replaced(
     assert (seen["staged"], seen["published"]) == (False, True)
 
 
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_a_requested_kind_fails_if_an_open_write_is_below_all_that_there_is_to_compact(
+    server: FakeMetastore, table: TableInfo, choice: CompactionChoice
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    assert compact(client, table, CompactionChoice.MAJOR).done
+    writer = client.open_txn()
+    client.allocate_write_id(writer, table.ref)
+    put(table, "delta_0000002_0000002_0000", [(2, 2)])
+    assert compact(client, table, choice).why == "there is no delta"  # of others than the writer
+    insert(client, table, 3)
+    insert(client, table, 4)
+    with pytest.raises(CompactionNotDoneError, match="write ID 2 is open") as caught:
+        compact(client, table, choice)
+    assert caught.value.retryable
+    assert not compact(client, table, CompactionChoice.AUTO).done
+    client.commit_txn(writer)
+    assert compact(client, table, choice).done
+    assert values(client, table) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("step", ["snapshot", "staged"])
 def test_a_table_that_got_another_column_meanwhile_is_not_compacted_without_it(
     server: FakeMetastore, table: TableInfo, step: str
