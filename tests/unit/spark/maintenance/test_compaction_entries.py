@@ -216,6 +216,23 @@ def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
     assert values(client, table) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_a_worker_that_dies_behind_the_look_for_dead_entries_blocks_no_other(
+    client: FakeClient, table: TableInfo, *, is_claimed: bool
+) -> None:
+    filled(client, table)
+    pool = our_pool(uuid4())
+
+    def die(step: str) -> None:
+        if step == "opened":
+            client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+            if is_claimed:
+                client.find_next_compaction(our_worker_id("k"), worker_version="1", pool=pool)
+
+    assert compact(client, table, MAJOR, die).done
+    assert states(client, table) == [CompactionState.REFUSED, CompactionState.READY_FOR_CLEANING]
+
+
 class Between(FakeClient):
     """Lets something happen right before locks are looked at, once."""
 
@@ -384,6 +401,23 @@ def test_what_another_client_asked_for_and_nothing_serves_is_served(
     )
     assert "taken over by hiveacid-" in str(served.error_message)
     assert values(client, table) == [1, 2, 3]
+
+
+def test_a_minor_one_takes_over_no_request_of_a_major_one(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """One that is known beforehand makes ours major; this one comes behind the plan."""
+    filled(client, table)
+
+    def ask(step: str) -> None:
+        if step == "opened":
+            client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+
+    with pytest.raises(CompactionNotDoneError, match="queue has an entry for it already"):
+        compact(client, table, MINOR, ask)
+    assert states(client, table) == [CompactionState.INITIATED]
+    assert asked(client, table) == [(CompactionType.MAJOR, "etl")]
+    assert compact(client, table, AUTO).kind == "major"
 
 
 def asked(client: FakeClient, table: TableInfo) -> list[tuple[CompactionType, str | None]]:
