@@ -10,8 +10,10 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
     CompactionNotDoneError,
     MetastoreCallError,
+    MetastoreUnavailableError,
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import WriteId
@@ -25,6 +27,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
+from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
@@ -34,6 +37,7 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
 
 if TYPE_CHECKING:
@@ -213,6 +217,34 @@ def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
     assert states(client, table) == [CompactionState.WORKING]
     assert not compact(client, table, AUTO).done
     assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+    assert values(client, table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_what_may_or_may_not_be_committed_is_left_to_the_next_run(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
+) -> None:
+    filled(client, table)
+    monkeypatch.setattr(transaction, "SystemClock", ManualClock)
+
+    def fall_silent(step: str) -> None:
+        if step == "published":
+            error = MetastoreUnavailableError(
+                uris=("thrift://hms:9083",), method="commit_txn", reason="cut off"
+            )
+            client.server.break_next("commit_txn", error, is_done=is_done)
+            for _ in range(50):
+                client.server.break_next("valid_txns", error, is_done=False)
+
+    with pytest.raises(CommitStateUnknownError):
+        compact(client, table, MAJOR, fall_silent)
+    client.server.faults.clear()
+    assert states(client, table) == [CompactionState.WORKING]
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+    assert not compact(client, table, AUTO).done
+    end = CompactionState.READY_FOR_CLEANING if is_done else CompactionState.REFUSED
+    assert states(client, table) == [end]
     assert values(client, table) == [1, 2, 3]
 
 
