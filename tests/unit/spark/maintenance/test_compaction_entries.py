@@ -452,6 +452,17 @@ def test_a_minor_one_takes_over_no_request_of_a_major_one(
     assert compact(client, table, AUTO).kind == "major"
 
 
+@pytest.mark.parametrize("choice", [MINOR, MAJOR])
+def test_a_request_of_another_kind_is_left_to_hive(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.REBALANCE)
+    with pytest.raises(CompactionNotDoneError, match="queue has an entry for it already"):
+        compact(client, table, choice)
+    assert states(client, table) == [CompactionState.INITIATED]
+
+
 def asked(client: FakeClient, table: TableInfo) -> list[tuple[CompactionType, str | None]]:
     """What others have asked for and nothing serves."""
     entries = client.show_compactions(table.ref)
