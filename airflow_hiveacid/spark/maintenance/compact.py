@@ -167,25 +167,32 @@ class Compactor:
         return self._planned(partition, self._state(partition, snapshot))
 
     def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan; if nothing is planned, find out whether an open write is the reason.
+        """Return the plan; report a requested compaction that can include none of the writes.
 
-        A compaction covers only writes below the lowest open write ID. A requested kind that finds
-        committed writes only above that ID is needed, but impossible.
+        A compactor sees fewer writes than a reader: only those below the lowest open write ID, and
+        no directory with a write ID above the list of a 4.0.1 metastore, which can end too early.
         """
         plan = self._wanted(partition, state)
         is_requested = self.spec.choice is not CompactionChoice.AUTO
         if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
             return plan
         snapshot = snapshot_now(self.client, [self.table.ref])
+        plan = self._wanted(partition, self._state(partition, snapshot))
+        if isinstance(plan, CompactionPlan):
+            return plan
         write_ids = snapshot.write_ids(self.table.ref)
-        lowest = write_ids.min_open_write_id
-        if lowest is None:
-            return plan
         listing = list_table(partition.location)
-        whole = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._decide(whole, self.spec.choice), NoCompaction):
+        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
+        if isinstance(self._decide(seen, self.spec.choice), NoCompaction):
             return plan
-        why = f"write ID {lowest} is open, and a compaction includes only writes below it"
+        lowest = write_ids.min_open_write_id
+        if lowest is not None:
+            why = f"write ID {lowest} is open, and a compaction includes only writes below it"
+        else:
+            why = (
+                f"the metastore shows writes up to {write_ids.high_watermark} now, and a delta"
+                " holds more. The list is complete again after the next write to the table"
+            )
         return NoCompaction(why=why, is_hindered=True)
 
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:

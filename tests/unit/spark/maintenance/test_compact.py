@@ -14,6 +14,7 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
@@ -92,6 +93,21 @@ def test_a_requested_kind_fails_if_an_open_write_is_below_all_that_there_is_to_c
     client.commit_txn(writer)
     assert compact(client, table, choice).done
     assert values(client, table) == [1, 2, 3, 4]
+
+
+def test_what_was_committed_since_the_run_began_is_compacted_if_it_was_asked_for(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    """The run's snapshot still has the writer as open, and all other writes are behind it."""
+    client = FakeClient(server)
+    writer = client.open_txn()
+    client.allocate_write_id(writer, table.ref)
+    put(table, "delta_0000001_0000001_0000", [(1, 1)])
+    insert(client, table, 2)
+    known = snapshot_now(client, [table.ref]).for_compactor()
+    client.commit_txn(writer)
+    assert compact(client, table, CompactionChoice.MAJOR, known=known).done
+    assert values(client, table) == [1, 2]
 
 
 @pytest.mark.parametrize("step", ["snapshot", "staged"])

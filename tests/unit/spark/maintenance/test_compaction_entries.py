@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -42,7 +44,6 @@ from tests.unit.spark.maintenance.rig import compact, insert, put, there, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
@@ -606,11 +607,8 @@ def test_beside_another_of_ours_a_kind_that_was_asked_for_fails_and_auto_does_no
     assert told == [True]
 
 
-@pytest.mark.parametrize("choice", [MAJOR, AUTO])
-def test_a_list_of_writes_that_went_back_is_told_as_such(
-    client: FakeClient, table: TableInfo, choice: CompactionChoice
-) -> None:
-    """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""
+def shortened(client: FakeClient, table: TableInfo) -> None:
+    """A minor result of which the metastore has forgotten the last writes, which were aborted."""
     insert(client, table, 1)
     insert(client, table, 2)
     batch = [client.open_txn() for _ in range(3)]
@@ -624,6 +622,29 @@ def test_a_list_of_writes_that_went_back_is_told_as_such(
     assert compact(client, table, MINOR).outputs == ("delta_0000001_0000005",)
     client.server.clean_write_ids()
     client.server.queue.clear()
+
+
+def test_a_requested_kind_fails_if_the_list_ends_before_all_that_there_is_to_compact(
+    client: FakeClient, table: TableInfo
+) -> None:
+    shortened(client, table)
+    for name in there(table, "delta_"):
+        if name != "delta_0000001_0000005":
+            shutil.rmtree(Path(table.location.removeprefix("file:")) / name)
+    with pytest.raises(CompactionNotDoneError, match="shows writes up to 4 now"):
+        compact(client, table, MAJOR)
+    assert not compact(client, table, AUTO).is_hindered
+    insert(client, table, 6)
+    assert compact(client, table, MAJOR).done
+    assert values(client, table) == [1, 2, 3, 6]
+
+
+@pytest.mark.parametrize("choice", [MAJOR, AUTO])
+def test_a_list_of_writes_that_went_back_is_told_as_such(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice
+) -> None:
+    """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""
+    shortened(client, table)
     if choice is AUTO:
         client.request_compaction(table.ref, None, CompactionType.MAJOR)
         outcome = compact(client, table, AUTO)
