@@ -34,9 +34,10 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     and does not remove older versions.
 
     If the version can no longer be read, or a partition was dropped since then, the task fails and
-    changes nothing. By default a major compaction or an overwrite makes older versions unreadable;
-    `readable_for` of `HiveAcidCreateTableOperator` keeps versions for longer. Columns that were
-    added since then get NULL.
+    changes nothing. The drop of a partition that only another engine wrote may remain unnoticed;
+    its rows are then missing. By default a major compaction or an overwrite makes older versions
+    unreadable; `readable_for` of `HiveAcidCreateTableOperator` keeps versions for longer. Columns
+    that were added since then get NULL.
 
     In the result's details, `restore` has an entry for each partition that may differ. In an entry,
     `how` is the type of change: `delta`, `base` or `nothing`. `come`, `go` and `stay` are the

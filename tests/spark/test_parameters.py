@@ -416,6 +416,8 @@ def test_a_text_reaches_no_java_and_no_files(t: Lab, secret: Path, where: str) -
         "WITH w AS (SELECT * FROM text.`{secret}`) SELECT * FROM w",
         "SELECT * FROM (SELECT id FROM range(2)) JOIN parquet.`{secret}` ON true",
         "SELECT id, (SELECT max(value) FROM text.`{secret}`) FROM range(2)",
+        "SELECT * FROM read_files('{secret}')",
+        "SELECT id FROM range(2) WHERE id IN (SELECT length(value) FROM read_files('{secret}'))",
         (
             "SELECT sum(id) OVER w FROM range(2)"
             " WINDOW w AS (ORDER BY reflect('java.lang.String', 'valueOf', id))"

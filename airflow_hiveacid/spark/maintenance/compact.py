@@ -162,9 +162,38 @@ class Compactor:
         """Return the plan of a compaction now, without claiming any work."""
         if self.known is not None:
             with suppress(NotEnoughHistoryError):  # `known` is too old
-                return self._wanted(partition, self._state(partition, self.known))
+                return self._planned(partition, self._state(partition, self.known))
         snapshot = snapshot_now(self.client, [self.table.ref])
-        return self._wanted(partition, self._state(partition, snapshot))
+        return self._planned(partition, self._state(partition, snapshot))
+
+    def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+        """Return the plan; report a requested compaction that can include none of the writes.
+
+        A compactor sees fewer writes than a reader: only those below the lowest open write ID, and
+        no directory with a write ID above the list of a 4.0.1 metastore, which can end too early.
+        """
+        plan = self._wanted(partition, state)
+        is_requested = self.spec.choice is not CompactionChoice.AUTO
+        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
+            return plan
+        snapshot = snapshot_now(self.client, [self.table.ref])
+        plan = self._wanted(partition, self._state(partition, snapshot))
+        if isinstance(plan, CompactionPlan):
+            return plan
+        write_ids = snapshot.write_ids(self.table.ref)
+        listing = list_table(partition.location)
+        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
+        if isinstance(self._decide(seen, self.spec.choice), NoCompaction):
+            return plan
+        lowest = write_ids.min_open_write_id
+        if lowest is not None:
+            why = f"write ID {lowest} is open, and a compaction includes only writes below it"
+        else:
+            why = (
+                f"the metastore shows writes up to {write_ids.high_watermark} now, and a delta"
+                " holds more. The list is complete again after the next write to the table"
+            )
+        return NoCompaction(why=why, is_hindered=True)
 
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan for the job's choice, or for another client's request.

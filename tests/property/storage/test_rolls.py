@@ -167,5 +167,6 @@ def test_a_table_of_a_thousand_writes_has_a_few_dozen_files(tmp_path: Path) -> N
         most = max(most, len(files))
     world.check()
     left = list((tmp_path / HIDDEN_DIRECTORY).iterdir())
-    assert len(left) < 250
-    assert most < 250
+    # 101 if rolls, or bundles, are not merged; after 10,000 writes there are 203 at most.
+    assert len(left) < 100
+    assert most < 190

@@ -11,8 +11,12 @@ import pytest
 from airflow_hiveacid.cli import commands as cli
 from airflow_hiveacid.cli.output import history_table
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from tests.contract.fake_client import FakeClient
@@ -23,6 +27,8 @@ from tests.unit.storage.orc_tables import insert, tombstone, write_acid
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from airflow_hiveacid.spark.writing.context import JobContext
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("default", "t")
@@ -257,3 +263,41 @@ def test_a_restore_without_pyspark_says_where_it_runs(
     told = run("restore", "default.t", "--version", "1", status=2)
     assert "there is no PySpark here" in told
     assert "HiveAcidRestoreOperator" in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        (["--version", "1"], "version 1"),
+        (["--timestamp", "2026-01-31T02:00:00Z"], "timestamp 2026-01-31T02:00:00+00:00"),
+        (["--tag", "good"], "tag good"),
+    ],
+)
+def test_a_restore_is_one_job_of_its_own_and_tells_its_version(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, asked: list[str], version: str
+) -> None:
+    jobs: list[JobContext] = []
+
+    def restore(job: JobContext) -> JobResult:
+        jobs.append(job)
+        partition = {"partition": "", "how": "delta", "come": 1, "go": 2, "stay": 3}
+        return JobResult(
+            kind="restore",
+            job_key=job.spec.job_key,
+            status=JobStatus.COMMITTED,
+            table="default.t",
+            write_ids={"default.t": WriteId(3)},
+            details={"restore": [partition]},
+        )
+
+    monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
+    monkeypatch.setattr("airflow_hiveacid.spark.statements.restore.restore", restore)
+    assert run("restore", "default.t", *asked).splitlines() == [
+        f"default.t: back to {VersionSpec.parse(version)}: committed as version 3",
+        "partition  how    rows that come  go  stay",
+        "(table)    delta  1               2   3",
+    ]
+    body = json.loads(run("restore", "default.t", *asked, "--json"))
+    assert (body["status"], body["write_id"], body["restore"][0]["go"]) == ("committed", 3, 2)
+    assert {job.spec.job for job in jobs} == {RestoreSpec(target="default.t", version=version)}
+    assert len({job.spec.job_key for job in jobs}) == 2, "a second command is no retry"

@@ -191,12 +191,14 @@ def test_an_entry_is_left_alone_until_its_compactions_transaction_ends(
     client.update_compactor_state(claim, txn_id)
     client.mark_compacted(claim)
     notes.note_highest_write_id(claim.entry_id, WriteId(2))
+    # Nothing is replaced as long as the result is hidden, so nothing but this makes it wait.
+    (place.root / BASE).rename(place.root / f"{BASE}_v{txn_id:07d}")
 
     def state() -> CompactionState:
         (entry,) = client.show_compactions(place.table.ref)
         return entry.state
 
-    place.clean(at_s=1000.0)
+    assert place.clean(at_s=1000.0) == [f"{BASE}_v{txn_id:07d}", *OLD]
     assert state() is CompactionState.READY_FOR_CLEANING
     assert notes.highest_write_id(claim.entry_id) == 2
     if is_committed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.versions.restoring import differing_now
+from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,25 @@ def test_only_partitions_written_since_the_version_may_differ(
     assert str(found.info.name) == "p=2"
     assert [d.high for d in found.now.live] == [2, 3]
     assert [d.high for d in found.then.live] == [2]
+
+
+def test_a_restore_goes_back_to_a_time_and_to_a_tag_as_to_a_number(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    make_tag(bench.client, bench.table, "good", VersionSpec(number=1))
+    bench.clock.advance(100)
+    then_s = bench.client.server.now_s()
+    bench.clock.advance(100)
+    bench.we_write("p=2")
+    for version in (
+        VersionSpec.of(timestamp=datetime.fromtimestamp(then_s, UTC)),
+        VersionSpec.of(tag="good"),
+    ):
+        (found,) = differing_now(bench.client, bench.table, version)
+        assert str(found.info.name) == "p=2"
+        assert ([d.high for d in found.now.live], found.then.live) == ([2], ())
 
 
 def test_a_restore_is_refused_without_a_partition_of_the_version(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
     from tests.contract.fake_client import FakeClient
@@ -81,6 +82,7 @@ def compact(
     *,
     job_key: str = "dag/run/compact/-1",
     policy: ConflictPolicy = ConflictPolicy.HIVE,
+    known: Snapshot | None = None,
 ) -> CompactionOutcome:
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app_1"))
     compactor = Compactor(
@@ -94,6 +96,7 @@ def compact(
         heartbeat_s=None,
         on_step=on_step,
         policy=policy,
+        known=known,
         requests={entry.partition: entry for entry in end_dead_entries(client, table.ref)},
     )
     (whole,) = client.list_partitions(table)

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
@@ -70,6 +71,43 @@ def test_a_killed_writer_is_confirmed_before_its_directory_is_replaced(
     compact(client, table, CompactionChoice.MAJOR, lambda step: seen.update({step: is_confirmed()}))
     # Hive's cleaner may be next as soon as it is committed.
     assert (seen["staged"], seen["published"]) == (False, True)
+
+
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_a_requested_kind_fails_if_an_open_write_is_below_all_that_there_is_to_compact(
+    server: FakeMetastore, table: TableInfo, choice: CompactionChoice
+) -> None:
+    client = FakeClient(server)
+    insert(client, table, 1)
+    assert compact(client, table, CompactionChoice.MAJOR).done
+    writer = client.open_txn()
+    client.allocate_write_id(writer, table.ref)
+    put(table, "delta_0000002_0000002_0000", [(2, 2)])
+    assert compact(client, table, choice).why == "there is no delta"  # of others than the writer
+    insert(client, table, 3)
+    insert(client, table, 4)
+    with pytest.raises(CompactionNotDoneError, match="write ID 2 is open") as caught:
+        compact(client, table, choice)
+    assert caught.value.retryable
+    assert not compact(client, table, CompactionChoice.AUTO).done
+    client.commit_txn(writer)
+    assert compact(client, table, choice).done
+    assert values(client, table) == [1, 2, 3, 4]
+
+
+def test_what_was_committed_since_the_run_began_is_compacted_if_it_was_asked_for(
+    server: FakeMetastore, table: TableInfo
+) -> None:
+    """The run's snapshot still has the writer as open, and all other writes are behind it."""
+    client = FakeClient(server)
+    writer = client.open_txn()
+    client.allocate_write_id(writer, table.ref)
+    put(table, "delta_0000001_0000001_0000", [(1, 1)])
+    insert(client, table, 2)
+    known = snapshot_now(client, [table.ref]).for_compactor()
+    client.commit_txn(writer)
+    assert compact(client, table, CompactionChoice.MAJOR, known=known).done
+    assert values(client, table) == [1, 2]
 
 
 @pytest.mark.parametrize("step", ["snapshot", "staged"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -10,8 +12,10 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
     CompactionNotDoneError,
     MetastoreCallError,
+    MetastoreUnavailableError,
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import WriteId
@@ -25,6 +29,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
+from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
@@ -34,11 +39,11 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
+from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
@@ -216,6 +221,51 @@ def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
     assert values(client, table) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_done", [False, True])
+def test_what_may_or_may_not_be_committed_is_left_to_the_next_run(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
+) -> None:
+    filled(client, table)
+    monkeypatch.setattr(transaction, "SystemClock", ManualClock)
+
+    def fall_silent(step: str) -> None:
+        if step == "published":
+            error = MetastoreUnavailableError(
+                uris=("thrift://hms:9083",), method="commit_txn", reason="cut off"
+            )
+            client.server.break_next("commit_txn", error, is_done=is_done)
+            for _ in range(50):
+                client.server.break_next("valid_txns", error, is_done=False)
+
+    with pytest.raises(CommitStateUnknownError):
+        compact(client, table, MAJOR, fall_silent)
+    client.server.faults.clear()
+    assert states(client, table) == [CompactionState.WORKING]
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+    assert not compact(client, table, AUTO).done
+    end = CompactionState.READY_FOR_CLEANING if is_done else CompactionState.REFUSED
+    assert states(client, table) == [end]
+    assert values(client, table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_a_worker_that_dies_behind_the_look_for_dead_entries_blocks_no_other(
+    client: FakeClient, table: TableInfo, *, is_claimed: bool
+) -> None:
+    filled(client, table)
+    pool = our_pool(uuid4())
+
+    def die(step: str) -> None:
+        if step == "opened":
+            client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+            if is_claimed:
+                client.find_next_compaction(our_worker_id("k"), worker_version="1", pool=pool)
+
+    assert compact(client, table, MAJOR, die).done
+    assert states(client, table) == [CompactionState.REFUSED, CompactionState.READY_FOR_CLEANING]
+
+
 class Between(FakeClient):
     """Lets something happen right before locks are looked at, once."""
 
@@ -386,6 +436,34 @@ def test_what_another_client_asked_for_and_nothing_serves_is_served(
     assert values(client, table) == [1, 2, 3]
 
 
+def test_a_minor_one_takes_over_no_request_of_a_major_one(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """One that is known beforehand makes ours major; this one comes behind the plan."""
+    filled(client, table)
+
+    def ask(step: str) -> None:
+        if step == "opened":
+            client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+
+    with pytest.raises(CompactionNotDoneError, match="queue has an entry for it already"):
+        compact(client, table, MINOR, ask)
+    assert states(client, table) == [CompactionState.INITIATED]
+    assert asked(client, table) == [(CompactionType.MAJOR, "etl")]
+    assert compact(client, table, AUTO).kind == "major"
+
+
+@pytest.mark.parametrize("choice", [MINOR, MAJOR])
+def test_a_request_of_another_kind_is_left_to_hive(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.REBALANCE)
+    with pytest.raises(CompactionNotDoneError, match="queue has an entry for it already"):
+        compact(client, table, choice)
+    assert states(client, table) == [CompactionState.INITIATED]
+
+
 def asked(client: FakeClient, table: TableInfo) -> list[tuple[CompactionType, str | None]]:
     """What others have asked for and nothing serves."""
     entries = client.show_compactions(table.ref)
@@ -529,11 +607,8 @@ def test_beside_another_of_ours_a_kind_that_was_asked_for_fails_and_auto_does_no
     assert told == [True]
 
 
-@pytest.mark.parametrize("choice", [MAJOR, AUTO])
-def test_a_list_of_writes_that_went_back_is_told_as_such(
-    client: FakeClient, table: TableInfo, choice: CompactionChoice
-) -> None:
-    """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""
+def shortened(client: FakeClient, table: TableInfo) -> None:
+    """A minor result of which the metastore has forgotten the last writes, which were aborted."""
     insert(client, table, 1)
     insert(client, table, 2)
     batch = [client.open_txn() for _ in range(3)]
@@ -547,6 +622,29 @@ def test_a_list_of_writes_that_went_back_is_told_as_such(
     assert compact(client, table, MINOR).outputs == ("delta_0000001_0000005",)
     client.server.clean_write_ids()
     client.server.queue.clear()
+
+
+def test_a_requested_kind_fails_if_the_list_ends_before_all_that_there_is_to_compact(
+    client: FakeClient, table: TableInfo
+) -> None:
+    shortened(client, table)
+    for name in there(table, "delta_"):
+        if name != "delta_0000001_0000005":
+            shutil.rmtree(Path(table.location.removeprefix("file:")) / name)
+    with pytest.raises(CompactionNotDoneError, match="shows writes up to 4 now"):
+        compact(client, table, MAJOR)
+    assert not compact(client, table, AUTO).is_hindered
+    insert(client, table, 6)
+    assert compact(client, table, MAJOR).done
+    assert values(client, table) == [1, 2, 3, 6]
+
+
+@pytest.mark.parametrize("choice", [MAJOR, AUTO])
+def test_a_list_of_writes_that_went_back_is_told_as_such(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice
+) -> None:
+    """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""
+    shortened(client, table)
     if choice is AUTO:
         client.request_compaction(table.ref, None, CompactionType.MAJOR)
         outcome = compact(client, table, AUTO)

@@ -251,15 +251,17 @@ def test_the_note_of_a_compaction_goes_when_the_server_has_cleaned_after_it(
     client: Watched, table: TableInfo
 ) -> None:
     notes = TableNotes.of(table)
-    by_server, ready = (ready_for_cleaning(client, table, n) for n in ("1", "2"))
+    by_server, ready, working = (ready_for_cleaning(client, table, n) for n in QUIET)
     gone = 4711  # not even in the history any more
     notes.note_highest_write_id(gone, WriteId(1))
+    entry = client.server.queue[working]  # its note is written right before its commit
+    client.server.queue[working] = replace(entry, state=CompactionState.WORKING)
     entry = client.server.queue[by_server]
     client.server.queue[by_server] = replace(entry, state=CompactionState.SUCCEEDED)
     with_past(client, table, plan_only=True)
-    assert notes.compactions(HiddenFiles(table.location)) == {by_server, ready, gone}
+    assert notes.compactions(HiddenFiles(table.location)) == {by_server, ready, working, gone}
     with_past(client, table, plan_only=False)
-    assert notes.compactions(HiddenFiles(table.location)) == {ready}
+    assert notes.compactions(HiddenFiles(table.location)) == {ready, working}
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
