@@ -36,7 +36,7 @@ demo-shell: ## after `make demo`: a shell with airflow, pyspark and the table, a
 demo-stop: ## end every process the demo started
 	@if [ -x $(AIRFLOW) ]; then $(AIRFLOW) -m demo stop; else echo "nothing was set up"; fi
 
-test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench: 50 minutes on two cores
+test: setup build/oldest-spark/ready build/tpcds-generator/ready build/spark-classes/ready ## all tiers but bench: 30 minutes on two cores
 	@tools/system_packages.sh test
 	@tools/run_tests.sh
 

@@ -264,6 +264,24 @@ def test_an_earlier_tries_notes_stay_while_no_cluster_can_be_asked_about_it(
     assert len(spark.calls) == 1
 
 
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_a_result_is_its_own_while_no_cluster_can_be_asked_about_an_earlier_try(
+    job: JobSpec, spark: FakeSpark, tmp_path: Path, on_yarn: Connections, exit_code: int
+) -> None:
+    """Such a submission is not noted, so the notes are of a try whose driver may still run."""
+    spark.tell(exit_code=exit_code)
+    on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    target = SparkTarget(conn_id="spark_default", master="yarn", deploy_mode="cluster")
+    store = StateStore(_noted(), **{RESULT_URI_KEY: f"file:{tmp_path}/results/0/result.json"})
+    one = _submission(job, tmp_path, target)
+    submitter = _submitter(one, store)
+    failure = submitter.run(one, _CONTEXT, resume=_never)
+    result = submitter.collect(job, failure)
+    assert result is not None
+    assert result.job_key == "k"
+    assert set(store) == (_NOTES if exit_code else set())
+
+
 # ---- a killed task -------------------------------------------------------------------------------
 
 

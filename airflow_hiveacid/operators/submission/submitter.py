@@ -233,13 +233,17 @@ class Submitter:
             JobFailedError: the result is not valid JSON.
             StorageError: the result cannot be read.
         """
-        file = ResultFile(uri=str((self.notes and self.notes.result_uri) or spec.result_uri))
+        notes, is_followed = self.notes, self._target.is_followed
+        # A driver that is not followed is not noted. Then any notes are of an earlier try, which
+        # knew the cluster's address, and whose driver may still run.
+        noted = notes.result_uri if notes is not None and is_followed else None
+        file = ResultFile(uri=str(noted or spec.result_uri))
         result = file.read()
         ended = result is not None or failure is None
-        if self.notes is not None and ended:
+        if notes is not None and (ended if is_followed else failure is None):
             # Otherwise, a task that is cleared after its success would resume the finished driver
             # of its last run and submit nothing.
-            self.notes.forget()
+            notes.forget()
         if self._target.is_cluster and ended:
             if result is not None:
                 self._forget_driver()  # without a result, keep the log, which explains the failure

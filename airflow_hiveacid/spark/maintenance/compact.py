@@ -329,6 +329,9 @@ class Compactor:
         txn.step("reads_locked")
         look(txn)
         check_partition(self.client, self.table, partition)
+        # Read the ledger before the last looks at the queue and the directory: a compaction worker
+        # of Hive 3.1 that starts and finishes after them is not detected.
+        self._confirm_writers(plan, work.snapshot)
         if self._is_pointless(partition, plan, work):
             return _outcome(partition, NoCompaction(why=str(work.refusal)))
         if work.has_rival():
@@ -336,7 +339,6 @@ class Compactor:
         changed = self._what_changed(partition, plan, work)
         if changed is not None:
             return _hindered(partition, work, changed)
-        self._confirm_writers(plan, work.snapshot)
         replacement = Replacement(
             plan=plan,
             directories=directories,

@@ -107,7 +107,9 @@ class Overview:
             noted=noted,
             tags=tags,
             notes=notes,
-            unconfirmed=Ledger.of(table).unconfirmed(txns, frozenset(files.named(""))),
+            # `files` was listed before the snapshot, so it may lack the entry of a write that the
+            # snapshot shows.
+            unconfirmed=Ledger.of(table).unconfirmed(txns),
         )
 
 

@@ -189,6 +189,8 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
     be in any position.
     """
     kind = kind_of(argument)
+    if position == 0 and kind != "NamedArgumentExpression":
+        return  # the data
     called = ""
     if kind == "UnresolvedFunction":
         called = str(each(argument.nameParts())[-1]).lower()
@@ -200,12 +202,12 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
             if option.lower() in _FILE_OPTIONS:
                 raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
         return
-    is_data = position == 0 and kind != "NamedArgumentExpression"
     is_schema = called.startswith("schema_of_")  # itself checked, as a call
-    if not (is_data or is_schema or kind == "Literal"):
+    # The value of a parameter is bound later. It is never a map.
+    if not (is_schema or kind in {"Literal", "NamedParameter"}):
         raise RefusedTextError(
-            f"argument {position + 1} of {name} may name files: it is neither a literal nor"
-            " map(...) with literals as keys"
+            f"argument {position + 1} of {name} may name files: it is neither a literal, a"
+            " parameter nor map(...) with literals as keys"
         )
 
 

@@ -233,22 +233,19 @@ class Ledger:
         uri = f"{self._root}/{entry_name(entry)}"
         write_new(*open_location(uri), packed_json(body))
 
-    def unconfirmed(
-        self, txns: ValidTxnList, names: Collection[str] | None = None
-    ) -> tuple[LedgerEntry, ...]:
+    def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed and that nothing confirms.
 
-        Their drivers may have been killed after the commit and before the confirmation.
+        Their drivers may have been killed after the commit and before the confirmation. Each write
+        that is committed in `txns` has an entry by now, so the directory is listed here.
 
         Args:
             txns: the metastore's transactions now.
-            names: the files of the hidden directory; listed if None.
 
         Raises:
             StorageError: an entry cannot be read.
         """
-        if names is None:
-            names = {file.name for file in list_files(*open_location(self._root))}
+        names = {file.name for file in list_files(*open_location(self._root))}
         left = []
         for name in names:
             match = _NAME.fullmatch(name)

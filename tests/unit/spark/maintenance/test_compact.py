@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
@@ -32,6 +33,8 @@ from tests.unit.spark.maintenance.rig import (
 )
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
+    from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import TableInfo
     from tests.contract.fake_metastore import FakeMetastore
 
@@ -248,6 +251,27 @@ def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
     with pytest.raises(CompactionNotDoneError, match="queue has it as initiated"):
         compact(client, table, CompactionChoice.MAJOR)
     assert there(table, "base_") == []
+
+
+def test_a_wider_delta_made_while_the_ledger_is_read_is_not_doubled(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue of 3.1 does not show a worker that has ended, so only the directory does."""
+    client = FakeClient(server)
+    for value in (1, 2, 3):
+        insert(client, table, value)
+    real = Ledger.unconfirmed
+
+    def read(self: Ledger, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
+        insert(FakeClient(server), table, 4)
+        put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+        return real(self, txns)
+
+    monkeypatch.setattr(Ledger, "unconfirmed", read)
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+        compact(client, table, CompactionChoice.MAJOR)
+    assert there(table, "base_") == []
+    assert values(client, table) == [1, 2, 3, 4]
 
 
 def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(

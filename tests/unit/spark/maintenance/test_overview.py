@@ -166,6 +166,18 @@ def test_a_killed_writer_is_confirmed_before_its_directory_is_removed(
     assert is_confirmed()
 
 
+def test_a_writer_that_is_killed_while_a_run_begins_is_confirmed(
+    client: Watched, table: TableInfo, tmp_path: Path
+) -> None:
+    """The notes are listed first. Much may be asked before the snapshot, which shows its write."""
+    notes = VersionNotes.of(table).listed_once()
+    assert notes.tags() == ()
+    is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
+    clean(client, table, Overview.of(client, table, notes), "4")
+    assert there(tmp_path, "4") == ["base_0000002"]
+    assert is_confirmed()
+
+
 def test_a_killed_writer_is_not_confirmed_by_a_directory_that_stays(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
@@ -265,7 +277,7 @@ def test_the_note_of_a_compaction_goes_when_the_server_has_cleaned_after_it(
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_cleaning_lists_the_notes_of_a_table_at_most_twice(
+def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     client: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
 ) -> None:
     parameters = {"hiveacid.readable.for": "0 seconds"} if is_kept else {}
@@ -314,7 +326,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_twice(
     assert len(cleaned()) == 2
     assert VersionNotes.of(whole).is_kept() is is_kept
     assert set(listed) == {f"{tmp_path}/whole/_hiveacid"}
-    assert len(listed) <= 2
+    assert len(listed) <= (3 if is_kept else 2)
 
 
 def test_a_partition_compacted_and_cleaned_since_the_run_began_is_no_error(
