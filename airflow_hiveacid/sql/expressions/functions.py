@@ -493,6 +493,9 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
             closes.start: f")), {_HELD} -> {extreme})[0]",
         }
     arguments = _arguments(piece, index)
+    if name == "concat":
+        # With only binaries, Hive returns a string, and Spark a binary. An array is an error in both.
+        return {} if any(map(_is_string, arguments)) else {opens.start: "('', "}
     way = _way(name, arguments)
     if way is None:
         return {}
