@@ -242,7 +242,7 @@ class ClusterRun(Generic[_App]):
             ClusterUnavailableError: the cluster gave no answer within the time limit.
             ClusterRefusedError: the cluster refused all queries until the time limit.
         """
-        self._known = application_id
+        self._known, self._earlier = application_id, None  # with the ID, a kill needs no search
         return self._patiently(lambda: self.manager.report(application_id))
 
     def follow(self, application_id: str) -> _App | None:

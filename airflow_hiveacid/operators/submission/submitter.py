@@ -310,7 +310,11 @@ class Submitter:
         self._end_left(notes)
 
     def _find_lost(self, notes: Resumable) -> None:
-        """Find and store the ID of an application whose worker died after the submission."""
+        """Find and store the ID of an application whose worker died after the submission.
+
+        From now on, if this task is killed, also kill that application.
+        """
+        self.answer_for_left()
         attempt = notes.attempt_without(_ID_KEY)
         if self._cluster is None or attempt is None:
             return
