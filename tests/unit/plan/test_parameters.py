@@ -104,6 +104,7 @@ def test_a_marker_is_a_colon_and_a_name_outside_of_everything(text: str, names: 
         (1.5, "double '1.5'"),
         (Decimal("1E+3"), "decimal '1000'"),
         (Decimal("1.50"), "decimal '1.5'"),
+        (Decimal("1.050"), "decimal '1.05'"),
         (dt.date(2026, 1, 31), "date '2026-01-31'"),
         (NAIVE, "timestamp '2026-01-31 02:00:00.500000'"),
         (STAMP, "timestamp '2026-01-31 02:00:00.500000'"),
