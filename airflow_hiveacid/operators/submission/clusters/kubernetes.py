@@ -1,9 +1,9 @@
 """Client of the Kubernetes API server: reads the state of Spark's pods, and deletes them.
 
-The client uses four calls of the stable API `v1`. Every request has a time limit. A missing answer
-is a `ClusterUnavailableError`; HTTP 401 and 403 are a `ClusterRefusedError`. An unknown pod is not
-an error. Pods are found by a label that is unique to an attempt. A pod without such a label is
-never deleted.
+The client uses four calls of the stable API `v1`. Every request has a time limit, however slowly an
+answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP 401 and 403 are a
+`ClusterRefusedError`. An unknown pod is not an error. Pods are found by a label that is unique to
+an attempt. A pod without such a label is never deleted.
 
 Example:
     >>> pod = Pod.read({"metadata": {"name": "a-driver", "namespace": "etl"},
@@ -18,6 +18,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import requests
@@ -29,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.metastore.auth.deadlines import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -278,7 +280,8 @@ class ApiServer:
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
         token = self.login.bearer()
-        return session.request(
+        ask = partial(
+            session.request,
             verb,
             url,
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
@@ -290,6 +293,8 @@ class ApiServer:
             allow_redirects=False,  # only the master may see the token
             **more,
         )
+        # The time-outs of `requests` limit each read, not the answer.
+        return bounded(ask, timeout_s=sum(timeout), name="hiveacid-kubernetes")
 
 
 def _session() -> requests.Session:
