@@ -184,7 +184,7 @@ def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
     put_pod(api, **RUNNING)
     monkeypatch.setattr(ApiServer, "end", lambda *_: None)
     with pytest.raises(
-        ClusterUnavailableError, match="after the order to end it: its state is Running"
+        ClusterUnavailableError, match="after it was to be killed: its state is Running"
     ):
         run_on_kubernetes(api, Clock(), silence_s=60).end_earlier(POD, TAG)
 

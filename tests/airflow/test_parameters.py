@@ -168,7 +168,7 @@ def test_a_statement_of_a_transaction_may_have_its_own(spark: FakeSpark) -> None
     job = spec(spark).job
     assert isinstance(job, TransactionSpec)
     assert [sorted(one.parameters) for one in job.statements] == [["a", "b"], ["b"]]  # type: ignore[union-attr]
-    with pytest.raises(ConfigurationError, match="is a parameter of the whole task, too"):
+    with pytest.raises(ConfigurationError, match="is also a parameter of the whole task"):
         HiveAcidTransactionOperator(task_id="t", statements=[own], parameters={"a": 1, "b": 2})
     source = {"table": "demo.s", "query": "SELECT :a", "parameters": {"a": 1}}
     with pytest.raises(ConfigurationError, match="a separate argument"):

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod's state; `diagnostics` is the reason why the pod waits or has ended.
+    """A pod's state; `diagnostics` explains why the pod waits or has ended.
 
     `gone_by` is the time when a deleted pod's grace period ends.
     """
@@ -202,7 +202,9 @@ class ApiServer:
             return
         pod = _read(answer, asked)
         if LABEL not in pod.labels:
-            log.warning("%s has no label %s: it is not ours, so it is kept", pod.place, LABEL)
+            log.warning(
+                "%s has no label %s: it is not ours, so it is not deleted", pod.place, LABEL
+            )
             return
         # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
         terms = {
@@ -230,7 +232,7 @@ class ApiServer:
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
             waited_s=waited_s,
-            diagnostics="it has no pod" if found is None else found.diagnostics,
+            diagnostics="no pod was created" if found is None else found.diagnostics,
             place="namespace",
             waited_for=f"Kubernetes to start the {self.role}'s container",
         )
