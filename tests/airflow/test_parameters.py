@@ -93,7 +93,7 @@ def test_every_operator_takes_them_and_renders_their_values(
     ("given", "problem"),
     [
         ({"day": DAY}, "no value for :v"),
-        ({"day": DAY, "v": "{{ x }}", "w": 1}, r"'w'\] is not used in any text"),
+        ({"day": DAY, "v": "{{ x }}", "w": 1}, r"'w'\] is not used in any SQL text"),
         ({"day": {"type": "date", "value": "soon"}, "v": 1}, "is not a valid date"),
         ({"day": DAY, "v": []}, "empty list"),
         (["day"], "must map names to values"),
@@ -117,7 +117,7 @@ def test_a_text_with_a_template_is_checked_when_it_is_rendered(spark: FakeSpark)
         parameters={"dya": dt.date(2026, 1, 1)},
         spark_bin_dir=str(spark.bin_dir),
     )
-    with pytest.raises(ConfigurationError, match=r"no value for :day, which a text names"):
+    with pytest.raises(ConfigurationError, match=r"no value for :day, which the SQL uses"):
         run_task(task)
     assert spark.calls == []
 

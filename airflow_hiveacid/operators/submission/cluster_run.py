@@ -229,7 +229,7 @@ class ClusterRun(Generic[_App]):
             if waited_s > self._bounds.silence_s:
                 raise ClusterUnavailableError(
                     kind=self.manager.kind,
-                    asked=f"that {found} has ended, {waited_s:.0f} s after it was to be killed",
+                    asked=f"confirmation that {found} has ended, {waited_s:.0f} s after the kill,",
                     reason=f"its state is {app.state}",
                 )
             self._pause(next(pauses))

@@ -79,7 +79,7 @@ def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
     ("asked", "why"),
     [
         (["--version", "9"], "VersionUnknownError: table default.t: has no version 9 yet"),
-        (["--version", "x"], "ConfigurationError: version 'x' is not the number"),
+        (["--version", "x"], "ConfigurationError: version 'x' is not a version number"),
         (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is not a time"),
         (["--tag", "a"], "VersionUnknownError: table default.t: has no tag 'a'"),
     ],

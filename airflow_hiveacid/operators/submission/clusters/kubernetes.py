@@ -196,7 +196,7 @@ class ApiServer:
             ClusterUnavailableError: the server did not accept the request.
             ClusterRefusedError: the server refused the request.
         """
-        asked = f"that it deletes pod {pod_id}"
+        asked = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
         if answer is None:
             return

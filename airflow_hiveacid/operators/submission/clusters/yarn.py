@@ -171,7 +171,7 @@ class ResourceManager:
         self._ask(
             "PUT",
             f"apps/{application_id}/state",
-            f"that it ends {application_id}",
+            f"the termination of {application_id}",
             timeout=timeout,
             json={"state": "KILLED"},
         )
