@@ -127,7 +127,7 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
     login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(ClusterUnavailableError, match="sh, which kubeconfig names") as caught:
+    with pytest.raises(ClusterUnavailableError, match="login command sh returned") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
 
@@ -200,7 +200,7 @@ def test_a_command_lies_beside_its_kubeconfig(
 def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
     login = KubernetesLogin(command={"command": "echo", "args": [said]})
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(ClusterUnavailableError, match="echo, which kubeconfig names"):
+    with pytest.raises(ClusterUnavailableError, match="login command echo returned"):
         server.report(POD)
 
 

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod's state; `diagnostics` is the reason why the pod waits or has ended.
+    """A pod's state; `diagnostics` explains why the pod waits or has ended.
 
     `gone_by` is the time when a deleted pod's grace period ends.
     """
@@ -198,13 +198,15 @@ class ApiServer:
             ClusterUnavailableError: the server did not accept the request.
             ClusterRefusedError: the server refused the request.
         """
-        asked = f"that it deletes pod {pod_id}"
+        asked = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
         if answer is None:
             return
         pod = _read(answer, asked)
         if LABEL not in pod.labels:
-            log.warning("%s has no label %s: it is not ours, so it is kept", pod.place, LABEL)
+            log.warning(
+                "%s has no label %s: it is not ours, so it is not deleted", pod.place, LABEL
+            )
             return
         # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
         terms = {
@@ -232,7 +234,7 @@ class ApiServer:
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
             waited_s=waited_s,
-            diagnostics="it has no pod" if found is None else found.diagnostics,
+            diagnostics="no pod was created" if found is None else found.diagnostics,
             place="namespace",
             waited_for=f"Kubernetes to start the {self.role}'s container",
         )

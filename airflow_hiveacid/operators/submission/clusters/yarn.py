@@ -172,7 +172,7 @@ class ResourceManager:
         self._ask(
             "PUT",
             f"apps/{application_id}/state",
-            f"that it ends {application_id}",
+            f"the termination of {application_id}",
             timeout=timeout,
             json={"state": "KILLED"},
         )
@@ -189,7 +189,9 @@ class ResourceManager:
             application="" if found is None else found.id,
             queue="" if found is None else found.queue,
             waited_s=waited_s,
-            diagnostics="YARN knows no such application" if found is None else found.diagnostics,
+            diagnostics="YARN does not know the application"
+            if found is None
+            else found.diagnostics,
         )
 
     def _ask(
@@ -362,5 +364,5 @@ def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
         raise ClusterUnavailableError(
             kind=ClusterKind.YARN,
             asked=asked,
-            reason=f"it answered {answer.text[:200]!r}, which has an unknown form",
+            reason=f"its answer {answer.text[:200]!r} has an unknown form",
         ) from error
