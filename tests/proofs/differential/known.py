@@ -203,6 +203,8 @@ def _unix_timestamp(seen: Seen) -> bool:
 
 @entry("float")
 def _float(seen: Seen) -> bool:
+    if seen.name in {"floor", "ceil", "ceiling"} and "AS float" in seen.text:
+        return True
     is_mixed = seen.has("float") and seen.has(*(k for k in _NUMBERS if k != "float"))
     return is_mixed and seen.name in _ARITHMETIC | _COMPARING
 
@@ -393,9 +395,7 @@ _LARGEST_OF_CLASS: Final = 10**20
 def _long_constants(seen: Seen) -> bool:
     if any(_places(value) > _DIGITS_OF_LONG for value in seen.values()):
         return True
-    is_text = seen.name == "concat" and seen.theirs is None
-    is_lost = is_text or (isinstance(seen.ours, float | Decimal) and seen.theirs in (None, 0))
-    return is_lost and any(map(_is_long, seen.values()))
+    return seen.theirs in (None, 0) and any(map(_is_long, seen.values()))
 
 
 def _places(value: Value) -> int:
