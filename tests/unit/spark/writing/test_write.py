@@ -801,7 +801,9 @@ def answer(job: Job, result: str) -> JobResult:
 def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
     job: Job, result: str
 ) -> None:
-    with pytest.raises(EarlierRunUnknownError, match="the result in its entry cannot be read"):
+    with pytest.raises(
+        EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
+    ):
         answer(job, result)
     assert job.client.show_locks(job.table.ref) == ()
 
