@@ -88,9 +88,12 @@ def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: 
         ({"timestamp": None}, "argument timestamp"),
         ({"keep_for": "90"}, "argument keep_for: .*is not a duration"),
         ({"expires": "soon"}, "argument expires"),
-        ({"version": 1, "timestamp": "2026-11-19T02:00:00Z"}, "version and timestamp exclude"),
-        ({"expires": "2026-11-19T02:00:00Z", "keep_for": "1 day"}, "expires and keep_for exclude"),
-        ({"action": "drop", "version": 1}, "by its name only, without version"),
+        ({"version": 1, "timestamp": "2026-11-19T02:00:00Z"}, "version and timestamp are"),
+        (
+            {"expires": "2026-11-19T02:00:00Z", "keep_for": "1 day"},
+            "expires and keep_for are mut",
+        ),
+        ({"action": "drop", "version": 1}, "action drop needs only the name; remove version"),
     ],
 )
 def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:

@@ -137,9 +137,9 @@ def test_what_cannot_be_converted_stays_what_it_is(
 ) -> None:
     root = flat_table(lab4)
     filled(root, part_0=(1, 2))
-    with pytest.raises(ConversionRefusedError, match="not have a name of Hive's"):
+    with pytest.raises(ConversionRefusedError, match="not have a name in Hive's form"):
         convert(lab4, FULL, plan_only=True)
-    with pytest.raises(ConversionRefusedError, match="not have a name of Hive's"):
+    with pytest.raises(ConversionRefusedError, match="not have a name in Hive's form"):
         convert(lab4, FULL)
     flat_table(lab4, "text", format_=FileFormat.PARQUET)
     with pytest.raises(ConversionRefusedError, match="ORC only"):

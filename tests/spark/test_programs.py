@@ -94,7 +94,7 @@ def test_a_programs_values_are_literals(shop: Lab) -> None:
         seen.extend(row.id for row in found.collect())
         txn.update(t, {"v": "v + :more"}, where="id IN (:ids)", parameters={"more": 5, "ids": [2]})
         txn.delete(log, where="what = :what", parameters={"what": hostile})
-        with pytest.raises(ConfigurationError, match=r"'b'\] is not used in any text"):
+        with pytest.raises(ConfigurationError, match=r"'b'\] is not used in any SQL text"):
             txn.read(log, where="id = :a", parameters={"a": 1, "b": 2})
 
     run(shop, spec_of(shop, changes=("t", "log")), body)

@@ -583,7 +583,7 @@ def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itse
     with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
         statement.run()
     assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
-    assert "no ledger here knows" in "".join(lost.value.__notes__)
+    assert "not in our ledgers" in "".join(lost.value.__notes__)
     assert statement.made == 1
     assert directories(table) == {name.format("0000002")}
 

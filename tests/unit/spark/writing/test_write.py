@@ -400,7 +400,7 @@ def test_a_forged_confirmation_does_not_make_a_job_needless(job: Job, table: Tab
         is_confirmed=True,
     )
     Ledger.of(table).write(forged)
-    with pytest.raises(EarlierRunUnknownError, match="has given out transactions only up to 2"):
+    with pytest.raises(EarlierRunUnknownError, match="has allocated transactions only up to 2"):
         job.run()
     Ledger.of(table).withdraw(forged)
     Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
