@@ -167,7 +167,7 @@ def check_answerable(spec: JobSpec) -> None:
     try:
         _probe(spec.result_uri)
     except StoreUnavailableError as error:
-        why = f"{error.reason} (the driver's user is {_user()}; nothing was started)"
+        why = f"{error.reason} (driver user {_user()}; the job was not started)"
         raise StoreUnavailableError(
             location=spec.result_uri, action="write the result to", reason=why
         ) from error
