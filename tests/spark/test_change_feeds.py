@@ -172,7 +172,7 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
         same = lab4.run(spec, job_key="dag/one/task/-1", generation=generation)
         assert same.status is JobStatus.ALREADY_DONE
         assert rows_of(lab4, same) == rows_of(lab4, again)
-    with pytest.raises(ConfigurationError, match="another keys, until"):
+    with pytest.raises(ConfigurationError, match="a different keys, until"):
         feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
 
 
@@ -243,5 +243,5 @@ def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(
         feed(lab4, tmp_path)
     lab4.script("DROP TABLE t")
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
-    with pytest.raises(FeedError, match="made again"):
+    with pytest.raises(FeedError, match="created again"):
         feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)

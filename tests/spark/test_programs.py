@@ -203,7 +203,7 @@ def test_a_failed_statement_cannot_be_passed_over(shop: Lab) -> None:
         with pytest.raises(UnknownColumnError):
             txn.update(t, {"w": "1"}, where="true")
 
-    with pytest.raises(ConfigurationError, match="and the program went on"):
+    with pytest.raises(ConfigurationError, match="but the program caught"):
         run(shop, spec_of(shop, changes=("t",)), body)
     assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]
 
@@ -231,7 +231,7 @@ def test_a_program_has_one_transaction(shop: Lab) -> None:
             with acid.transaction(spark, task):  # type: ignore[arg-type]
                 pass
 
-    with pytest.raises(ConfigurationError, match="a program has one transaction"):
+    with pytest.raises(ConfigurationError, match="a program may open only one transaction"):
         story(shop, spec, twice, job_key="twice")
 
 

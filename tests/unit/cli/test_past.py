@@ -192,7 +192,8 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     before = client.get_table(REF).parameters
     told = run("keep", "default.t", "--off", status=2)
     assert (
-        "stays kept for tag 'first'; remove the tag first (`tag default.t first --remove`)" in told
+        "must be kept for tag 'first'; remove the tag first (`tag default.t first --remove`)"
+        in told
     )
     assert client.get_table(REF).parameters == before
     run("tag", "default.t", "first", "--remove")

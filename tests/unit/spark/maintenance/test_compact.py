@@ -217,7 +217,7 @@ def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_f
         if is_late and step == "staged":
             client.commit_txn(worker)
 
-    why = "base_0000003_v.* was added" if is_late else "is about to show base_0000003"
+    why = "base_0000003_v.* was added" if is_late else "is about to commit base_0000003"
     with pytest.raises(CompactionNotDoneError, match=why):
         compact(client, table, CompactionChoice.MINOR, on_step)
     if not is_late:
@@ -238,7 +238,7 @@ def test_a_wider_delta_that_another_compactor_makes_meanwhile_is_not_doubled(
             insert(FakeClient(server), table, 4)
             put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
 
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
         compact(client, table, CompactionChoice.MAJOR, widen)
     assert there(table, "base_") == []
     assert values(client, table) == [1, 2, 3, 4]
@@ -329,7 +329,7 @@ def test_a_wider_delta_made_while_the_ledger_is_read_is_not_doubled(
         return real(self, txns)
 
     monkeypatch.setattr(Ledger, "unconfirmed", read)
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
         compact(client, table, CompactionChoice.MAJOR)
     assert there(table, "base_") == []
     assert values(client, table) == [1, 2, 3, 4]
