@@ -144,10 +144,10 @@ def test_a_driver_that_cannot_leave_its_result_begins_nothing(
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "consequence"),
     [
-        (LocationPermissionError, ExitCode.REFUSED),
-        (StoreUnavailableError, ExitCode.RETRYABLE),
+        (LocationPermissionError, ExitCode.REFUSED, ("(user ", "The job was not started")),
+        (StoreUnavailableError, ExitCode.RETRYABLE, ("user is", "othing was begun")),
     ],
 )
 def test_who_may_come_again_is_told_from_who_may_not(
@@ -157,6 +157,7 @@ def test_who_may_come_again_is_told_from_who_may_not(
     caplog: pytest.LogCaptureFixture,
     error: type[LocationPermissionError | StoreUnavailableError],
     code: ExitCode,
+    consequence: tuple[str, str],
 ) -> None:
     def fails(_: object, path: str, __: bytes) -> None:
         raise error(location=path, action="write", reason="whatever it said")
@@ -165,7 +166,7 @@ def test_who_may_come_again_is_told_from_who_may_not(
     place = f"file:{tmp_path}/results/1/result.json"
     assert run(place, begins_nothing) is code
     (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
-    for words in (place, "whatever it said", "user is", "othing was begun"):
+    for words in (place, "whatever it said", *consequence):
         assert words in said
 
 

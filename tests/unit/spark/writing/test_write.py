@@ -257,7 +257,7 @@ def test_a_directory_that_is_there_already_is_not_touched(job: Job, table: Table
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
-    with pytest.raises(DirectoryExistsError, match="not touched"):
+    with pytest.raises(DirectoryExistsError, match="was not changed"):
         job.run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
     assert directories(table) == {old.name}
