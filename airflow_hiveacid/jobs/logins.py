@@ -39,14 +39,10 @@ class SecretSource:
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.variable):
-            raise ConfigurationError(
-                "a secret comes from either a file or an environment variable: give one"
-            )
+            raise ConfigurationError("give a secret as either a file or an environment variable")
         if self.variable and not _VARIABLE.match(self.variable):
             # The value may be the secret itself, so the message does not show it.
-            raise ConfigurationError(
-                "give the name of the environment variable that contains the secret"
-            )
+            raise ConfigurationError("give the name of the secret's environment variable")
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -161,8 +161,7 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
     while node is not None:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
             piece.fail(
-                f"the WITH query {table.name!r} refers to itself",
-                "write db.table for a table of that name",
+                f"{table.name!r} refers to itself", "write db.table for a table of that name"
             )
         with_ = node.args.get("with_")
         ctes: list[exp.CTE] = [] if with_ is None else with_.expressions
