@@ -61,7 +61,7 @@ def to_json(value: object) -> JsonValue:
         return [to_json(v) for v in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"a job contract cannot hold a {type(value).__name__}")
+    raise TypeError(f"a job contract cannot contain a {type(value).__name__}")
 
 
 def read_object(text: str, *, reader: Side) -> dict[str, Any]:

@@ -82,9 +82,9 @@ def login_problem(transport: Transport, login: Login | None) -> str | None:
     match login:
         case PasswordLogin() | BearerLogin() if not (transport.is_encrypted or login.in_clear):
             return (
-                f"the secret would travel in clear over transport {transport.value}; use"
-                f" {'https' if transport.is_http else 'tls'}, or set secret_in_clear if the"
-                " network between is trusted"
+                f"the secret would be sent in clear text over transport {transport.value}; use"
+                f" {'https' if transport.is_http else 'tls'}, or set secret_in_clear if you"
+                " trust the network"
             )
         case _:
             return None

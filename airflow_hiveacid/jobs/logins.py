@@ -39,10 +39,10 @@ class SecretSource:
 
     def __post_init__(self) -> None:
         if bool(self.file) == bool(self.variable):
-            raise ConfigurationError("a secret has one place: either a file or a variable")
+            raise ConfigurationError("give a secret as either a file or an environment variable")
         if self.variable and not _VARIABLE.match(self.variable):
             # The value may be the secret itself, so the message does not show it.
-            raise ConfigurationError("give a secret's environment variable by its name")
+            raise ConfigurationError("give the name of the secret's environment variable")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -60,7 +60,7 @@ class SecretSource:
                 return cls(variable=place)
             case _:
                 raise ConfigurationError(
-                    "expected file:/path or env:NAME, the secret's place, never the secret itself"
+                    "expected file:/path or env:NAME, where the secret is, not the secret itself"
                 )
 
     def __str__(self) -> str:
@@ -91,9 +91,9 @@ class KerberosLogin:
                 f"the metastore's principal {self.service!r} is not of the form hive/_HOST@REALM"
             )
         if self.keytab and not self.client:
-            raise ConfigurationError("a keytab needs the client principal whose key it holds")
+            raise ConfigurationError("a keytab needs the client principal whose key it contains")
         if self.keytab and self.cache:
-            raise ConfigurationError("tickets come from a keytab or from a cache, not from both")
+            raise ConfigurationError("give either a keytab or a ticket cache, not both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

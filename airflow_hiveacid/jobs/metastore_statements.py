@@ -1,4 +1,4 @@
-"""Statements for the metastore, without Spark: definitions of tables, and queries.
+"""DDL statements and queries that the metastore executes, without Spark.
 
 A statement is a plain value that is not checked against existing tables before it is executed. The
 modules in `sql/statements` parse SQL into these values, and `metastore/definitions` executes them.

@@ -164,7 +164,7 @@ def _library_files(name: str) -> dict[str, bytes]:
     except importlib.metadata.PackageNotFoundError as exc:
         raise ConfigurationError(
             f"the library {name} is not installed here, so it cannot be packed for Spark;"
-            " install it beside airflow-provider-hiveacid"
+            " install it in the same environment as airflow-provider-hiveacid"
         ) from exc
     # A wheel may list scripts outside site-packages ("../../bin/x"); only modules are needed.
     return {
@@ -227,7 +227,7 @@ def _private_directory() -> Path:
         found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise ConfigurationError(
-            f"{path} is not a directory of this user alone; remove it, or set TMPDIR to a"
+            f"{path} is not a private directory of this user; remove it, or set TMPDIR to a"
             " private directory"
         )
     return path

@@ -42,7 +42,7 @@ class JobStatus(enum.Enum):
 
 
 class ExitCode(enum.IntEnum):
-    """Exit code of the application's process; the `JobResult` has the details."""
+    """Exit code of the application's process; the `JobResult` contains the details."""
 
     OK = 0
     UNEXPECTED = 1
@@ -116,8 +116,8 @@ class JobResult:
     """The effect of a job.
 
     `write_ids` maps `db.table` to the write ID. `details` depends on the kind of job. `size_bytes`
-    and `files` are the totals that were written or, for cleaning, removed. `seconds` is the
-    duration of the work in the application.
+    and `files` are the totals that were written or, for cleaning, removed. `seconds` is how long
+    the job ran in the application.
     """
 
     kind: str

@@ -81,7 +81,7 @@ _READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob | MetastoreSta
 _REMEDIES: Final = {
     "SELECT": "a task changes rows; write INSERT INTO db.t SELECT ...",
     "USE": "write db.table, or give the operator its argument database",
-    "SET": "give settings to the operator as conf",
+    "SET": "give settings to the operator in its argument conf",
 }
 
 
@@ -138,7 +138,7 @@ def _statement(piece: Piece, database: str | None, given: Mapping[str, Parameter
     try:
         job = reader(piece, database)
     except RecursionError:
-        piece.fail("this is nested too deeply", "write it in smaller parts")
+        piece.fail("this is nested too deeply", "split it into smaller parts")
     check_all_read(piece)
     named = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
     own = {name: one for name, one in given.items() if name in named}

@@ -167,7 +167,7 @@ class JobSpec:
     def statement(self) -> dict[str, str]:
         """A dict from the name of each part of the job to the part's digest.
 
-        Jobs with equal digests do the same work.
+        Jobs with equal digests make the same change.
 
         Example:
             >>> job = DeleteSpec(target="db.t", where="id = 1")

@@ -69,12 +69,12 @@ class InsertSpec:
     missing. If they are matched by position, as in Hive, the source has all data columns, then all
     dynamic partition columns.
 
-    `partition` has the partition columns with a fixed value (static partition). `dynamic_partition`
-    has the columns without a value in a PARTITION clause. If columns are matched by position, the
-    partition columns are in the order of the PARTITION clause. OVERWRITE replaces the partitions
-    that receive rows. A full static partition and an unpartitioned table are replaced even if there
-    are no rows. All other partitions keep their rows, so an OVERWRITE from an earlier version of
-    the table does not restore that version; use `RestoreSpec`.
+    `partition` contains the partition columns with a fixed value (static partition).
+    `dynamic_partition` contains the columns without a value in a PARTITION clause. If columns are
+    matched by position, the partition columns are in the order of the PARTITION clause. OVERWRITE
+    replaces the partitions that receive rows. A full static partition and an unpartitioned table
+    are replaced even if there are no rows. All other partitions keep their rows, so an OVERWRITE
+    from an earlier version of the table does not restore that version; use `RestoreSpec`.
 
     Columns without a value get their default, or NULL. The columns at `default_at` always get their
     default, and the source has no columns for them. In the columns at `default_where`, only some

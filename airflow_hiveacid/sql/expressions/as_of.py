@@ -68,7 +68,7 @@ def check_all_read(piece: Piece) -> None:
         if token.as_of is not None and not token.as_of.is_read:
             piece.fail(
                 f"an earlier version of {token.raw} cannot be read here",
-                "write AS OF after a table of a FROM clause, or the source of a MERGE",
+                "write AS OF after a table in a FROM clause, or after the source of a MERGE",
                 token,
             )
 

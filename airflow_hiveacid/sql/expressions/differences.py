@@ -97,7 +97,7 @@ def check_meaning(piece: Piece) -> None:
         if index in in_types and token.word in _OF_TYPES:
             continue
         if token.kind is Kind.SYMBOL and token.word not in _SYMBOLS:
-            piece.fail(f"{token.raw!r} is not part of Hive's expressions", "remove it", token)
+            piece.fail(f"Hive's expressions do not allow {token.raw!r}", "remove it", token)
         if token.kind in {Kind.WORD, Kind.QUOTED}:
             _check_name(piece, index)
         if token.kind is Kind.NUMBER:
@@ -130,13 +130,13 @@ def _check_name(piece: Piece, index: int) -> None:
         )
     if name in _VIRTUAL:
         piece.fail(
-            f"{token.raw} is a virtual column that only Hive has",
-            "name columns of the table",
+            f"{token.raw} is a virtual column that exists only in Hive",
+            "use columns of the table",
             token,
         )
     if name == "grouping__id":
         piece.fail(
-            "the bits of grouping__id differ",
+            "the bits of grouping__id differ between Hive and Spark",
             "write grouping(a) for one column, grouping(a) * 2 + grouping(b) for a mask of two",
             token,
         )
@@ -147,8 +147,8 @@ def _check_name(piece: Piece, index: int) -> None:
         piece.fail(TRUTH[0], f"write {TRUTH[1]}", token)
     if token.word in _PATTERN_WORDS and not _is_pattern_of_some(piece, index):
         piece.fail(
-            "an empty pattern matches no text in Hive and every text in Spark; a pattern that"
-            " is no string literal may be empty",
+            "an empty pattern matches no string in Hive but every string in Spark; a pattern that"
+            " is not a string literal may be empty",
             "write a string, or nullif(x, '') for the pattern",
             token,
         )
@@ -157,13 +157,13 @@ def _check_name(piece: Piece, index: int) -> None:
 def _check_number(piece: Piece, token: Token) -> None:
     if _FLOAT.fullmatch(token.raw):
         piece.fail(
-            "F after a number is a name in Hive, and makes a float in Spark",
+            "a number followed by F contains a name in Hive, but is a float in Spark",
             "write cast(1.1 AS float)",
             token,
         )
     if _LONG_DECIMAL.fullmatch(token.raw):
         piece.fail(
-            "Spark keeps trailing zeros of a decimal with an exponent, Hive drops them",
+            "Spark keeps trailing zeros of a decimal with an exponent, but Hive drops them",
             "write its digits, such as 11BD for 1.10e1BD",
             token,
         )
@@ -177,7 +177,7 @@ def _check_constant(piece: Piece, index: int) -> None:
     text = token.raw[1:-1]
     if _LONG_ESCAPE.search(text.replace("\\\\", "")):
         piece.fail(
-            "\\U and eight digits is one character in Spark, and the letter U in Hive",
+            "\\U and eight digits is one character in Spark, but the letter U in Hive",
             "write the character itself",
             token,
         )
@@ -196,7 +196,7 @@ def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str]
     token = piece.tokens[index]
     if text == NULL_PARTITION:
         piece.fail(
-            "the partition of NULL has this text in Hive, and is NULL in Spark",
+            "for the partition of NULL, Hive returns this string, but Spark returns NULL",
             "write x IS NULL",
             token,
         )
@@ -209,14 +209,14 @@ def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str]
     whole = _with_neighbours(piece, index, text)
     if _NANOSECONDS.match(whole) and _is_time(piece, index):
         piece.fail(
-            "more than six digits of a second are kept in Hive, and truncated in Spark",
-            "write six digits; for a text: concat('2020-01-31 10:20:30.123456', '7')",
+            "more than six decimal digits of a second are kept in Hive, but truncated in Spark",
+            "write six digits; for a string: concat('2020-01-31 10:20:30.123456', '7')",
             token,
         )
     if has_idle(text) and _is_pattern(piece, index):
         piece.fail(
-            "a backslash before neither % nor _ in a LIKE pattern is one character in Hive,"
-            " and an error or something else in Spark",
+            "in a LIKE pattern, a backslash that does not precede % or _ is one character in Hive,"
+            " but an error or something else in Spark",
             "write RLIKE, or instr(x, y) > 0",
             token,
         )
@@ -339,8 +339,8 @@ def _check_interval(piece: Piece, index: int) -> None:
     )
     if is_value or in_parentheses:
         piece.fail(
-            f"a number before {token.raw} is an interval in Hive and has an alias elsewhere",
-            "write INTERVAL '1' DAY for an interval, and AS before a name",
+            f"a number before {token.raw} is an interval in Hive, but has an alias in Spark",
+            "write INTERVAL '1' DAY for an interval, and AS before an alias",
             token,
         )
 
@@ -386,14 +386,14 @@ def _is_distinct_from(piece: Piece, index: int) -> bool:
 def _compare(piece: Piece, run: _Run, token: Token) -> None:
     if run.comparison is not None:
         piece.fail(
-            f"{run.comparison.raw} and {token.raw} without parentheses mean one thing in Hive and"
-            " another in Spark",
+            f"without parentheses, {run.comparison.raw} and {token.raw} have different meanings in"
+            " Hive and Spark",
             "put parentheses around one of the comparisons",
             token,
         )
     if token.word == "IS" and run.arithmetic:
         piece.fail(
-            "IS binds tighter than arithmetic in Hive and looser in Spark",
+            "IS has a higher precedence than arithmetic in Hive, but a lower one in Spark",
             "put parentheses around the operand of IS",
             token,
         )
@@ -408,8 +408,8 @@ def _calculate(piece: Piece, run: _Run, token: Token) -> None:
     mixes = ("||" in words and words & _ADDING) or ("^" in words and len(words) > 1)
     if mixes:
         piece.fail(
-            f"{' and '.join(sorted(words))} bind in another order in Hive than in Spark",
-            "put parentheses around the operands that belong together",
+            f"{' and '.join(sorted(words))} have a different precedence in Hive than in Spark",
+            "use parentheses to group the operands",
             token,
         )
 

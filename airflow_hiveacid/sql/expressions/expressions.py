@@ -145,7 +145,7 @@ def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
     """
     if not names.sides and (column := tree.find(exp.Column)) is not None:
         piece.fail(
-            "no table provides this column here",
+            "no table here contains this column",
             "write a constant, or SELECT ... FROM db.s",
             position_of(piece, column),
         )
@@ -202,14 +202,14 @@ def _check_visible(piece: Piece, use: ColumnUse) -> None:
     """
     if use.side in use.inner:
         piece.fail(
-            f"a table of this query is called {use.side!r}, our name for the statement's own",
+            f"a table of this query is called {use.side!r}, which we use for the statement's table",
             "choose another alias",
             use.parts[0],
         )
     if use.qualifier_parts > 1 and use.names[1] in use.inner:
         piece.fail(
-            f"{'.'.join(use.names[:2])} is both in the statement and in the query",
-            "give each an alias of its own",
+            f"{'.'.join(use.names[:2])} is a table of both the statement and the query",
+            "give each table a different alias",
             use.parts[0],
         )
 
@@ -225,8 +225,8 @@ def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[Colu
     for dot in tree.find_all(exp.Dot):
         if isinstance(dot.expression, exp.Func):
             piece.fail(
-                "Spark does not know functions of a database",
-                "write the expression out",
+                "Spark cannot call functions of a database",
+                "write an expression instead of the call",
                 position_of(piece, dot),
             )
     for column in tree.find_all(exp.Column):
@@ -237,7 +237,7 @@ def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[Colu
         queries = _queries_around(column) if has_queries else []
         if len(tokens) != len(column.parts):
             if not queries:
-                piece.fail("a star is not a single value", "name the columns", tokens[0])
+                piece.fail("a star is not a single value", "list the columns", tokens[0])
             continue
         fields = [_token_of(piece, field, by_start) for field in _fields(column)]
         found = _use(piece, (*tokens, *fields), names)
@@ -291,7 +291,7 @@ def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token])
     """
     found = by_start.get(name.meta.get("start", -1))
     if found is None:
-        piece.fail(f"{name.name} is not a name", "write `...` around it, if it is meant as one")
+        piece.fail(f"{name.name} is not a name", "if it is one, put it in backticks")
     return found
 
 

@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sql.text.text import Piece
 
 TRUTH: Final = (
-    "Hive and Spark differ on which texts are true, and a number here may be a text",
-    "a comparison: x = 'true' for a text, x <> 0 for a number",
+    "Hive and Spark convert different strings to true, and a number here may be a string",
+    "a comparison: x = 'true' for a string, x <> 0 for a number",
 )
 _OF_SESSION: Final = "it is the driver's user"
-_APPROXIMATE: Final = ("each engine approximates it in its own way", "percentile(x, p)")
-_OF_POPULATION: Final = "Hive computes it for the population, Spark for a sample"
+_APPROXIMATE: Final = ("each engine approximates it differently", "percentile(x, p)")
+_OF_POPULATION: Final = "Hive computes it for the population, but Spark for a sample"
 # The difference and the proposed replacement, by function name.
 _NEVER: Final[Mapping[str, tuple[str, str]]] = {
     "aes_decrypt": ("the modes differ", "the text itself"),
     "aes_encrypt": ("the modes differ", "sha2(x, 256) for a digest"),
     "boolean": TRUTH,
-    "char": ("Spark does not truncate a text that is cast", "substr(x, 1, n)"),
-    "current_catalog": ("it is another session's", "the name"),
-    "current_database": ("it is another session's", "the name"),
-    "current_schema": ("it is another session's", "the name"),
+    "char": ("Spark does not truncate the string in a cast", "substr(x, 1, n)"),
+    "current_catalog": ("it would be that of a different session", "the name"),
+    "current_database": ("it would be that of a different session", "the name"),
+    "current_schema": ("it would be that of a different session", "the name"),
     "current_user": (_OF_SESSION, "a template"),
     "grouping_id": ("the bits differ", "grouping(a) * 2 + grouping(b)"),
     "hash": (
@@ -64,9 +64,9 @@ _NEVER: Final[Mapping[str, tuple[str, str]]] = {
     "surrogate_key": ("Spark does not have it", "the key yourself"),
     "typeof": ("Spark has other names for Hive's types", "the type"),
     "user": (_OF_SESSION, "a template"),
-    "varchar": ("Spark does not truncate a text that is cast", "substr(x, 1, n)"),
+    "varchar": ("Spark does not truncate the string in a cast", "substr(x, 1, n)"),
     "variance": (_OF_POPULATION, "var_pop or var_samp"),
-    "version": ("it is Spark's", "the version"),
+    "version": ("it would be Spark's version", "the version"),
     "xpath": ("the engines differ on nodes that are not text", "xpath_string"),
 }
 # Hive's equivalents of functions that users may expect from Spark or other engines.
@@ -248,17 +248,17 @@ def _is_without_choice(pattern: Piece) -> bool:
 
 
 _ZONE: Final = (
-    "Spark applies the offset of a zone with an offset, or of one from a column; Hive does not",
+    "Spark applies the offset if a zone has an offset or is from a column, but Hive does not",
     "the name of a time zone as a string, such as 'Europe/Vienna'",
 )
 _LENGTH: Final = (
-    "for a constant length below 0, Hive 4.0.1 returns the whole text and Spark none",
-    "a number from 0 on, a length that is not a constant, or '' for no text",
+    "for a constant length below 0, Hive 4.0.1 returns the whole string, but Spark none of it",
+    "a number of 0 or more, a length that is not a constant, or '' for an empty string",
 )
 _IS_ZONE: Final = _matches(r"[A-Za-z]+(/[A-Za-z_]+)*(/[A-Za-z_]+)?|GMT[+-][0-9]{1,2}")
 _BASES: Final = frozenset(range(2, 37))
 _RADIX: Final = (
-    "only bases from 2 to 36, as numbers, were compared with Hive's; the second may be negative",
+    "only numeric bases from 2 to 36 were compared with Hive; the second may be negative",
     "such a number, or run this statement in Hive",
 )
 _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
@@ -272,16 +272,18 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
         _Argument(
             1,
             _matches("MM|MON|MONTH|YY|YYYY|YEAR|QUARTER"),
-            "Hive knows only these units, as strings in capitals; Spark knows more",
+            "Hive accepts only these units, as upper-case strings; Spark accepts more",
             "'MM', 'QUARTER' or 'YEAR'",
         ),
     ),
-    ("rand", 1): (_Argument(0, lambda _: False, "the numbers of a seed differ", "rand()"),),
+    ("rand", 1): (
+        _Argument(0, lambda _: False, "a seed gives different numbers in Hive and Spark", "rand()"),
+    ),
     ("sha2", 2): (
         _Argument(
             1,
             _is_among({0, 224, 256, 384, 512}),
-            "for a length but 0, 224, 256, 384 and 512 Hive has SHA-1 or an error, Spark NULL",
+            "for a length but 0, 224, 256, 384 or 512, Hive returns SHA-1 or fails, and Spark NULL",
             "one of these numbers, or sha1(x)",
         ),
     ),
@@ -291,7 +293,7 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
         _Argument(
             0,
             _is_base,
-            "for a base up to 1, Hive returns NULL or a number, depending on how it runs",
+            "for a base of 1 or less, Hive returns NULL or a number, depending on how it runs",
             "ln(x) / ln(base)",
         ),
     ),
@@ -409,7 +411,7 @@ def check_function(piece: Piece, index: int) -> None:
     if name in _NEVER:
         _refuse(piece, index, *_NEVER[name])
     if name == "extract" and piece.word(index + 2) in {"SECOND", "SECONDS"}:
-        _refuse(piece, index, "SECOND has a fraction in Spark, none in Hive", "second(x)")
+        _refuse(piece, index, "SECOND includes a fraction in Spark, but not in Hive", "second(x)")
     arguments = _arguments(piece, index)
     for needed in _NEEDED.get((name, len(arguments)), ()):
         argument = arguments[needed.position]
@@ -427,8 +429,8 @@ def check_calls(piece: Piece) -> None:
     for index, token in enumerate(piece.tokens):
         if token.name and piece.word(index - 1) == "." and piece.word(index + 1) == "(":
             piece.fail(
-                "Spark knows no functions of a database, and Hive knows none of Spark's",
-                "write the function alone, or the expression out",
+                "Spark cannot call functions of a database, and Hive cannot call Spark's",
+                "write the function without a database, or an expression",
                 piece.tokens[_path_begin(piece, index)],
             )
         if not _is_call(piece, index):
@@ -442,7 +444,7 @@ def check_calls(piece: Piece) -> None:
             piece.fail(
                 f"{name}(): its results were compared with Hive's for"
                 f" {_told(least, most)} arguments, not for {given}",
-                "write as many, or run this statement in Hive",
+                "use that number of arguments, or run this statement in Hive",
                 token,
             )
 

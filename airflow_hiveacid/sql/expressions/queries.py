@@ -78,7 +78,7 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
     for node in tree.find_all(exp.In):
         if isinstance(node.this, exp.Tuple) and not node.args.get("query"):
             piece.fail(
-                "(a, b) IN (...) is NULL in Hive if a is NULL, and false in Spark",
+                "if a is NULL, (a, b) IN (...) is NULL in Hive, but false in Spark",
                 "write (a = 1 AND b = 2) OR ...",
                 position_of(piece, node),
             )
@@ -128,8 +128,8 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
         if is_value and isinstance(key.parent, _GROUPINGS):
             at = next(t for t in piece.tokens if t.word == "GROUP BY")
             piece.fail(
-                "a number in GROUP BY is a constant in Hive and a column's position in Spark",
-                "write the expression again",
+                "a number in GROUP BY is a constant in Hive, but a column's position in Spark",
+                "repeat the expression",
                 at,
             )
 
@@ -155,8 +155,8 @@ def _check_ordered(piece: Piece, select: exp.Select) -> None:
     for column in order.find_all(exp.Column):
         if not column.table and column.name.lower() in grouped & aliases:
             piece.fail(
-                f"{column.name} in ORDER BY is the GROUP BY column in Hive, and the alias in Spark",
-                "write another alias",
+                f"{column.name} in ORDER BY is the GROUP BY column in Hive, but the alias in Spark",
+                "use a different alias",
                 position_of(piece, column),
             )
 
@@ -165,8 +165,8 @@ def _check_set_operation(piece: Piece, node: exp.SetOperation) -> None:
     for side in (node.this, node.expression):
         if isinstance(side, exp.SetOperation) and type(side) is not type(node):
             piece.fail(
-                f"{node.key.upper()} and {side.key.upper()} without parentheses bind in different"
-                " orders",
+                f"without parentheses, {node.key.upper()} and {side.key.upper()} have different"
+                " orders in Hive and Spark",
                 "put parentheses around one of them",
                 position_of(piece, side),
             )
@@ -178,8 +178,8 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
             piece.fail(f"{join.kind} JOIN is not supported", "write JOIN ... ON")
         if join.args.get("using") and join.side in {"FULL", "RIGHT"}:
             piece.fail(
-                f"USING of a {join.side} JOIN is the left table's column in Hive: NULL where"
-                " that table has no row",
+                f"in Hive, the USING column of a {join.side} JOIN is the left table's: it is NULL"
+                " if that table has no row",
                 "write ON, and coalesce(a.x, b.x) for the column",
                 position_of(piece, join.this),
             )
@@ -196,7 +196,7 @@ def _check_commas(piece: Piece) -> None:
         words = [t.word for _, t in piece[index + 1 :].outside(until=_AFTER_FROM)]
         if "," in words and "JOIN" in words:
             piece.fail(
-                "a comma binds looser than JOIN in Spark, and equally in Hive",
+                "a comma has a lower precedence than JOIN in Spark, but the same in Hive",
                 "write CROSS JOIN for the comma",
                 token,
             )
@@ -209,7 +209,7 @@ def _check_orders(piece: Piece) -> None:
     """
     for index, token in enumerate(piece.tokens):
         if token.word == "LIMIT" and piece.word(index + 2) == ",":
-            piece.fail("Spark does not know LIMIT with two numbers", "write OFFSET", token)
+            piece.fail("Spark does not support LIMIT with two numbers", "use OFFSET", token)
         if token.word not in {"ORDER BY", "SORT BY"}:
             continue
         end = _end_of_order(piece, index)
@@ -220,7 +220,7 @@ def _check_orders(piece: Piece) -> None:
         for part in piece[index + 1 : end].split(","):
             if not any(t.word == "NULLS" for t in part.tokens):
                 part.fail(
-                    "Hive 3, Hive 4 and Spark differ on where NULL goes in an order",
+                    "Hive 3, Hive 4 and Spark sort NULL differently",
                     "write NULLS FIRST or NULLS LAST",
                 )
 

@@ -39,8 +39,8 @@ _FORM: Final = (
 _CHANGE_FORM: Final = "write CHANGE COLUMN a a type [COMMENT 'x'] [CASCADE]"
 _AFTER_TYPE: Final = frozenset({"FIRST", "AFTER", "CASCADE", "RESTRICT"})
 _NO_RENAME: Final = (
-    "a column keeps its name: Hive 3.1, Trino and Spark find columns of files by name, Hive 4 by"
-    " position, so in existing rows some would see NULL and others the old values"
+    "a column cannot be renamed: Hive 3.1, Trino and Spark match file columns by name, but Hive 4"
+    " by position, so in existing rows some would return NULL, and others the old values"
 )
 
 
@@ -64,9 +64,7 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
     if cursor.word == "PARTITION":
         cursor.fail("single partitions cannot be altered, except by COMPACT")
     if cursor.took("REPLACE"):
-        cursor.fail(
-            "columns are not replaced: files keep what was written", "write ADD COLUMNS only"
-        )
+        cursor.fail("columns cannot be replaced: files are not rewritten", "write only ADD COLUMNS")
     return cursor.fail("this kind of ALTER TABLE is not supported")
 
 
@@ -93,8 +91,8 @@ def _change_column(cursor: Cursor, target: str, _: str | None) -> ChangeColumn:
         )
     if cursor.word in {"FIRST", "AFTER"}:
         cursor.fail(
-            "a column keeps its position: Hive 4 finds columns of files by position",
-            "leave FIRST or AFTER out; name columns in your queries",
+            "a column cannot be moved: Hive 4 matches file columns by position",
+            "omit FIRST or AFTER, and list columns in your queries",
         )
     return ChangeColumn(target=target, column=column, cascade=_cascade(cursor))
 
@@ -132,7 +130,7 @@ def _check(cursor: Cursor, at: int, names: Iterable[str]) -> None:
     for name in names:
         if why := why_fixed(name):
             cursor.at = at
-            cursor.fail(f"property {name!r} cannot be changed: {why}", "leave it out")
+            cursor.fail(f"property {name!r} cannot be changed: {why}", "omit it")
 
 
 def _add_partitions(cursor: Cursor, target: str, _: str | None) -> AddPartitions:

@@ -31,7 +31,7 @@ def check_calls(piece: Piece) -> None:
     for index, token in enumerate(piece.tokens):
         if (token.name or "").lower() in _REFUSED and piece.word(index + 1) == "(":
             piece.fail(
-                f"{token.raw} reaches beyond the tables, to Java or to files",
+                f"{token.raw} accesses not only tables, but Java or files",
                 "write the statement without it",
                 token,
             )

@@ -122,7 +122,7 @@ class Cursor:
             SqlTextError: the next token is not a string.
         """
         if self.at >= len(self.piece) or self.piece.tokens[self.at].kind is not Kind.STRING:
-            self.fail(f"the {what} is missing here, in quotes")
+            self.fail(f"the {what}, in quotes, is missing here")
         self.at += 1
         return text(self.piece, self.at - 1)
 
@@ -134,7 +134,7 @@ class Cursor:
         """
         raw = self.piece.tokens[self.at].raw if self.at < len(self.piece) else ""
         if not (raw.isascii() and raw.isdigit() and len(raw) <= 18):  # noqa: PLR2004 - fits 64 bits
-            self.fail(f"the {what} is missing here, a whole number")
+            self.fail(f"the {what}, a whole number, is missing here")
         self.at += 1
         return int(raw)
 

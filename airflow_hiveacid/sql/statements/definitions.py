@@ -44,11 +44,11 @@ _FORMATS: Final = {"ORC": "orc", "PARQUET": "parquet", "AVRO": "avro", "TEXTFILE
 _NO_TABLES: Final[Mapping[str, tuple[str, str]]] = {
     "EXTERNAL": (
         "external tables have no transactions",
-        "leave EXTERNAL out, or create the table in Hive",
+        "omit EXTERNAL, or create the table in Hive",
     ),
     "TEMPORARY": (
-        "a temporary table belongs to one session, and a task has none",
-        "create a table, and drop it at the end",
+        "a temporary table belongs to a session, but a task has no session",
+        "create a table, and drop it later",
     ),
     "VIEW": ("views are not tables", "create it in Hive"),
     "MATERIALIZED": ("materialized views are not supported", "create it in Hive"),
@@ -135,9 +135,7 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
     location = cursor.string("location") if cursor.took("LOCATION") else None
     insert_only, properties = _properties(cursor, is_said=is_said)
     if cursor.word == "AS":
-        cursor.fail(
-            "a table takes its columns from a list or from a query, not from both", _AS_FORM
-        )
+        cursor.fail("a table gets its columns from either a list or a query, not both", _AS_FORM)
     _leftover(cursor)
     cursor.end()
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
@@ -165,8 +163,8 @@ def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: boo
     stored_as, format_at = _format(cursor)
     if cursor.word == "LOCATION":
         cursor.fail(
-            "LOCATION is not supported with AS SELECT: files already there would count as its rows",
-            "leave it out, or create the table first and INSERT INTO it",
+            "LOCATION is not supported with AS SELECT: existing files there would become its rows",
+            "omit it, or create the table first and INSERT INTO it",
         )
     insert_only, properties = _properties(cursor, is_said=is_said)
     if not cursor.took("AS"):
@@ -175,7 +173,7 @@ def _table_as(cursor: Cursor, target: str, database: str | None, *, is_said: boo
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
     if stored_as in {"textfile", "avro"}:
         cursor.piece.fail(
-            "a table of text or Avro cannot be created from a query here",
+            "a text or Avro table cannot be created from a query",
             "write STORED AS ORC or PARQUET, or create the table first and INSERT INTO it",
             cursor.piece.tokens[format_at],
         )
@@ -213,7 +211,7 @@ def _check_kind(
     if insert_only and buckets:
         cursor.piece.fail(
             "insert-only tables with buckets are not supported",
-            "leave CLUSTERED BY out, or create a full-ACID table",
+            "omit CLUSTERED BY, or create a full-ACID table",
         )
 
 
@@ -227,7 +225,7 @@ def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
         if name in names or (known is not None and name not in known):
             cursor.piece.fail(
                 f"{name!r} is not one of the columns, or is named twice",
-                "name columns of the table, once each",
+                "list columns of the table, once each",
                 begin,
             )
         names.append(name)
@@ -285,7 +283,7 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
         refuse("tables without transactions are not supported here", "create it in Hive")
     if transactional is None and kind is not None:
         refuse(
-            f"{_KIND!r} means nothing without {_TRANSACTIONAL!r}", f"add '{_TRANSACTIONAL}'='true'"
+            f"{_KIND!r} has no effect without {_TRANSACTIONAL!r}", f"add '{_TRANSACTIONAL}'='true'"
         )
     if kind is not None and kind.lower() not in {"default", _INSERT_ONLY}:
         refuse(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
@@ -293,7 +291,7 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
         del given[_BUCKETING]  # every new table has it, and SHOW CREATE TABLE prints it
     for name in given:
         if why := why_fixed(name):
-            refuse(f"{name!r} is not a property to set: {why}", "remove it")
+            refuse(f"{name!r} cannot be set: {why}", "remove it")
     cursor.at = end
     is_insert_only = kind is not None and kind.lower() == _INSERT_ONLY
     return is_insert_only, tuple(given.items())
@@ -308,4 +306,4 @@ def _leftover(cursor: Cursor) -> None:
     """Refuse tokens after the last clause; a misplaced clause has its own error message."""
     _refuse_clause(cursor)
     if cursor.word in {"COMMENT", "PARTITIONED BY", "CLUSTERED", "STORED", "LOCATION"}:
-        cursor.fail(f"{cursor.word} is in the wrong place", f"keep to the order: {cursor.form}")
+        cursor.fail(f"{cursor.word} is in the wrong place", f"use this order: {cursor.form}")

@@ -57,7 +57,7 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
     if at >= len(piece):
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
     if piece.tokens[at].word == "IF":
-        piece.fail("IF NOT EXISTS is not supported", "write it without", piece.tokens[at])
+        piece.fail("IF NOT EXISTS is not supported", "remove it", piece.tokens[at])
     tree = _checked(piece, table, columns)
     positions = DefaultPositions()
     _check_partition_columns(piece, columns, partition, dynamic)
@@ -122,8 +122,8 @@ def partition_clause(
             continue
         if dynamic:
             part.fail(
-                "a partition column with a value comes after one without",
-                "give values to the first ones, as Hive requires",
+                "a partition column with a value comes after one without a value",
+                "as in Hive, list the columns with values first",
             )
         static[column] = partition_value(part[1:])
     return static, tuple(dynamic), end + 1
@@ -145,8 +145,8 @@ def partition_value(piece: Piece) -> str:
     if isinstance(value, Absent) or not str(value).strip():
         remedy = "write a number or a string"
         if len(piece) > 1 and piece.tokens[1].parameter is not None:
-            remedy = "give a text, a whole number, a Decimal, a date or a datetime without a zone"
-        piece.fail("this is not a value of a partition", remedy)
+            remedy = "give a string, a whole number, a Decimal, a date or a datetime without a zone"
+        piece.fail("this is not a valid partition value", remedy)
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
@@ -188,7 +188,7 @@ def _checked(piece: Piece, target: NamedTable, columns: tuple[str, ...]) -> exp.
         table = table.this
     check_table(piece, table, target, "partition")
     if found != columns:
-        piece.fail("the list of columns is not clear", _FORM)
+        piece.fail("the list of columns is ambiguous", _FORM)
     return tree
 
 

@@ -63,9 +63,9 @@ def taken_apart(
             keys[key.target] = key
     if not keys:
         piece.fail(
-            "ON has no equality of a plain column of the target and a column of the source, by"
-            " which Spark could find the rows to change",
-            "write such an equality with the tables' aliases, such as t.id = s.id; where only an"
+            "ON has no equality of a plain target column and a source column, so Spark cannot find"
+            " the rows to change",
+            "write such an equality with the tables' aliases, such as t.id = s.id; if only an"
             " expression is equal, such as lower(t.name), write UPDATE or DELETE FROM db.t x WHERE"
             " EXISTS (SELECT 1 FROM db.s y WHERE y.name = lower(x.name)), and INSERT ... SELECT",
         )

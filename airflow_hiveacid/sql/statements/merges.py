@@ -83,8 +83,8 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     ]
     if (unreached := unreachable_clause(clauses)) is not None:
         clauses[unreached].rest.fail(
-            "no row reaches this clause: an earlier one has no condition",
-            "give that one a condition, or put it last",
+            "no row reaches this clause: an earlier clause has no condition",
+            "add a condition to that clause, or put it last",
         )
     names = replace(names, views=of_clauses)
     said = tuple(_clause(clause, names) for clause in clauses)
@@ -123,7 +123,7 @@ def _source(
             piece.fail("this is not a query", _FORM, piece.tokens[at])
         alias, after = alias_at(piece, end + 1, stops=stops)
         if alias is None:
-            piece.fail("the query of USING has no name", "write one after it", piece.tokens[end])
+            piece.fail("the query of USING has no alias", "write one after it", piece.tokens[end])
         return source_of(query, Views(database)), alias, after
     name = table_name(piece, database, at)
     table = with_alias(piece, name, stops=stops)
@@ -161,7 +161,7 @@ def _checked(piece: Piece, target: NamedTable, using: NamedTable | str) -> exp.M
     if isinstance(using, NamedTable):
         check_table(piece, source, using)
     elif not isinstance(source, exp.Subquery) or source.alias.lower() != using:
-        piece.fail("it is not clear what USING names", _FORM)
+        piece.fail("the source after USING is ambiguous", _FORM)
     if not isinstance(tree.args.get("on"), exp.Expr):
         piece.fail("ON is missing", _FORM)
     return tree
@@ -182,7 +182,7 @@ def _when(piece: Piece, node: exp.When) -> _When:
     is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
     said = (when is MergeWhen.MATCHED, is_by_source)
     if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
-        piece.fail("it is not clear which rows this clause is about", _FORM)
+        piece.fail("it is not clear to which rows this clause applies", _FORM)
     then = piece.find("THEN")
     if then is None or then + 1 >= len(piece):
         piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
@@ -221,13 +221,13 @@ def _clause(clause: _When, names: NameScope) -> MergeClause:
         condition = agreed(clause.condition, node.args.get("condition"), names)
         if (at := clause.condition.find("OR")) is not None:
             clause.condition.fail(
-                "OR without parentheses also acts on rows of other clauses in Hive, which puts ON"
-                " and AND before it",
+                "in Hive, OR without parentheses also affects rows of other clauses, because Hive"
+                " puts ON and AND before it",
                 "put parentheses around the condition of this clause",
                 clause.condition.tokens[at],
             )
     elif node.args.get("condition") is not None:
-        clause.rest.fail("the condition of this clause is not clear", "put parentheses around it")
+        clause.rest.fail("the condition of this clause is ambiguous", "put parentheses around it")
     then = node.args["then"]
     set_: dict[str, str] | None = None
     values: tuple[str, ...] | None = None
@@ -293,7 +293,7 @@ def _insert(
     if columns is None:
         return None, values
     if len(columns) != len(values):
-        rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one")
+        rest.fail(f"{len(columns)} columns get {len(values)} values", "give each column one value")
     return dict(zip(columns, values, strict=True)), None
 
 
@@ -302,7 +302,7 @@ def _check_no_star(clauses: Sequence[_When]) -> None:
         if _means_all(clause):
             clause.rest.fail(
                 "a star is ambiguous: the keys have different names in target and source",
-                "name the columns",
+                "list the columns",
             )
 
 

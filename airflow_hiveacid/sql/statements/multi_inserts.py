@@ -164,7 +164,7 @@ def _share(cut: _Cut, views: Views) -> None:
             if views.hides(token.start):
                 continue
             cut.from_.fail(
-                f"{token.raw}() would return different values to each INSERT",
+                f"{token.raw}() would return different values for each INSERT",
                 "put it into a query: FROM (SELECT ...) q",
                 token,
             )

@@ -45,8 +45,8 @@ _COMPACT_FORM: Final = (
 )
 _CHOICES: Final = {"minor": CompactionChoice.MINOR, "major": CompactionChoice.MAJOR}
 _SHOW_FORM: Final = (
-    "write SHOW COMPACTIONS, SHOW TRANSACTIONS or SHOW LOCKS; the first and the last may name a"
-    " table: db.t [PARTITION (column = value)]"
+    "write SHOW TRANSACTIONS, or SHOW COMPACTIONS or SHOW LOCKS, each optionally followed by"
+    " db.t [PARTITION (column = value)]"
 )
 _ABORT_FORM: Final = "write ABORT TRANSACTIONS 1 2, with the IDs that SHOW TRANSACTIONS lists"
 
@@ -76,8 +76,8 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
     """
     if (piece.word(1), piece.word(2)) == ("DATA", "LOCAL"):
         piece.fail(
-            "LOCAL means files on the machine that sends the statement, and Spark runs elsewhere",
-            "put the files where the cluster sees them, and leave LOCAL out",
+            "LOCAL means files on the machine that sends the statement, but Spark runs elsewhere",
+            "put the files where the cluster can read them, and omit LOCAL",
             piece.tokens[2],
         )
     if (piece.word(1), piece.word(2)) != ("DATA", "INPATH"):
@@ -93,7 +93,7 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
     if without_value:
         piece.fail(
             f"partition column {without_value[0]!r} has no value",
-            "give it one; to use the rows' own values, insert from the files as a source",
+            "give it a value; to use the values in the rows, INSERT from the files as a source",
         )
     if end < len(piece):
         piece.fail(

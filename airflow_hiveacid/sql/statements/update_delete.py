@@ -84,7 +84,7 @@ def _condition(piece: Piece, where: int | None, tree: exp.Expr, names: NameScope
     if where is None or node is None:
         if where is not None or node is not None:
             piece.fail(
-                "the end of the condition is not clear", "put parentheses around the condition"
+                "the end of the condition is ambiguous", "put parentheses around the condition"
             )
         return None
     return agreed(piece[where + 1 :], node.this, names)
@@ -126,7 +126,7 @@ def _assigned(piece: Piece, names: NameScope) -> str:
         piece.fail("this is not a column", "write column = expression")
     lower = [part.lower() for part in parts if part is not None]
     if len(lower) > 1 and names.qualifiers.get(".".join(lower[:-1])) != TARGET:
-        piece.fail("the left side of = must be a column of the target", "write its name alone")
+        piece.fail("the left side of = must be a column of the target", "write only its name")
     return lower[-1]
 
 

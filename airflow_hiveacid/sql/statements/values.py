@@ -75,8 +75,8 @@ def values_of(
         return _of_constants(rows, plain, names, positions), positions
     if len(rows) > _MOST_QUERIES:
         piece.fail(
-            f"more than {_MOST_QUERIES} rows, of which one holds an expression, are too many for"
-            " Spark, since each row becomes a query",
+            f"more than {_MOST_QUERIES} rows are too many for Spark if a row contains an"
+            " expression, because each row becomes a query",
             "write constants only, or put the rows into a table",
         )
     selects = []
@@ -106,7 +106,7 @@ def _rows(
     width = len(columns or rows[0])
     for row, cells in zip(piece.split(","), rows, strict=True):
         if len(cells) != width:
-            row.fail(f"this row has {len(cells)} values, not {width}", "give each row as many")
+            row.fail(f"this row has {len(cells)} values, not {width}", "give all rows equally many")
     nodes = tree.expression.expressions if isinstance(tree.expression, exp.Values) else []
     if len(nodes) != len(rows):
         piece.fail("it is not clear where a row ends", "write VALUES (...), (...)")
@@ -186,7 +186,7 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
             default_where.append(at)
             if len(set(_fractions(others))) > 1:
                 others[0].fail(
-                    "as a text, the digits of a number beside DEFAULT depend on the default",
+                    "in a string column, a number's digits beside DEFAULT depend on the default",
                     "write all of them with the same number of digits, or use two statements",
                 )
     return DefaultPositions(default_at=tuple(default_at), default_where=tuple(default_where))
@@ -205,9 +205,9 @@ def _check_alike(cells: Sequence[Piece]) -> None:
     texts = [cell for cell in bare if _is_text(cell)]
     if texts and any(_is_no_text(cell) for cell in bare):
         texts[0].fail(
-            "texts and numbers in one column become texts in Hive, but numbers in Spark if VALUES"
-            " also holds an expression",
-            "write all of them as texts, or use two statements",
+            "strings and numbers in one column become strings in Hive, but numbers in Spark if"
+            " VALUES also contains an expression",
+            "write all of them as strings, or use two statements",
         )
 
 

@@ -46,7 +46,7 @@ def check_bare(piece: Piece, index: int) -> None:
     is_other = piece.word(index - 1) in _BEFORE_OTHERS or piece.word(index + 1) in _BEHIND_OTHERS
     if token.kind is Kind.WORD and is_bare(token) and not is_other:
         piece.fail(
-            f"{token.raw} without backticks may be a function in Spark, and is none in Hive",
+            f"{token.raw} without backticks may be a function in Spark, but not in Hive",
             f"write `{token.raw}` for a column or table, or a template for another value",
             token,
         )

@@ -136,7 +136,7 @@ def text(piece: Piece, index: int) -> str:
     try:
         return found.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        piece.fail("this string holds half a character", "write the character itself", token)
+        piece.fail("this string contains half a character", "write the character itself", token)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -67,8 +67,8 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
     if len(parts) == 1 and database is not None:
         parts.insert(0, database)
     if len(parts) != 2:  # noqa: PLR2004 - database and table
-        remedy = "write db.table" if len(parts) == 1 else "a table's name is db.table, nothing more"
-        piece.fail(f"{'.'.join(parts)!r} does not name a table", remedy, tokens[begin])
+        remedy = "write db.table" if len(parts) == 1 else "write only db.table"
+        piece.fail(f"{'.'.join(parts)!r} is not the name of a table", remedy, tokens[begin])
     try:
         ref = TableRef(parts[0].lower(), parts[1].lower())
     except InvalidNameError as error:

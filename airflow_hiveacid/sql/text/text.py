@@ -167,7 +167,7 @@ class Piece:
         """
         tokens = [part for token in self.tokens for part in token.parts]
         if not tokens:
-            self.fail("nothing is here", "complete the statement")
+            self.fail("the statement is incomplete here", "complete the statement")
         parser = _HIVE.parser()
         try:
             if into is None:
@@ -179,7 +179,7 @@ class Piece:
         except Exception as error:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
             self._not_read(error)
         if len(found) != 1 or found[0] is None:
-            self.fail("this is not one statement", "write one, and `;` between several")
+            self.fail("this is not a single statement", "write `;` between statements")
         return found[0]
 
     def _not_read(self, error: Exception) -> NoReturn:
@@ -197,7 +197,7 @@ class Piece:
             line=raise_at[0],
             column=raise_at[1],
             problem=f"this {what}: {_one_line(reason)}",
-            remedy="write it as Hive's dialect has it",
+            remedy="write it in Hive's dialect",
         ) from error
 
 
@@ -234,9 +234,11 @@ def _check_balance(piece: Piece) -> None:
         if token.word in _OPENING:
             expected.append((_OPENING[token.word], token))
             if len(expected) > _DEEPEST:
-                piece.fail(_TOO_DEEP, "write it in smaller parts", token)
+                piece.fail(_TOO_DEEP, "split it into smaller parts", token)
         elif token.word in _OPENING.values() and (not expected or expected.pop()[0] != token.word):
-            piece.fail(f"{token.raw} closes what was not opened", "remove it", token)
+            piece.fail(
+                f"{token.raw} closes a parenthesis or bracket that is not open", "remove it", token
+            )
     if expected:
         piece.fail(f"{expected[-1][1].raw} is not closed", "close it", expected[-1][1])
 

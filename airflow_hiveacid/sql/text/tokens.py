@@ -124,7 +124,7 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
             "put rows into a table or file, and select from there",
         )
     if (found := _NO_TEXT.search(script)) is not None:
-        _refuse(script, found.start(), "this character is not text", "remove it")
+        _refuse(script, found.start(), "this character is not allowed", "remove it")
     if (at := script.find("${")) >= 0:
         _refuse(
             script,
@@ -162,7 +162,7 @@ def _with_parameters(
             index += 1
             continue
         if name.raw not in parameters:
-            known = f"; it has {', '.join(parameters)}" if parameters else ""
+            known = f"; given are {', '.join(parameters)}" if parameters else ""
             _refuse(
                 script,
                 token.start,
@@ -239,7 +239,7 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
             _refuse(
                 script,
                 token.start,
-                "two quotes in a row join two strings in Hive; elsewhere they stand for one quote",
+                "two quotes in a row join two strings in Hive; elsewhere they represent one quote",
                 "write \\' for a quote, or a blank between two strings",
             )
 
@@ -254,7 +254,7 @@ def _check_comments(script: str, begin: int, gap: str) -> None:
             _refuse(
                 script,
                 at,
-                "readers disagree on where a nested comment ends",
+                "parsers disagree on where a nested comment ends",
                 "remove one of them",
             )
     if _COMMENT.sub("", gap).strip():
@@ -265,8 +265,8 @@ def _no_hint(script: str, at: int) -> NoReturn:
     _refuse(
         script,
         at,
-        "hints are not understood and would be dropped",
-        "remove it; Spark chooses how to join, and its own settings are arguments of the operator",
+        "hints are not supported and would be dropped",
+        "remove it; Spark chooses how to join, and the operator has arguments for its settings",
     )
 
 

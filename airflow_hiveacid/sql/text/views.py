@@ -160,7 +160,9 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
     node: exp.Expr | None = table
     while node is not None:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
-            piece.fail(f"{table.name!r} names itself", "write db.table for a table of that name")
+            piece.fail(
+                f"{table.name!r} refers to itself", "write db.table for a table of that name"
+            )
         with_ = node.args.get("with_")
         ctes: list[exp.CTE] = [] if with_ is None else with_.expressions
         found = next((cte for cte in ctes if cte.alias.lower() == name), None)
@@ -168,8 +170,8 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
             return found
         if found is not None:
             piece.fail(
-                f"{table.name!r} is a later WITH query: Hive takes that, and Spark a table",
-                "put it before, or write db.table for a table of that name",
+                f"{table.name!r} is a later WITH query, which Hive reads, but Spark reads a table",
+                "put it first, or write db.table for a table of that name",
                 position_of(piece, table),
             )
         node = node.parent

@@ -104,7 +104,7 @@ def test_something_else_than_an_object_is_a_misfit() -> None:
 
 
 def test_a_value_without_a_place_is_refused_when_written() -> None:
-    with pytest.raises(TypeError, match="cannot hold a set"):
+    with pytest.raises(TypeError, match="cannot contain a set"):
         to_json({"a": {1}})
 
 

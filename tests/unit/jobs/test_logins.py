@@ -105,5 +105,5 @@ def test_a_secret_given_as_itself_is_refused_and_not_shown(text: str) -> None:
 
 def test_a_secret_lies_in_one_place() -> None:
     for places in ({}, {"file": "/a", "variable": "A"}):
-        with pytest.raises(ConfigurationError, match="one place"):
+        with pytest.raises(ConfigurationError, match="either a file or an environment variable"):
             SecretSource(**places)

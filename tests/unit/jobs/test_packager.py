@@ -230,7 +230,7 @@ def test_a_cache_directory_that_others_can_write_is_refused(
     planted = tmp_path / f"airflow-hiveacid-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    with pytest.raises(ConfigurationError, match="not a directory of this user alone"):
+    with pytest.raises(ConfigurationError, match="not a private directory of this user"):
         packager.cached_archive()
 
 

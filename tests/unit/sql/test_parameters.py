@@ -186,7 +186,7 @@ def test_a_double_and_a_moment_are_values_of_an_expression(given: object) -> Non
     assert job.source.query == "SELECT :x, '1' UNION ALL SELECT NULL, '2'"
     assert job.source.parameters == read_parameters({"x": given})
     assert job.text_at == (1,)
-    with pytest.raises(SqlTextError, match="not a value of a partition; give a text"):
+    with pytest.raises(SqlTextError, match="not a valid partition value; give a string"):
         job_of("TRUNCATE TABLE t PARTITION (p = :x)", x=given)
 
 
@@ -194,7 +194,7 @@ def test_a_double_and_a_moment_are_values_of_an_expression(given: object) -> Non
     "number", ["2L", "2S", "1.5e0", "1.5D", "1.50BD", "(.5)", "((2))", "-(-2)"]
 )
 def test_a_number_of_any_spelling_beside_a_text_is_refused(number: str) -> None:
-    beside = "texts and numbers in one column become texts in Hive"
+    beside = "strings and numbers in one column become strings in Hive"
     with pytest.raises(SqlTextError, match=beside):
         job_of(f"INSERT INTO t VALUES ('007'), ({number}), (upper('a'))")
     with pytest.raises(SqlTextError, match=beside):
@@ -256,9 +256,9 @@ def test_strings_and_comments_hold_no_markers() -> None:
         ("TRUNCATE TABLE t PARTITION (p = :none)", "NULL as a static partition"),
         ("DELETE FROM :ids WHERE true", "line 1"),
         ("DELETE FROM t WHERE id : nope = 1", "cannot be read at ':'"),
-        ("DELETE FROM t WHERE reflect('a.B', 'c') = 'x'", "reaches beyond the tables"),
-        ("DELETE FROM t WHERE `Java_Method`('a.B', 'c') = 'x'", "reaches beyond the tables"),
-        ("INSERT INTO t SELECT input_file_name() FROM s", "reaches beyond the tables"),
+        ("DELETE FROM t WHERE reflect('a.B', 'c') = 'x'", "accesses not only tables"),
+        ("DELETE FROM t WHERE `Java_Method`('a.B', 'c') = 'x'", "accesses not only tables"),
+        ("INSERT INTO t SELECT input_file_name() FROM s", "accesses not only tables"),
         ("INSERT INTO t SELECT TRANSFORM(a) USING 'cat' AS (b) FROM s", "not supported"),
         ("DELETE FROM t WHERE v IN (SELECT value FROM text.`/etc/passwd`)", "line 1"),
     ],
@@ -274,7 +274,7 @@ def test_what_cannot_be_is_refused_with_its_place(text: str, problem: str) -> No
         ("d = :x", "NaN", "NaN equals itself"),
         ("p = :x", "__HIVE_DEFAULT_PARTITION__", "the partition of NULL"),
         ("p IN (:x)", ["a", "__HIVE_DEFAULT_PARTITION__"], "the partition of NULL"),
-        ("s LIKE :x", r"\d", "a backslash before neither % nor _ in a LIKE pattern"),
+        ("s LIKE :x", r"\d", "in a LIKE pattern, a backslash that does not precede % or _"),
         ("substr(s, 1, :x) = 'a'", -1, r"substr\(\)"),
     ],
 )

@@ -156,17 +156,17 @@ ERRORS = [
     ("FROM (db.s)" + TWO, 1, "it is not clear where a FROM query ends"),
     ("FROM db.s" + TWO + " INSERT OVERWRITE TABLE db.t SELECT b", 63, "INSERT 1 of this FROM"),
     ("FROM db.s INSERT OVERWRITE TABLE db.U SELECT b" + TWO, 74, "with UNION ALL"),
-    ("FROM e" + TWO, 6, "does not name a table"),
+    ("FROM e" + TWO, 6, "is not the name of a table"),
     ("FROM db.s TABLESAMPLE (10 PERCENT)" + TWO, 24, "TABLESAMPLE"),
     (
         "FROM db.s JOIN db.r ON s.a = r.a AND rand() < 1" + TWO,
         38,
-        "different values to each INSERT",
+        "different values for each INSERT",
     ),
     (
         "FROM db.s LATERAL VIEW explode(array(rand())) e AS k" + TWO,
         38,
-        "different values to each INSERT",
+        "different values for each INSERT",
     ),
     ("WITH c AS (SELECT 1 a) FROM c" + TWO[:-9] + " WITH d AS (SELECT 1) SELECT a", 74, "two WITH"),
 ]

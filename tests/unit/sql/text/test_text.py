@@ -59,12 +59,12 @@ def test_a_script_is_cut_at_semicolons_and_written_without_comments(
         ("a = ';' {# c #}", (1, 1, 8), "this comment cannot be read"),
         ("a /* b /* c */ d */ e", (1, 1, 3), "nested comment"),
         ("a; b = (c", (2, 1, 8), "is not closed"),
-        ("a = b)", (1, 1, 6), "closes what was not opened"),
-        ("a = (b]", (1, 1, 7), "closes what was not opened"),
+        ("a = b)", (1, 1, 6), "closes a parenthesis or bracket"),
+        ("a = (b]", (1, 1, 7), "closes a parenthesis or bracket"),
         ("a = '${hiveconf:x}'", (1, 1, 6), "variables"),
         ("a\n= ${x}", (1, 2, 3), "variables"),
-        ("a = '\x00'", (1, 1, 6), "not text"),
-        ("a = '\ud83d'", (1, 1, 6), "not text"),
+        ("a = '\x00'", (1, 1, 6), "character is not allowed"),
+        ("a = '\ud83d'", (1, 1, 6), "character is not allowed"),
     ],
 )
 def test_what_readers_would_read_differently_is_refused_where_it_stands(
