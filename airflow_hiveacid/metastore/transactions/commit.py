@@ -190,6 +190,8 @@ def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
     try:
         client.abort_txn(txn_id)
     except HiveAcidError as error:
-        _log.warning("cannot abort, the server does at the time-out txn_id=%s: %s", txn_id, error)
+        _log.warning(
+            "cannot abort txn_id=%s, the server will after the time-out: %s", txn_id, error
+        )
     else:
         _log.info("aborted txn_id=%s", txn_id)

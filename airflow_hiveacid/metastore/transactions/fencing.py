@@ -291,6 +291,8 @@ def abort_job(
             continue
         aborted = tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
         if failures:
-            _log.warning("cannot abort every transaction job_key=%s aborted=%s", job_key, aborted)
+            _log.warning(
+                "cannot abort all transactions job_key=%s aborted_txn_ids=%s", job_key, aborted
+            )
             raise failures[0]
         return aborted
