@@ -80,7 +80,7 @@ EXTERNAL: Final = "EXTERNAL"
 
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEWS: Final[Mapping[str, str]] = {
-    "VIRTUAL_VIEW": "a view; name the tables it selects from",
+    "VIRTUAL_VIEW": "a view; use the tables that it selects from",
     "MATERIALIZED_VIEW": "a materialized view, which only Hive may change",
 }
 # Hive versions before the second hash function did not set `bucketing_version` (Hive 3's
@@ -98,7 +98,7 @@ _KIND_PARAMETERS: Final[Mapping[TransactionalKind, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """A managed table to create. With `location` None the metastore chooses the directory.
+    """A managed table to create. If `location` is None, the metastore chooses the directory.
 
     `num_buckets` is 0 for an unbucketed table. `parameters` are set in addition to the parameters
     that follow from `kind`. Only an insert-only table may have a `format` other than ORC.

@@ -146,7 +146,7 @@ def components_to_define(
     lock_type: LockType,
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
-    """Return the locks for a change of definitions: of these partitions, or else of the table."""
+    """Return the locks for DDL: on these partitions, or on the table if there are none."""
     places: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
         places = sorted(partitions, key=str)

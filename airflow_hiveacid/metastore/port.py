@@ -159,7 +159,7 @@ class CatalogPort(Protocol):
         write_id: WriteId,
         write_ids: ValidWriteIdList,
     ) -> int:
-        """Mark statistics of a table or partitions as outdated; return how many marks are new.
+        """Mark statistics of a table or partitions as outdated; return how many were not before.
 
         Hive answers count(*), min and max from statistics that are flagged as correct. A writer
         must remove the flag before its rows become visible.

@@ -74,8 +74,8 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
                 concern=Concern.NO_REAPER,
                 text=(
                     "this metastore does not end transactions of clients that died, so their locks"
-                    f" stay until an operator aborts them; set {switch}=true, or add {_REAPER} to"
-                    " metastore.task.threads.always"
+                    f" stay until an administrator aborts them; set {switch}=true, or add {_REAPER}"
+                    " to metastore.task.threads.always"
                 ),
             )
         )
@@ -84,7 +84,7 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
             SettingFinding(
                 concern=Concern.NO_COMPACTOR,
                 text=(
-                    "this Hive 3.1 metastore has no compactor of its own, and only that removes"
+                    "this Hive 3.1 metastore runs no compactor, and only its compactor removes"
                     " aborted transactions and completed components: its tables TXNS,"
                     " TXN_COMPONENTS and COMPLETED_TXN_COMPONENTS grow with each write; set"
                     f" {_INITIATOR_NAMES[0]}=true and {_WORKER_NAMES[0]}=1, or let a server that"

@@ -185,7 +185,7 @@ class Disk:
                 self.put(path, content)
             self._after(filled)
             if not is_there and self._is_native:
-                raise OSError(errno.ESTALE, "it was deleted while it was written", path)
+                raise OSError(errno.ESTALE, "it was deleted while being written", path)
 
         return _Written(keep)
 

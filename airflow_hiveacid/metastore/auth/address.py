@@ -42,7 +42,7 @@ class Address:
 class ConnectError(Exception):
     """One address could not be reached; the message gives the reason.
 
-    Always caught in this package.
+    This package always catches it.
     """
 
 
@@ -84,7 +84,7 @@ def parse_uri(uri: str, transport: Transport = Transport.PLAIN) -> Address:
         shown = uri if is_plain else "with a user, a query or a fragment"
         raise ConfigurationError(
             f"metastore address {shown!r} is not of the form {form}, which transport"
-            f" {transport.value} requires; give each server an address of its own"
+            f" {transport.value} requires; list each server as a separate address"
         )
     if transport.is_http:
         path = path or DEFAULT_PATH

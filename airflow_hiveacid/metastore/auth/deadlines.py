@@ -1,9 +1,9 @@
-"""Time limits for uninterruptible work and for sockets.
+"""Time limits for functions that cannot be interrupted, and for sockets.
 
 `bounded` runs a function in a thread. If the function exceeds the time limit, the thread continues
 and its result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
 and writes of a call. So a server that sends one byte per second cannot block a call for longer than
-a silent server.
+a server that sends nothing.
 
 Example:
     >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")

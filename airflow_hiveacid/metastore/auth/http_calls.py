@@ -42,7 +42,7 @@ _THRIFT: Final = b"\x80\x01"
 _MAX_SHOWN: Final = 300
 _MAX_LOOKED_AT: Final = 8 * 1024
 _MAX_PAGE_BYTES: Final = 64 * 1024
-# The same limit as for a SASL frame. The partitions of a whole table may come in one response.
+# The same limit as for a SASL frame. One response may contain all partitions of a table.
 _MAX_ANSWER_BYTES: Final = 1 << 30
 # RFC 6750, 2.1.
 _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
@@ -51,10 +51,10 @@ _WORDS: Final[Mapping[int, str]] = MappingProxyType(
     {
         HTTPStatus.UNAUTHORIZED: "it rejects this login",
         HTTPStatus.FORBIDDEN: "a gateway in front of it rejects this login",
-        HTTPStatus.NOT_FOUND: "it serves nothing at this path",
+        HTTPStatus.NOT_FOUND: "it provides no service at this path",
         HTTPStatus.METHOD_NOT_ALLOWED: (
-            "the path is not the one it serves, which its setting"
-            " metastore.client.thrift.http.path names (by default /metastore)"
+            "the path is wrong; the right path is in the server's setting"
+            " metastore.client.thrift.http.path (default: /metastore)"
         ),
         HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: (
             "the token is too long for it; use a token without lists of groups, or raise the"
@@ -85,7 +85,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def __init__(self, endpoint: MetastoreEndpoint, address: Address) -> None:
         self._address, self._call_timeout_s = address, endpoint.call_timeout_s
         self._headers = _headers_of(endpoint.login)
-        self._headers()  # raises for a missing secret before the first call
+        self._headers()  # raises before the first call if a secret is missing
         self._renews = isinstance(endpoint.login, BearerLogin)
         self._http = _connection(endpoint, address)
         # Without auto_open, only `open` connects. An error in `open` proves that no request was
@@ -161,8 +161,9 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             raise TTransportException(
                 TTransportException.UNKNOWN,
                 f"no HTTP answer ({type(error).__name__}: {error}). If every call fails like this:"
-                " a 3.1 metastore does not support HTTP, a 4.x one needs"
-                " metastore.server.thrift.transport.mode=http, and http is not https",
+                " Hive 3.1 does not support HTTP, Hive 4.x requires"
+                " metastore.server.thrift.transport.mode=http, and the URI must say http or https"
+                " as the server does",
                 inner=error,
             ) from error
         # Close the connection: the rest of the error page would be read as the next response.
@@ -179,7 +180,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         except ConfigurationError as error:
             # The token was valid at the start. Its file may be empty while another process rewrites
             # it.
-            raise NotAdmittedError(f"{error}. It was there before") from error
+            raise NotAdmittedError(f"{error}. It was readable before") from error
 
     def _reopen(self) -> None:
         if self._http.sock is not None:
@@ -198,8 +199,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             words = _WORDS.get(status, "its log gives the reason")
         if status == HTTPStatus.UNAUTHORIZED:
             words += (
-                ": the bearer token has expired, or its signer is not trusted (only the server's"
-                " log names that), or it takes a user's name in a header and no token"
+                ": the bearer token has expired, or its signer is not trusted (only the"
+                " server's log says so), or it expects a user name in a header instead of a token"
                 if self._renews
                 else ": it requires a bearer token, or does not know this user"
             )

@@ -1,7 +1,7 @@
 """SASL GSSAPI (RFC 4752): login with Kerberos, and error messages that explain a missing ticket.
 
-Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits the wait for a
-KDC. Without this limit, the library would wait for almost a minute.
+Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits how long the
+library waits for a KDC; otherwise it waits for almost a minute.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Kerberos:
             _NAME_EXPIRED: f"{who} has expired in Kerberos; its administrator can extend it",
             _REVOKED: f"{who} is locked in Kerberos",
             _KEY_EXPIRED: f"the key of {who} has expired; it needs a new one, and a new {source}",
-            _UNKNOWN_CLIENT: f"Kerberos does not know {who}: mistyped, or deleted",
+            _UNKNOWN_CLIENT: f"Kerberos does not know {who}: it is mistyped or was deleted",
             _PREAUTH_FAILED: f"{source} holds an old key of {who}; export it again",
             _BAD_INTEGRITY: f"{source} holds an old key of {who}; export it again",
             _NO_KEY: f"{source} holds no key of {who}; `klist -k` lists its principals",
@@ -204,7 +204,7 @@ class Kerberos:
         passing = {
             _TICKET_EXPIRED: "the tickets have expired; the process that renews them (kinit,"
             " k5start, airflow kerberos) has stopped",
-            _SKEW: "this machine's clock and the KDC's differ by minutes",
+            _SKEW: "the clocks of this machine and of the KDC differ by minutes",
             _NO_KDC: "no KDC answers; see krb5.conf and the network",
         }
         absent = {_NO_CACHE, _NO_FILE}
@@ -244,7 +244,7 @@ def _check_keytab(login: KerberosLogin) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the keytab {login.keytab} ({error.strerror}). It must exist on every"
-            " machine that talks to the metastore, readable by that process"
+            " machine that connects to the metastore and be readable by the connecting process"
         ) from error
     if len(first) <= _KEYTAB_HEADER_BYTES or first[:_KEYTAB_HEADER_BYTES] not in _KEYTAB_HEADERS:
         what = "is empty" if not first else "is not a keytab, or holds no key"

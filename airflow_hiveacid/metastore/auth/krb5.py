@@ -155,8 +155,8 @@ class GssContext:
         """Verify and decrypt a message.
 
         Raises:
-            GssError: the message came out of order, repeated, or unencrypted in spite of
-                `is_secret`.
+            GssError: the message arrived out of order or twice, or is unencrypted although
+                `is_secret` is set.
         """
         out, was_sealed = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
@@ -167,7 +167,7 @@ class GssContext:
         if major & _OUT_OF_ORDER:
             raise GssError("a message was repeated or lost in transit", 0)
         if is_secret and not was_sealed.value:
-            raise GssError("a message that had to be encrypted came in clear text", 0)
+            raise GssError("a message that must be encrypted arrived in clear text", 0)
         return plain
 
     def _name(self, text: str, name: c_void_p) -> None:

@@ -30,7 +30,7 @@ class Plain:
         """The likely causes of a refusal; see `Mechanism.hint`."""
         return (
             f"User {self._login.user!r} or the password from {self._login.password} is wrong; a"
-            " server also says this when its own directory (LDAP) does not answer"
+            " server gives the same reason if its directory (LDAP) does not answer"
         )
 
     def start(self) -> bytes:

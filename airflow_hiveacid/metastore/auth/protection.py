@@ -33,10 +33,10 @@ def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection
     if best is None or order.index(best) < order.index(least):
         names = ", ".join(p.value for p in order if p in offered) or "no known level"
         raise WeakProtectionError(
-            f"the metastore offers {names} as protection of messages (hadoop.rpc.protection), but"
+            f"the metastore offers {names} for message protection (hadoop.rpc.protection), but"
             f" the connection requires at least {least.value}; for a delegation token without TLS"
-            f" the default is integrity. Set hadoop.rpc.protection of the metastore to"
-            f" {least.value}, or protection of the connection to what is offered. With"
-            " authentication alone, only TLS keeps messages from being changed in transit"
+            f" the default is integrity. Set the metastore's hadoop.rpc.protection to"
+            f" {least.value}, or set the connection's protection to an offered level. With"
+            " authentication alone, only TLS detects changes to messages in transit"
         )
     return best

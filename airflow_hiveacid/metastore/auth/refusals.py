@@ -57,8 +57,8 @@ class Refusals:
         is_early = known is not None and time.monotonic() < known.until_s
         if known is not None and is_early and known.print == self._print():
             raise CountedRefusalError(
-                f"{known.words}. This is a repeated refusal: the same secret is sent again after"
-                f" {known.pause_s:.0f} s at the earliest, since too many tries lock the account"
+                f"{known.words}. The server was not asked again: after a refusal, the same secret"
+                f" is not sent for {known.pause_s:.0f} s, because too many tries lock the account"
             )
 
     def note(self, address: Address, error: ConnectError) -> None:

@@ -159,16 +159,16 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
         raise kind(f"login by {mechanism.name} failed: {error}") from error
     except (TTransportException, OSError) as error:
         raise ConnectError(
-            f"it broke off the login by {mechanism.name} ({error}): it may be a metastore without"
-            " SASL (3.1 takes no passwords), require TLS, or be overloaded; see its log"
+            f"it broke off the login by {mechanism.name} ({error}): it may not support"
+            " SASL (3.1 takes no passwords), may require TLS, or may be overloaded; see its log"
         ) from error
 
 
 def _refusal(mechanism: Mechanism, payload: bytes) -> ConnectError:
     said = payload[:_MAX_SHOWN].decode(errors="replace")
     return mechanism.refusal(
-        f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; an unsupported"
-        " mechanism means that it does not accept such logins at all"
+        f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; if the"
+        " reason is an unsupported mechanism, the server accepts no such logins"
     )
 
 
@@ -184,7 +184,7 @@ def _receive(socket: TSocket) -> tuple[_Status, bytes]:
         status = None
     if status is None or status is _Status.START or length > _MAX_ROUND_BYTES:
         raise ConnectError(
-            "it does not speak SASL here: the port may be wrong, or need TLS, or need no TLS"
+            "it does not speak SASL here: the port may be wrong, or its use of TLS differs"
         )
     return status, _read(socket, length)
 

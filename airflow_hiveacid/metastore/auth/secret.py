@@ -39,7 +39,7 @@ def read_secret_text(source: SecretSource) -> str:
         raise ConfigurationError(f"the secret in {source} is empty")
     if not (text.isascii() and text.isprintable()):
         raise ConfigurationError(
-            f"the secret in {source} has characters other than visible ASCII ones, which the"
+            f"the secret in {source} contains characters other than visible ASCII, which the"
             " metastore does not accept"
         )
     return text
@@ -52,7 +52,7 @@ def _from_file(source: SecretSource) -> bytes:
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the secret in {source}: {error.strerror}. It must exist on every machine"
-            " that talks to the metastore, readable by that process"
+            " that connects to the metastore and be readable by the connecting process"
         ) from error
     if len(secret) > _MAX_BYTES:
         raise ConfigurationError(f"{source} is too large to hold a secret")
@@ -63,7 +63,7 @@ def _from_environment(source: SecretSource) -> bytes:
     secret = os.environ.get(str(source.variable))
     if secret is None:
         raise ConfigurationError(
-            f"the {source} is not set. It must be in the environment of every process that talks"
+            f"the {source} is not set. Set it in the environment of every process that connects"
             " to the metastore"
         )
     return os.fsencode(secret)

@@ -101,7 +101,7 @@ def read_token(login: TokenLogin) -> DelegationToken:
         kinds = ", ".join(sorted({token.kind for token in tokens})) or "none"
         raise ConfigurationError(
             f"{source} holds {len(ours)} tokens of kind {KIND} instead of one (kinds in it:"
-            f" {kinds}). Spark fetches one when its class path has a hive-site.xml with"
+            f" {kinds}). Spark fetches a token if its class path has a hive-site.xml with"
             " hive.metastore.uris, hive.metastore.sasl.enabled and"
             " hive.metastore.kerberos.principal"
         )
@@ -191,7 +191,7 @@ def _container_file() -> SecretSource:
     file = os.environ.get(CONTAINER_FILE)
     if not file:
         raise ConfigurationError(
-            f"the login by token sets no source for it, and ${CONTAINER_FILE}, which YARN sets for"
+            f"the token login has no secret_from, and ${CONTAINER_FILE}, which YARN sets for"
             " its containers, is not set; set secret_from"
         )
     return SecretSource(file=file)

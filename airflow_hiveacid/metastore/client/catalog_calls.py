@@ -248,7 +248,7 @@ class CatalogCalls:
             self._send_table(ref, raw, context)
         except (MetastoreCallError, UnsupportedTableError) as refusal:
             _log.warning(
-                "a concurrent ANALYZE could mark statistics that lack these rows as correct"
+                "a concurrent ANALYZE could mark statistics as correct that lack these rows"
                 " table=%s write_id=%s: %s",
                 ref,
                 context.write_id,

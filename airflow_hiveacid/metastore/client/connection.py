@@ -77,7 +77,7 @@ def _impatient() -> float:
 
 
 class Repeat(enum.Enum):
-    """Whether a call may be repeated after its response was lost (Hive's RetrySemantics).
+    """The rule for repeating a call after its response was lost (Hive's RetrySemantics).
 
     SAFE: repeating changes nothing. NEVER: repeating would take a second lock, claim a second
     entry, or fail because the first call succeeded.
@@ -88,7 +88,7 @@ class Repeat(enum.Enum):
 
 
 class _NotDoneError(MetastoreUnavailableError):
-    """A call that was certainly not executed: it was not sent, or its login was refused.
+    """The error of a call that was certainly not executed: it was not sent, or its login failed.
 
     Callers need not know that the call was not executed, so `Connection` raises `plain` instead.
     """
@@ -288,7 +288,7 @@ class Connection:
                 raise
             # The configuration was valid before. A file may be missing while another process
             # rewrites it.
-            away = self._unavailable(call.method, f"{error}. It was there before")
+            away = self._unavailable(call.method, f"{error}. It was readable before")
             away.__cause__ = error
             raise _NotDoneError(away) from error
         return found
@@ -376,7 +376,7 @@ class Connection:
             Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
         except (*_BROKEN, *UNREADABLE, TProtocolException) as error:
             protocol.trans.close()
-            raise ConnectError(f"set_ugi was not answered: {error}") from error
+            raise ConnectError(f"the server did not answer set_ugi: {error}") from error
         except _REFUSALS as error:
             protocol.trans.close()
             raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
@@ -387,7 +387,7 @@ class Connection:
         if is_slow or self._has_answered or self.endpoint.login is not None:
             return str(error)
         return (
-            f"{error}. It has never answered here: it may require a login (Kerberos, a password),"
+            f"{error}. It has never answered a call: it may require a login (Kerberos, password),"
             " TLS or HTTP"
         )
 

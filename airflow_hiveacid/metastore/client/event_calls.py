@@ -59,7 +59,7 @@ class EventCalls:
         except (MetastoreCallError, MetastoreUnavailableError) as error:
             # The usual cause is `hive.metastore.event.db.notification.api.auth`: only proxy users
             # may read the log.
-            _log.info("the log of events is unreadable, so commit times are unknown: %s", error)
+            _log.info("the event log is unreadable, so commit times are unknown: %s", error)
             return {}
 
     def _events(self) -> Iterator[Event]:

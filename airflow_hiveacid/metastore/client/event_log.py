@@ -2,7 +2,7 @@
 
 A metastore with Hive's `DbNotificationListener` logs each write ID allocation and each commit, with
 the time and the transaction ID. Takes events in ascending order of their numbers. Returns the times
-of commits whose write IDs certainly belong to the table that now has the name. Independent of how
+of commits whose write IDs certainly belong to the current table of that name. Independent of how
 events are read.
 
 Example:
@@ -45,7 +45,7 @@ TOLD_KINDS: Final = frozenset({GIVEN, COMMITTED, MADE, DROPPED, ALTERED})
 _NAME, _DB, _TEXT = "1", "2", "str"
 
 _MOST_BACKWARDS_S: Final = 120
-"""Twice the difference that is tolerated between the clocks of a server and of its database."""
+"""Twice the tolerated difference between the clocks of a server and its database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,8 +52,9 @@ class LockCalls:
             hostname=socket.gethostname(),
             agentInfo=request.agent_info,
         )
-        # `lock` declares no exception for a lost database connection, which is thus an internal
-        # error. The caller aborts the transaction, so a lock that was taken all the same ends.
+        # `lock` declares no exception for a lost database connection, so the server reports an
+        # internal error. The caller then aborts the transaction, which also releases a lock that
+        # was granted.
         faults = {**_faults_of(request.txn_id), TApplicationException: self._lost_database}
         answer = self._connection.call("lock", wire, repeat=Repeat.NEVER, faults=faults)
         return _response(answer)

@@ -85,9 +85,9 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
         asked_after_s = clock.monotonic() - sent_s
         if not is_sure and asked_after_s >= timeout_s:
             reason = (
-                f"the metastore lists it neither as open nor as aborted, but was asked"
-                f" {asked_after_s:.0f} s after the request; it aborts and forgets transactions"
-                f" after {timeout_s:.0f} s of silence"
+                f"the metastore lists it neither as open nor as aborted, but this was checked"
+                f" {asked_after_s:.0f} s after the request; it aborts and deletes transactions"
+                f" after {timeout_s:.0f} s without a heartbeat"
             )
             raise CommitStateUnknownError(txn_id=txn_id, reason=reason) from error
 
@@ -181,7 +181,7 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
         raise TransactionAbortedError(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )
-    _log.info("the commit has happened after all txn_id=%s", txn_id)
+    _log.info("the commit succeeded although its response was lost txn_id=%s", txn_id)
     return is_sure
 
 
@@ -190,6 +190,8 @@ def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
     try:
         client.abort_txn(txn_id)
     except HiveAcidError as error:
-        _log.warning("cannot abort txn_id=%s, the server will after its timeout: %s", txn_id, error)
+        _log.warning(
+            "cannot abort txn_id=%s, the server will after the time-out: %s", txn_id, error
+        )
     else:
         _log.info("aborted txn_id=%s", txn_id)

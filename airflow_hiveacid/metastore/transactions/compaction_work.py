@@ -1,9 +1,9 @@
 """The transaction and the queue entry of a compaction.
 
 A compaction allocates no write ID, since its result replaces its input files. The order is similar
-to that of Hive's worker: transaction, snapshot, `update_compactor_state`, the work, the shared lock
-(`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The lock is taken after the
-work, so that overwrites, truncates and drops do not wait for a compaction
+to that of Hive's worker: transaction, snapshot, `update_compactor_state`, the rewrite of the files,
+the shared lock (`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The lock is
+taken after the rewrite, so that overwrites, truncates and drops do not wait for a compaction
 (docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before it commits, and a `_v`
 suffix hides its result until the commit. Our results may have names without this suffix. If an
 entry is marked but not committed, the server's cleaner does not wait for readers
@@ -402,7 +402,7 @@ class _QueueWorker:
         if claim is not None:
             return claim
         if answer.accepted:
-            return _Taken("another worker has claimed the queue's entry")
+            return _Taken("another worker has claimed the queue entry")
         reason = answer.message or answer.state.value
         return _Taken(f"the metastore's queue has an entry for it already: {reason}")
 

@@ -272,7 +272,7 @@ def abort_job(
     (`handover`). A failed abort does not prevent the other aborts.
 
     Raises:
-        MetastoreError: the first failure to abort, or to list the locks.
+        MetastoreError: the first error when aborting or when listing the locks.
     """
     tables, ended = set(refs), dict[TxnId, bool]()
     refs = sorted({*tables, *map(presence_of_compactions, tables)})
@@ -291,6 +291,8 @@ def abort_job(
             continue
         aborted = tuple(txn_id for txn_id, is_aborted in ended.items() if is_aborted)
         if failures:
-            _log.warning("aborts failed job_key=%s aborted_txn_ids=%s", job_key, aborted)
+            _log.warning(
+                "cannot abort all transactions job_key=%s aborted_txn_ids=%s", job_key, aborted
+            )
             raise failures[0]
         return aborted

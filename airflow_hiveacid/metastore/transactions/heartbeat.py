@@ -101,7 +101,7 @@ class Heartbeat:
         try:
             self._on_lost()
         except Exception:  # noqa: BLE001 -- edge of a thread: no caller could report it
-            _log.exception("cannot stop the work of txn_id=%s", self._txn_id)
+            _log.exception("cannot notify the job of its lost transaction txn_id=%s", self._txn_id)
 
     def _beat(self) -> bool:
         began_s = self._clock.monotonic()
@@ -109,7 +109,7 @@ class Heartbeat:
             self._client.heartbeat(self._txn_id)
         except TransactionAbortedError as error:
             self._lost = error
-            _log.warning("transaction is gone txn_id=%s: %s", self._txn_id, error)
+            _log.warning("transaction is no longer open txn_id=%s: %s", self._txn_id, error)
             return False
         except HiveAcidError as error:
             _log.warning("heartbeat failed txn_id=%s: %s", self._txn_id, error)

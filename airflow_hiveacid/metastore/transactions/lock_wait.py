@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
     from airflow_hiveacid.metastore.port import MetastorePort
 
-# Hive's client also starts with 50 ms and doubles its pause, but up to 15 s or more. The pauses of
-# a short job should not be longer than its work.
+# Hive's client also starts with 50 ms and doubles its pause, but up to 15 s or more. A short job
+# should not pause for longer than it runs.
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _MOST_HOLDERS: Final = 5

@@ -225,8 +225,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
         plan = replace(plan, began=opened.began)
-        # Do not count reopenings after a wait. The wait has its own time limit, and every
-        # transaction ahead in the queue causes a reopening.
+        # Do not count how often a wait reopens the transaction. The wait has its own time limit,
+        # and each transaction ahead in the queue reopens this one.
         reopenings += not opened.has_waited
 
 
@@ -395,7 +395,7 @@ class _Opening:
 
     @property
     def _queues_up(self) -> bool:
-        """True if a commit during the lock wait requires a reopening; False for an overwrite."""
+        """True if a commit during the lock wait reopens the transaction; False for an overwrite."""
         operations = frozenset().union(*(access.operations for access in self.plan.writes))
         return DataOperation.OVERWRITE not in operations
 
@@ -505,8 +505,8 @@ def _interval_s(plan: Plan, timeout_s: float) -> float:
         return timeout_s / 2
     if not 0 < plan.heartbeat_s < timeout_s:
         raise ConfigurationError(
-            f"heartbeat_s={plan.heartbeat_s:g} is not usable: the metastore aborts a transaction"
-            f" after {timeout_s:g} s of silence; leave it out for heartbeats at half of that"
+            f"heartbeat_s={plan.heartbeat_s:g} is too long: the metastore aborts a transaction"
+            f" after {timeout_s:g} s without a heartbeat; omit it to send one in half that time"
         )
     return plan.heartbeat_s
 

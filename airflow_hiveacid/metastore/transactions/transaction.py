@@ -369,7 +369,7 @@ class Transaction:
             try:
                 self._take_backs.pop()()
             except HiveAcidError as error:
-                _log.warning("left behind by aborted txn_id=%s: %s", self.txn_id, error)
+                _log.warning("cannot undo a change of aborted txn_id=%s: %s", self.txn_id, error)
 
     def _forget_statistics(self, table: TableInfo) -> None:
         count = self._client.forget_statistics(
@@ -467,9 +467,9 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     for access in writes:
         _check_writable(access)
     if not reads and not writes:
-        raise ValueError("a transaction reads or writes at least one table")
+        raise ValueError("a transaction must read or write at least one table")
     if presence is not None and writes:
-        raise ValueError("a transaction that writes locks its tables when it begins")
+        raise ValueError("`presence` is only for a transaction without writes")
     plan = Plan(
         job_key=job_key,
         earlier_key=earlier_key,

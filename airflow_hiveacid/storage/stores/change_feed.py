@@ -129,7 +129,7 @@ class ChangeFeed:
         return next(self._notes(), None)
 
     def written_by(self, job_key: str, *, before: int | None = None) -> FeedNote | None:
-        """Return the range that a job has written; None if it wrote none or the range was removed.
+        """Return the range that a job wrote; None if it wrote no range, or the range was removed.
 
         Args:
             job_key: the job.
@@ -254,7 +254,7 @@ class ChangeFeed:
                 if info.type == pafs.FileType.Directory and info.base_name != directory:
                     delete_directory(fs, info.path)
         except HiveAcidError as error:
-            _log.warning("could not remove other writers' files at %s: %s", root, error)
+            _log.warning("cannot remove other writers' files below %s: %s", root, error)
 
     def discard(self, place: str) -> None:
         """Remove unpublished files of tasks; log a warning if removal fails.
@@ -265,7 +265,7 @@ class ChangeFeed:
             delete_directory(*open_location(place))
             give_up_all(posixpath.join(posixpath.dirname(place), _own_directory(place)))
         except HiveAcidError as error:
-            _log.warning("could not remove %s: %s", place, error)
+            _log.warning("cannot remove %s: %s", place, error)
 
     def _begun(self) -> list[int]:
         fs, root = open_location(self.location)
@@ -309,7 +309,7 @@ def _note_in(location: str, content: bytes) -> FeedNote:
     try:
         body = json.loads(content)
         if body.pop("version") != _NOTE_VERSION:
-            reason = "another release wrote its last note"
+            reason = "a different release wrote its last note"
             raise FeedError(location=location, reason=reason)
         keys = body.get("keys")
         lists = {"files": tuple(body["files"]), "keys": None if keys is None else tuple(keys)}

@@ -54,7 +54,7 @@ _PASSING: Final = frozenset(
 def storage_errors(action: str, path: str) -> Iterator[None]:
     """Turn pyarrow's exceptions inside the block into our error classes.
 
-    A FileNotFoundError is not converted: the caller decides what a missing file means.
+    FileNotFoundError is not converted: the caller decides what a missing file means.
 
     Args:
         action: the action, as a verb: "read", "write", "list".
@@ -97,7 +97,7 @@ def file_errors(action: str, path: str) -> Iterator[None]:
             yield
         except FileNotFoundError as error:
             raise StorageError(
-                f"cannot {action} {path}: it is not there; was it cleaned away after it was listed?"
+                f"cannot {action} {path}: it does not exist; a cleaning may have removed it"
             ) from error
 
 
@@ -204,9 +204,9 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
     """Publish a directory under its final name in one step; the parent must exist.
 
     If the target is an empty directory, a rename on a local disk replaces it. On HDFS through
-    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So we check before
-    the rename whether the target exists. On stores that do not refuse such a rename, we check after
-    it whether the source is inside the target.
+    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the target is
+    checked before the rename. If the store does not refuse such a rename, a second check after the
+    rename finds out whether the source is inside the target.
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
@@ -232,7 +232,7 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """Remove a directory and its content; do nothing if it is missing.
 
     The directory disappears in one step. A local disk deletes file by file, so a reader could see
-    half a directory, or a supposedly dead process could publish half of it. So the directory is
+    half a directory, or a process that was believed dead could publish half. So the directory is
     first renamed to a hidden name. A store without renames also deletes file by file, but only
     files that no reader uses.
 

@@ -30,10 +30,10 @@ VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
 """The environment variable that holds the settings for Python workers, as JSON."""
 
 JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
-"""The setting by which Python workers see that Spark has S3 keys; the keys are not passed."""
+"""The setting that tells Python workers that Spark has S3 keys; the keys are not passed."""
 
 UNTESTED_STORES: Final = "hiveacid.untested.stores"
-"""The setting with a comma-separated list of the schemes of untested stores on which tables may
+"""The setting that lists, separated by commas, the schemes of untested stores on which tables may
 be changed. Empty by default."""
 
 _OURS: Final = r"hiveacid\.untested\.stores"
@@ -53,7 +53,7 @@ _KEYS: Final = r"fs\.s3a\.(bucket\..+\.)?(access|secret)\.key"
 _TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS}|{_OURS})\Z")
 _KEY: Final = re.compile(rf"{_KEYS}\Z")
 JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
-"""The settings to look up in the JVM: those to pass to workers, and S3 keys, which stay there."""
+"""The settings to look up in the JVM: settings for the workers, and S3 keys, which stay there."""
 
 _PROVIDER: Final = "dfs.client.failover.proxy.provider."
 _OF_OBSERVERS: Final = "ObserverRead"
@@ -97,10 +97,10 @@ def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings that keep HDFS clients away from observers; empty if none are configured.
 
-    An observer lags behind the active name node. The most that an observer guarantees is that a
-    client sees its own changes (HDFS-12943). So a listing from an observer may lack files that
-    another process has published and committed. A reader would then miss their rows, and compaction
-    and cleaning would remove them for good.
+    An observer lags behind the active name node. An observer guarantees only that a client sees its
+    own changes (HDFS-12943). So a listing from an observer may lack files that another process has
+    published and committed. A reader would then miss their rows, and compaction and cleaning would
+    remove them for good.
     """
     return {
         name: _OF_THE_ACTIVE

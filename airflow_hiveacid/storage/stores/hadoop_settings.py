@@ -36,7 +36,7 @@ def read_settings(
 ) -> dict[str, str]:
     """Return the settings of this process's Hadoop client; empty if no directory is configured.
 
-    `names` are the files to read; later files override earlier files.
+    `names` are the files to read; a later file overrides earlier files.
 
     Raises:
         ConfigurationError: a file exists but cannot be read.

@@ -184,9 +184,9 @@ def _data_format(fs: pafs.FileSystem, path: str) -> str:
         marker = json.loads(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptFileError(path=path, reason=f"not a marker of Hive: {error!r}") from error
+        raise CorruptFileError(path=path, reason=f"no marker file of Hive: {error!r}") from error
     if version != _METADATA_VERSION or not isinstance(data_format, str):
-        raise CorruptFileError(path=path, reason=f"a marker of version {version!r}, not 0")
+        raise CorruptFileError(path=path, reason=f"a marker of version {version!r} instead of 0")
     return data_format
 
 

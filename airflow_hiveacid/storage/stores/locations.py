@@ -71,8 +71,8 @@ def open_location(location: str) -> tuple[pafs.FileSystem, str]:
 def locate(location: str) -> tuple[str, str]:
     """Return a location's store and the path in it without a final slash.
 
-    Pass the store to `client_of`. The path is not decoded: the metastore does not escape paths as
-    in URIs (Hadoop's Path), so a `%2F` in a partition directory's name is literal.
+    Pass the store to `client_of`. The path is not decoded: unlike a URI, a path of the metastore is
+    not escaped (Hadoop's Path), so a `%2F` in a partition directory's name is literal.
 
     Raises:
         ConfigurationError: as `open_location`.
@@ -160,7 +160,7 @@ def _hadoop(
             f"no {scheme} client for {authority or 'the default file system'}. Install the package"
             " hdfs-native, in the drivers' and executors' environment (and in Airflow's for"
             " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
-            f" --glob), of which Arrow says: {error}"
+            f" --glob), although Arrow reports: {error}"
         ) from error
 
 

@@ -113,7 +113,7 @@ class FileWriter(ABC):
 
     def _check(self) -> None:
         if self._failure is not None:
-            text = f"an earlier write of it failed: {self._failure.strerror}"
+            text = f"an earlier write to it failed: {self._failure.strerror}"
             raise OSError(self._failure.errno, text, self._path)
 
     def _do(self, call: Callable[[], object]) -> None:

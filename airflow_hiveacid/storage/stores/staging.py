@@ -220,7 +220,7 @@ class Staging:
             if exists(fs, f"{place}/{directory}"):
                 raise DirectoryExistsError(path=f"{place}/{directory}")
             if not exists(fs, f"{root}/{directory}"):
-                raise StorageError(f"cannot publish {root}/{directory}: it was never built")
+                raise StorageError(f"cannot publish {root}/{directory}: it was not built")
         make_directory(fs, place)
         for directory in directories:
             rename_directory(fs, f"{root}/{directory}", f"{place}/{directory}")
@@ -316,7 +316,7 @@ def check_publishable(table: object, location: str) -> None:
     if scheme not in untested_stores(given_settings()):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{untried}readers could see half a change. {others}. To try it, on a copy, with"
+            detail=f"{untried}readers could see half a change. {others}. To try it on a copy with"
             f" a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml, or"
             f" spark.hadoop.{UNTESTED_STORES}",
         )
@@ -340,7 +340,7 @@ def check_renames(table: object, location: str, what: str) -> None:
         raise UnsupportedTableError(
             table=table,
             detail=f"{what} renames files and directories, and {scheme}:// of {location} has no"
-            " renames: readers could see half of it. It is possible on hdfs:// and file://",
+            " renames: readers could see half of the change. It works on hdfs:// and file://",
         )
 
 

@@ -1,4 +1,4 @@
-"""Read or change many small files in parallel, to save time in round trips to the store.
+"""Read or change many small files in parallel, so that round trips to the store overlap.
 
 Example:
     >>> each_in_threads(abs, [-1, 2])
@@ -30,8 +30,8 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
     """Return the function's result for each item, in order.
 
     On a fast store, threads only block each other: to read footers from a local disk, sixteen
-    threads take 2.5 times as long as one. So only the calling thread works, until it waits for the
-    store longer than it computes.
+    threads take 2.5 times as long as one. So only the calling thread runs the function, until it
+    waits for the store longer than it computes.
 
     Raises:
         Exception: the first exception of the function.
@@ -61,7 +61,7 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
 def side_by_side(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
     """Return the function's result for each item, in order, `AT_ONCE` at a time.
 
-    Use it for changes, and for slow reads.
+    Use this function for changes and for slow reads.
 
     Raises:
         Exception: the function's exception for the first failed item. Later items may have been

@@ -78,7 +78,7 @@ def _memory() -> int:
         descriptor = os.memfd_create("hadoop-credentials")
     except (AttributeError, OSError) as error:
         if not hasattr(os, "O_TMPFILE"):
-            raise OSError(errno.ENOTSUP, "only Linux has files without a name") from error
+            raise OSError(errno.ENOTSUP, "only Linux supports files without a name") from error
         descriptor = os.open(_IN_MEMORY, os.O_TMPFILE | os.O_EXCL | os.O_RDWR, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor

@@ -130,7 +130,7 @@ class Bare(GssapiHalf):
     [
         (Repeating, "repeated or lost"),
         (Losing, "repeated or lost"),
-        (Open, "came in clear"),
+        (Open, "arrived in clear"),
         (Forging, "GSS|Invalid|Message|Wrong"),
         (Bare, "GSS|Invalid|token"),
     ],

@@ -118,7 +118,7 @@ def test_a_refused_user_is_not_sent_again() -> None:
     [
         (302, "", "redirects the call"),
         (403, "", "gateway"),
-        (404, "", "it serves nothing at this path"),
+        (404, "", "it provides no service at this path"),
         (431, "", "too long"),
         (
             500,
@@ -181,9 +181,7 @@ def test_a_proxy_of_the_environment_does_not_get_the_calls(monkeypatch: pytest.M
 def test_a_metastore_without_http_is_told_from_one_that_is_away() -> None:
     with StubServer(get_open_txns_req=lambda _: ANSWER) as server:
         uri = server.uri.replace("thrift:", "http:")
-        with pytest.raises(
-            MetastoreUnavailableError, match=r"3\.1 metastore does not support HTTP"
-        ):
+        with pytest.raises(MetastoreUnavailableError, match=r"Hive 3\.1 does not support HTTP"):
             client_of(uri, call_timeout_s=0.5).valid_txns()
     with pytest.raises(MetastoreUnavailableError, match="refused"):
         client_of("http://127.0.0.1:1/metastore").valid_txns()

@@ -110,7 +110,7 @@ def test_a_wrong_password_is_not_sent_again_by_whoever_asks_on(
     with serving(plain_half) as server, client_of(server.uri, PASSWORD) as client:
         # As a heartbeat does, or who wants to know what became of a commit.
         assert [asked(server) for _ in range(3)] == [1, 1, 1]
-        with pytest.raises(MetastoreLoginError, match="sent again after 120 s at the earliest"):
+        with pytest.raises(MetastoreLoginError, match="is not sent for 120 s"):
             client.valid_txns()
         now_s[0] += 121  # the directory may have been away
         assert [asked(server) for _ in range(2)] == [2, 2]
@@ -228,7 +228,10 @@ def test_a_token_does_not_believe_a_challenge_that_was_cut_down_to_no_protection
     """The challenge travels in clear: whoever sits between can take the protections out of it."""
     with (
         serving(lambda: DigestHalf(IDENTIFIER, HALF, qops=qops)) as server,
-        pytest.raises(MetastoreLoginError, match=r"requires at least integrity.*protection of the"),
+        pytest.raises(
+            MetastoreLoginError,
+            match=r"requires at least integrity.*set the connection.s protection",
+        ),
     ):
         client_of(server.uri, TOKEN).valid_txns()
     with serving(lambda: DigestHalf(IDENTIFIER, HALF, qops="auth-int,auth")) as server:

@@ -160,9 +160,9 @@ def test_a_file_takes_the_place_of_a_file_and_of_nothing_else(hdfs: Hdfs) -> Non
         move(hdfs.fs, f"{hdfs.root}/b", f"{hdfs.root}/d")
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"new"
     assert list_files(hdfs.fs, f"{hdfs.root}/d") == ()
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="does not exist"):
         move(hdfs.fs, f"{hdfs.root}/none", f"{hdfs.root}/x")
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="does not exist"):
         rename_directory(hdfs.fs, f"{hdfs.root}/none", f"{hdfs.root}/x")
     write_new(hdfs.fs, f"{hdfs.root}/b", b"newer")
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"newer"
@@ -228,11 +228,13 @@ def test_a_file_that_is_being_written_is_never_taken_for_a_shorter_one(hdfs: Hdf
     writer.write(b"x" * 100)
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [0]
     assert read_bytes(hdfs.fs, f"{hdfs.root}/f") == b""
-    with pytest.raises(UnsupportedFileError, match="streaming into it"):
+    with pytest.raises(UnsupportedFileError, match="still writing to it"):
         read_tail(hdfs.fs, f"{hdfs.root}/f", 100)  # what a side file may say of it
     writer.hsync()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
-    with pytest.raises(StorageError, match="0 of its 100 bytes can be read: a writer is streaming"):
+    with pytest.raises(
+        StorageError, match="0 of its 100 bytes can be read: a writer is still writing"
+    ):
         read_bytes(hdfs.fs, f"{hdfs.root}/f")
     writer.close()
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [100]
@@ -247,12 +249,12 @@ def test_a_side_file_that_is_being_written_says_nothing_and_not_nought(hdfs: Hdf
     rows = hdfs.open_for_writing(f"{delta}/bucket_00000")
     rows.write(b"x" * 100)
     state = resolve(list_table(f"{hdfs.uri}/t"), ids(10), None)
-    with pytest.raises(UnsupportedFileError, match=r"flush_length.*streaming into it"):
+    with pytest.raises(UnsupportedFileError, match=r"flush_length.*still writing to it"):
         RootFiles.of(state).delta_files()
     side.close()
     (file,) = RootFiles.of(state).delta_files()
     assert file.length == 100
-    with pytest.raises(UnsupportedFileError, match="streaming into it"):
+    with pytest.raises(UnsupportedFileError, match="still writing to it"):
         file.tail()
     rows.close()
 
@@ -261,7 +263,7 @@ def test_who_writes_a_file_that_was_deleted_hears_of_it(hdfs: Hdfs) -> None:
     stream = hdfs.fs.open_output_stream(f"{hdfs.root}/d/f")
     stream.write(b"rows")
     delete_directory(hdfs.fs, f"{hdfs.root}/d")
-    with pytest.raises(OSError, match="deleted while it was written") as caught:
+    with pytest.raises(OSError, match="deleted while being written") as caught:
         stream.close()
     assert not isinstance(caught.value, FileNotFoundError)
     assert caught.value.errno == errno.ESTALE

@@ -101,7 +101,7 @@ def test_a_file_whose_second_block_finds_no_room_is_not_finished_with_the_first(
     stream = fs.open_output_stream(f"{hdfs.root}/f")
     with pytest.raises(OSError, match="DiskSpace quota"):
         stream.write(bytes(3 * PIECE_BYTES))
-    with pytest.raises(OSError, match="an earlier write of it failed"):
+    with pytest.raises(OSError, match="an earlier write to it failed"):
         stream.close()
 
 

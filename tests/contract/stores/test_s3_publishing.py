@@ -137,7 +137,7 @@ def test_what_a_task_told_of_is_compared_with_what_it_left(table: str) -> None:
     size = stage(staging, "a")
     with pytest.raises(StorageError, match="its task reported"):
         Publication().publish([accepted(staging, "a", size + 1)])
-    with pytest.raises(StorageError, match="it is not there"):
+    with pytest.raises(StorageError, match="it does not exist"):
         Publication().publish([accepted(staging, "never", size)])
     write_bytes(*open_location(f"{table}/_tmp_hiveacid_7-a/x"), b"{}")
 
@@ -148,7 +148,7 @@ def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
     s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
-    with pytest.raises(StorageError, match="not a note of an upload"):
+    with pytest.raises(StorageError, match="no note of an upload"):
         Publication().publish([accepted(staging, "a", size)])
 
 
@@ -171,7 +171,7 @@ def test_an_aborted_upload_is_not_published_and_can_be_tried_again(
     staged = accepted(staging, "a", stage(staging, "a"))
     give_up(table, open_uploads(table))
     faults.refuse["CompleteMultipartUpload"] = [(404, "NoSuchUpload")]  # moto stumbles
-    with pytest.raises(StoreUnavailableError, match=r"aborted meanwhile.*Run it again"):
+    with pytest.raises(StoreUnavailableError, match=r"aborted meanwhile.*Run the job again"):
         Publication().publish([staged])
     assert [key for key in s3.objects() if "_tmp_" not in key] == []
 

@@ -56,7 +56,7 @@ class FileSource(Protocol):
     """The methods of hdfs-native's file reader that we call."""
 
     def __len__(self) -> int:
-        """Return the length in bytes of the blocks that were closed when the file was opened."""
+        """Return the total bytes of the blocks that were closed when the file was opened."""
         ...
 
     def read_range(self, offset: int, len: int, /) -> bytes:  # noqa: A002 - its name there

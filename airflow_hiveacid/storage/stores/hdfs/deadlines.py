@@ -1,9 +1,9 @@
 """Limit the time of hdfs-native's calls, because a name node may never answer.
 
 The module takes a call and its time limit. A thread makes the call, and is abandoned at the limit:
-hdfs-native waits for a name node indefinitely and cannot be interrupted. So this process handles
-signals even during a call. A timed-out call may still take effect on the name node. The caller must
-treat it as a failed call whose answer was lost.
+hdfs-native waits for a name node indefinitely and cannot be interrupted. Because of the thread,
+this process handles signals even during a call. A timed-out call may still take effect on the name
+node. The caller must treat it as a failed call whose answer was lost.
 
 Example:
     >>> within(5.0, lambda: 2 + 2)
@@ -42,8 +42,8 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     if not is_over:
         raise TimeoutError(
             errno.ETIMEDOUT,
-            f"no answer in {seconds:g} s. The name node, or the network to it, does not respond;"
-            " try again when it does",
+            f"no answer in {seconds:g} s. The name node or the network to it does not respond;"
+            " try again later",
         )
     error, result = helper.error, helper.result
     helper.error = helper.result = None
@@ -95,8 +95,8 @@ def _take() -> _Helper:
         # call hangs, or one process gets the other's answer.
         raise OSError(
             errno.ENOTSUP,
-            "this process was forked from one that has called HDFS, and would share its"
-            " connections; start a new process (multiprocessing's spawn), or fork before the first"
+            "this process was forked from a process that has called HDFS, and would share its"
+            " connections; start a new process (multiprocessing's spawn), or fork before its first"
             " call",
         )
     _is_used = True

@@ -1,7 +1,7 @@
 """Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
 
 hdfs-native has exceptions for missing files and for names that already exist. Every other failure
-is a RuntimeError whose message is a printed Rust value. Only this message contains the class of
+is a RuntimeError, and its message is a printed Rust value. Only this message contains the class of
 Java's exception. So this module parses messages; no other module does.
 """
 
@@ -55,25 +55,25 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "StandbyException": errno.EAGAIN,
 }
 _QUOTA: Final = (
-    "Compact and clean the table, which makes fewer and smaller files, or have an administrator"
-    " raise the quota (hdfs dfsadmin -setQuota, -setSpaceQuota)"
+    "Compact and clean the table, so that it has fewer and smaller files, or ask an administrator"
+    " to raise the quota (hdfs dfsadmin -setQuota, -setSpaceQuota)"
 )
 _REMEDIES: Final[Mapping[str, str]] = {
     "AccessControlException": (
-        "Give that user the right, by permission bits or an access control list (hdfs dfs"
-        " -setfacl); without Kerberos that user is HADOOP_USER_NAME, else Spark's, else the"
+        "Grant that user access by permission bits or an access control list (hdfs dfs"
+        " -setfacl); without Kerberos the user is HADOOP_USER_NAME, else Spark's, else the"
         " process's"
     ),
-    "AuthorizationException": "The name node's proxy user rules forbid it (hadoop.proxyuser.*)",
+    "AuthorizationException": "The name node's proxy user rules forbid this (hadoop.proxyuser.*)",
     "DSQuotaExceededException": _QUOTA,
     "NSQuotaExceededException": _QUOTA,
     "SafeModeException": (
-        "It takes no changes while it starts, or until an administrator ends safe mode (hdfs"
-        " dfsadmin -safemode get); try again later"
+        "It accepts no changes while it starts or is in safe mode, which an administrator ends"
+        " (hdfs dfsadmin -safemode get); try again later"
     ),
     "SecretManager$InvalidToken": (
-        "The delegation token has expired or was cancelled; a job that lasts longer than its token"
-        " needs Spark's --principal and --keytab"
+        "The delegation token has expired or was cancelled; a job that outlives its token"
+        " requires Spark's --principal and --keytab"
     ),
     "StandbyException": "No name node of the service is active now; try again later",
 }
@@ -98,39 +98,39 @@ _FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsa
 _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     r"expired": (
         errno.EAGAIN,
-        "Fetch a new ticket (kinit), or give Spark --principal and --keytab",
+        "Fetch a new ticket (kinit), or pass --principal and --keytab to Spark",
     ),
     r"No Kerberos credentials|No credentials|credentials cache": (
         errno.EAGAIN,
         (
-            "There is no ticket: run kinit and check that KRB5CCNAME of this process names its"
-            " cache; in a container of Spark, give Spark --principal and --keytab, from which it"
-            " gets tokens. If KRB5_CLIENT_KTNAME names a keytab, the KDC is down, or the key was"
-            " changed: kinit -k -t says which"
+            "There is no ticket: run kinit, and check that this process's KRB5CCNAME names its"
+            " cache; in a Spark container, pass --principal and --keytab to Spark, which gets"
+            " tokens with them. If KRB5_CLIENT_KTNAME names a keytab, the KDC is down, or the key"
+            " was changed: kinit -k -t shows which"
         ),
     ),
-    r"Clock skew": (errno.EAGAIN, "Set the clock of this machine, or of the KDC"),
+    r"Clock skew": (errno.EAGAIN, "Correct the clock of this machine or of the KDC"),
     r"Cannot contact any KDC|Cannot find KDC|Cannot resolve": (
         errno.EHOSTUNREACH,
-        "Is the KDC up, and does KRB5_CONFIG (/etc/krb5.conf) name it?",
+        "Check that the KDC is running and that KRB5_CONFIG (/etc/krb5.conf) names it",
     ),
     r"not found in Kerberos database": (
         errno.EACCES,
         (
-            "The KDC does not know that principal: is dfs.namenode.kerberos.principal right, and"
-            " the realm?"
+            "The KDC does not know that principal: check dfs.namenode.kerberos.principal and"
+            " the realm"
         ),
     ),
 }
 _NO_MECHANISM: Final = (
-    "the name node wants a Kerberos ticket or a delegation token, and none fits. A token must be"
+    "the name node requires a Kerberos ticket or delegation token, and none fits. A token must be"
     " for this name node or name service, be valid for at least another minute, and be in the file"
     " that HADOOP_TOKEN_FILE_LOCATION names"
 )
 # A name node with Kerberos closes the connection if a client does not log in.
 _HUNG_UP: Final = "RPC listener disconnected"
 _RESET_REMEDY: Final = (
-    "If it is a data node that wants protection: set dfs.data.transfer.protection as on the servers"
+    "If a data node requires protection: set dfs.data.transfer.protection as on the servers"
 )
 _PLAIN: Final = re.compile(r"SIMPLE authentication is not enabled")
 _PLAIN_REMEDY: Final = (
@@ -161,9 +161,7 @@ def hdfs_errors(where: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise OSError(
-            errno.EIO, f"hdfs-native gave up: {_first_line(str(error))}", where
-        ) from error
+        raise OSError(errno.EIO, f"hdfs-native failed: {_first_line(str(error))}", where) from error
 
 
 def _told(error: OSError | RuntimeError) -> tuple[int, str]:
@@ -187,18 +185,18 @@ def _told_of_keys(told: str) -> tuple[int, str] | None:
     if _NO_KMS.search(told):
         return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
     if _KMS_TOKEN.search(told):
-        return errno.EAGAIN, f"{told}. The next process fetches another token of the KMS"
+        return errno.EAGAIN, f"{told}. A new process fetches a new KMS token"
     if _KMS_AWAY.search(told):
         return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is down"
     if _KMS_DENIED.search(told):
-        return errno.EACCES, f"{told}. The KMS, which has the keys of encryption zones, refuses"
+        return errno.EACCES, f"{told}. The KMS, which has the keys of encryption zones, denied it"
     return None
 
 
 def _told_by_system(error: OSError) -> tuple[int, str]:
     text = _first_line(error.strerror or str(error))
     if _HUNG_UP in text:  # hdfs-native does not report the server's last message
-        return errno.ECONNRESET, f"{text}. If the name node wants Kerberos: {_PLAIN_REMEDY}"
+        return errno.ECONNRESET, f"{text}. If the name node requires Kerberos: {_PLAIN_REMEDY}"
     number = _number_of(error)
     return number, f"{text}. {_RESET_REMEDY}" if number == errno.ECONNRESET else text
 

@@ -50,7 +50,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
-    """pyarrow's handler for one client. Mutable: it records if access control lists are enabled.
+    """pyarrow's handler for one client. Mutable: it records whether ACLs are enabled.
 
     Args:
         place: the URI of the client's file system.
@@ -180,7 +180,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"{self._place} is not emptied")
+        raise NotImplementedError(f"cannot empty {self._place}")
 
     # ---- files -----------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
     def _delete(self, path: str, *, is_directory: bool) -> None:
         if not self._ask(path, partial(self._client.delete, path, is_directory)):
-            raise FileNotFoundError(errno.ENOENT, "it is not there", self._where(path))
+            raise FileNotFoundError(errno.ENOENT, "it does not exist", self._where(path))
 
     def move(self, src: str, dest: str) -> None:
         """Rename a file or directory; only a file may replace an existing file.
@@ -254,7 +254,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"{path} is not appended to")
+        raise NotImplementedError(f"appending is not supported: {path}")
 
     def _read(self, path: str) -> FileSource:
         look = partial(self._client.get_file_info, path)
@@ -300,7 +300,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
                 return False  # the write itself will soon be denied
             except OSError as error:
                 if error.errno != errno.ENOTSUP:
-                    raise  # without the list, users in it could lose rights
+                    raise  # without the list, the users in it could lose access
                 # This name node has access control lists disabled; others behind a mount table may
                 # not.
                 self._has_lists = self._place.startswith("viewfs:")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource
 
 OPEN_FILE: Final = (
-    "a writer is streaming into it, and hdfs-native reads closed blocks only. Try again when the"
-    " writer has closed it; or remove hdfs-native, so that libhdfs reads it, which asks data nodes"
+    "a writer is still writing to it, and hdfs-native reads only closed blocks. Try again when the"
+    " writer has closed it, or uninstall hdfs-native: libhdfs then reads it by asking data nodes"
 )
 """The remedy for a file that cannot be read completely."""
 
@@ -53,7 +53,7 @@ class HdfsReader(FileReader):
             )
         if len(found) != wanted:
             raise OSError(
-                errno.EIO, f"{len(found)} bytes came of {wanted} at {self._at}", self._path
+                errno.EIO, f"received {len(found)} of {wanted} bytes at {self._at}", self._path
             )
         return found
 
@@ -104,5 +104,5 @@ def _still_there(path: str) -> Iterator[None]:
             yield
     except FileNotFoundError as error:
         raise OSError(
-            errno.ESTALE, f"it was deleted while it was written: {error.strerror}", path
+            errno.ESTALE, f"it was deleted while being written: {error.strerror}", path
         ) from error

@@ -31,7 +31,7 @@ _MARK: Final = "hiveacid-attempt"
 _PAGE: Final = 1000
 """The maximum number of keys in a page of a listing, or in a deletion."""
 
-# S3's answer if a concurrent conditional write to the same key is running; S3 asks for a retry.
+# S3's answer while another conditional write to the same key is running; S3 asks for a retry.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_TRIES: Final = 4
 _CONFLICT_PAUSE_S: Final = 0.5
@@ -72,7 +72,7 @@ class S3Bucket:
         self._client, self._api, self.name = client, client.api, client.bucket
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"the client of s3a://{self.name} has secrets and stays in its process")
+        raise TypeError(f"the client of s3a://{self.name} has secrets and must stay in its process")
 
     def errors(self, key: str) -> AbstractContextManager[None]:
         """Return `s3_errors` for a key of this bucket."""

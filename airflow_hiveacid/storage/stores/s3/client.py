@@ -153,8 +153,8 @@ def setting_of(bucket: str, settings: Mapping[str, str], name: str) -> str | Non
 
 def _no_keys(bucket: str, settings: Mapping[str, str]) -> str:
     only_jvm = (
-        " (Spark has keys in fs.s3a.access.key and fs.s3a.secret.key: they stay in its JVM, since"
-        " they would be in clear in its event log)"
+        " (Spark has keys in fs.s3a.access.key and fs.s3a.secret.key: they stay in its JVM, because"
+        " its event log would show them in clear text)"
         if JVM_KEYS in settings
         else ""
     )

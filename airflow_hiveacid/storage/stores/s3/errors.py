@@ -21,33 +21,31 @@ MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
 """S3's codes for an object that does not exist."""
 
 TAKEN: Final = frozenset({"412", "PreconditionFailed"})
-"""S3's codes for an object that exists already."""
+"""S3's codes for an object that already exists."""
 
 NO_UPLOAD: Final = "NoSuchUpload"
-"""S3's code for an upload that was completed or aborted already."""
+"""S3's code for an upload that was already completed or aborted."""
 
 _RIGHTS: Final = (
     "Those credentials need s3:GetObject, PutObject, DeleteObject, AbortMultipartUpload and"
     " ListMultipartUploadParts on the objects, ListBucket and ListBucketMultipartUploads on the"
     " bucket; to read, GetObject and ListBucket are enough"
 )
-_KEYS: Final = "Set valid keys, or another source of credentials, where this process finds them"
+_KEYS: Final = "Give this process valid keys or another source of credentials"
 _RENEW: Final = "The temporary credentials have expired: renew them and try again"
 _BUSY: Final = "The store is overloaded, or has a temporary fault; try again later"
 _GIVEN_UP: Final = (
-    "The upload was aborted meanwhile: by a cleaning, by another compaction, or by a rule of the"
-    " bucket's (AbortIncompleteMultipartUpload). Run it again"
+    "The upload was aborted meanwhile by a cleaning, by another compaction, or by the bucket's rule"
+    " AbortIncompleteMultipartUpload. Run the job again"
 )
 _SILENT: Final = (
-    "S3 does not say why. If temporary credentials have expired, renew them and try again. If not,"
-    " check that fs.s3a.endpoint.region is the bucket's own"
+    "S3 gives no reason. If temporary credentials have expired, renew them and try again. If not,"
+    " check that fs.s3a.endpoint.region is the bucket's region"
 )
-_OR_KEYS: Final = (
-    "Or they are not valid, or this machine's clock is wrong: S3 does not say which it is"
-)
+_OR_KEYS: Final = "Or they are invalid, or this machine's clock is wrong: S3 does not say which"
 # An answer to HEAD has no body, so only the HTTP status is known (HADOOP-18353).
 _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
-    "301": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's own region"),
+    "301": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's region"),
     "400": (errno.EAGAIN, _SILENT),
     "403": (errno.EACCES, f"{_RIGHTS}. {_OR_KEYS}"),
     "AccessDenied": (errno.EACCES, _RIGHTS),
@@ -58,14 +56,14 @@ _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
     "InvalidToken": (errno.EACCES, _KEYS),
     "ExpiredToken": (errno.EAGAIN, _RENEW),
     "ExpiredTokenException": (errno.EAGAIN, _RENEW),
-    "RequestTimeTooSkewed": (errno.EAGAIN, "Set the clock of this machine"),
-    "NoSuchBucket": (errno.ENXIO, "There is no such bucket there: are bucket and endpoint right?"),
-    "PermanentRedirect": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's own region"),
-    "AuthorizationHeaderMalformed": (errno.ENXIO, "Is fs.s3a.endpoint.region the bucket's own?"),
+    "RequestTimeTooSkewed": (errno.EAGAIN, "Correct this machine's clock"),
+    "NoSuchBucket": (errno.ENXIO, "The bucket does not exist there: check bucket and endpoint"),
+    "PermanentRedirect": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's region"),
+    "AuthorizationHeaderMalformed": (errno.ENXIO, "Set fs.s3a.endpoint.region correctly"),
     NO_UPLOAD: (errno.EAGAIN, _GIVEN_UP),
     "NotImplemented": (
         errno.ENOTSUP,
-        "The server lacks what is needed: conditional writes (If-None-Match) and uploads in parts",
+        "The server must support conditional writes (If-None-Match) and multipart uploads",
     ),
     "ConditionalRequestConflict": (errno.EAGAIN, _BUSY),
     "InternalError": (errno.EAGAIN, _BUSY),
@@ -120,7 +118,7 @@ def s3_errors(path: str, source: str) -> Iterator[None]:
         text = f"credentials cannot be fetched now ({source}): {error}"
         raise OSError(errno.EAGAIN, text, path) from error
     except (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError) as error:
-        text = f"{_one_line(error)}. Is fs.s3a.endpoint right, and the store up?"
+        text = f"{_one_line(error)}. Check fs.s3a.endpoint, and that the store is running"
         raise OSError(errno.ETIMEDOUT, text, path) from error
     except (boto.BotoCoreError, ValueError) as error:
         text = f"{_one_line(error)} (credentials: {source})"
@@ -129,7 +127,7 @@ def s3_errors(path: str, source: str) -> Iterator[None]:
 
 def _of_answer(error: boto.ClientError, path: str, source: str) -> OSError:
     code, status = code_of(error), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    said = f"S3 says {code} to {error.operation_name} (credentials: {source})"
+    said = f"S3 answered {code} to {error.operation_name} (credentials: {source})"
     if code in MISSING:
         return FileNotFoundError(errno.ENOENT, said, path)
     if code in TAKEN:

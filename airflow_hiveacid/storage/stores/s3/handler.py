@@ -117,10 +117,10 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         """
         key = self._key(path)
         if not key:
-            raise NotImplementedError(f"s3a://{self._bucket.name} is not emptied")
+            raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
         keys = [found.key for found in self._bucket.below(_prefix(key))]
         if not keys:
-            raise FileNotFoundError(errno.ENOENT, "there is nothing", path)
+            raise FileNotFoundError(errno.ENOENT, "there is nothing below it", path)
         self._delete(keys)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -141,7 +141,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"s3a://{self._bucket.name} is not emptied")
+        raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
 
     # ---- files -----------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             OSError: always.
         """
-        raise OSError(errno.ENOTSUP, f"S3 renames nothing, so not to {dest}", src)
+        raise OSError(errno.ENOTSUP, f"S3 cannot rename it to {dest}", src)
 
     def copy_file(self, src: str, dest: str) -> None:
         """Raise an error, because no caller copies files.
@@ -179,7 +179,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             OSError: always.
         """
-        raise OSError(errno.ENOTSUP, f"nothing is copied, so not to {dest}", src)
+        raise OSError(errno.ENOTSUP, f"copying it to {dest} is not supported", src)
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         """Open a file for sequential reading.
@@ -197,7 +197,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         """
         found = self._bucket.look(self._key(path))
         if found is None:
-            raise FileNotFoundError(errno.ENOENT, "it is not there", path)
+            raise FileNotFoundError(errno.ENOENT, "it does not exist", path)
         return pa.PythonFile(S3Reader(self._bucket, found), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
@@ -221,7 +221,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"{path} is not appended to")
+        raise NotImplementedError(f"appending is not supported: {path}")
 
     # ---- publishing ------------------------------------------------------------------------------
 

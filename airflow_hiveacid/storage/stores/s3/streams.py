@@ -53,7 +53,7 @@ class S3Reader(FileReader):
         content = self._bucket.read(found.key, self._at, length, found.tag)
         if len(content) != length:
             raise OSError(
-                errno.EAGAIN, f"{len(content)} bytes came of {length} at {self._at}", found.key
+                errno.EAGAIN, f"received {len(content)} of {length} bytes at {self._at}", found.key
             )
         self._held_from, self._held = self._at, content
 

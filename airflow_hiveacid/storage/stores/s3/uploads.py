@@ -47,7 +47,7 @@ class StagedUpload:
             parts = tuple(Part(int(number), str(tag)) for number, tag in body.pop("parts"))
             return cls(parts=parts, **body)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise OSError(errno.EBADMSG, f"not a note of an upload: {error!r}", note_key) from (
+            raise OSError(errno.EBADMSG, f"it is no note of an upload: {error!r}", note_key) from (
                 error
             )
 
@@ -66,6 +66,6 @@ class StagedUpload:
         Raises:
             OSError: the file may still exist.
         """
-        # Abort first, so that nobody can complete the upload after the check for its object.
+        # Abort first, so that no process can complete the upload after the check for its object.
         bucket.give_up(self.key, self.upload_id)
         bucket.delete_marked(self.key, self.attempt)

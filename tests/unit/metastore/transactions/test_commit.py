@@ -221,7 +221,7 @@ def test_who_asks_too_late_does_not_take_a_forgotten_transaction_for_a_committed
 
     txn_id = client.open_txn()
     write_ids = {table.ref: client.allocate_write_id(txn_id, table.ref)}
-    with pytest.raises(CommitStateUnknownError, match=f"asked {silent_s} s after"):
+    with pytest.raises(CommitStateUnknownError, match=f"checked {silent_s} s after"):
         commit(Frozen(server), txn_id, write_ids, patience_s=10, clock=clock, timeout_s=20)
 
 

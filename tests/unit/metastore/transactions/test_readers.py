@@ -109,7 +109,7 @@ def test_a_reader_is_named_with_its_user_job_and_age(client: FakeClient) -> None
     text = str(found)
     assert f"transaction {txn_id} has been open for 7 s and may read it" in text
     assert "job dag/run/task/-1" in text
-    assert "shared_read on default.t" in text
+    assert "shared_read lock on default.t" in text
 
 
 @pytest.mark.parametrize("agent_info", [QUERY, ANONYMOUS])

@@ -273,5 +273,5 @@ def test_a_damaged_page_is_no_fault_of_the_store(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="Parquet"):
         values(file, "bigint")
     path.unlink()
-    with pytest.raises(StorageError, match="it is not there"):
+    with pytest.raises(StorageError, match="it does not exist"):
         values(file, "bigint")

@@ -270,9 +270,9 @@ def test_a_rename_that_landed_inside_the_target_is_taken_back(
 
 
 def test_renaming_what_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="does not exist"):
         rename_directory(LOCAL, f"{tmp_path}/none", f"{tmp_path}/base_5")
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="does not exist"):
         move(LOCAL, f"{tmp_path}/none", f"{tmp_path}/some/where")
 
 
@@ -339,7 +339,7 @@ def test_a_location_that_refuses_us_is_found_out() -> None:
 def test_errors_of_arrow_become_ours_and_others_pass() -> None:
     with pytest.raises(StorageError, match="cannot read /x: broken"), storage_errors("read", "/x"):
         raise pa.ArrowInvalid("broken")
-    with pytest.raises(StorageError, match="not there"), file_errors("read", "/x"):
+    with pytest.raises(StorageError, match="does not exist"), file_errors("read", "/x"):
         raise FileNotFoundError
     with pytest.raises(KeyError), file_errors("read", "/x"):
         raise KeyError

@@ -120,7 +120,7 @@ def test_nothing_is_published_when_one_target_is_there(tmp_path: Path) -> None:
 def test_nothing_is_published_when_one_directory_was_never_built(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     staging.prepare(DELTA)
-    with pytest.raises(StorageError, match="never built"):
+    with pytest.raises(StorageError, match="it was not built"):
         staging.publish([DELTA, BASE])
     assert names(tmp_path) == ["_tmp_hiveacid_x"]
 

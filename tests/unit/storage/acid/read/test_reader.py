@@ -513,7 +513,7 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: str) -> None:
 
 
 def test_a_file_that_is_gone_is_an_error_never_an_empty_bucket(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="not there"):
+    with pytest.raises(StorageError, match="does not exist"):
         rows(acid(tmp_path / "nothing"))
 
 

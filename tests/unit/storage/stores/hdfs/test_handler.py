@@ -212,9 +212,10 @@ DENIED = (
             RuntimeError(DENIED),
             errno.EACCES,
             (
-                'Permission denied: user=bob, inode="/t":root (AccessControlException). Give that'
-                " user the right, by permission bits or an access control list (hdfs dfs -setfacl);"
-                " without Kerberos that user is HADOOP_USER_NAME, else Spark's, else the process's"
+                'Permission denied: user=bob, inode="/t":root (AccessControlException). Grant'
+                " that user access by permission bits or an access control list (hdfs dfs"
+                " -setfacl); without Kerberos the user is HADOOP_USER_NAME, else Spark's, else the"
+                " process's"
             ),
         ),
         (
@@ -245,7 +246,7 @@ DENIED = (
             OSError("Connection reset by peer (os error 104)"),
             errno.ECONNRESET,
             (
-                "Connection reset by peer (os error 104). If it is a data node that wants"
+                "Connection reset by peer (os error 104). If a data node requires"
                 " protection: set dfs.data.transfer.protection as on the servers"
             ),
         ),
@@ -253,7 +254,7 @@ DENIED = (
             OSError("RPC listener disconnected"),
             errno.ECONNRESET,
             (
-                "RPC listener disconnected. If the name node wants Kerberos: set"
+                "RPC listener disconnected. If the name node requires Kerberos: set"
                 " hadoop.security.authentication=kerberos in core-site.xml in HADOOP_CONF_DIR, or"
                 " spark.hadoop.hadoop.security.authentication"
             ),
@@ -272,7 +273,7 @@ DENIED = (
             errno.EAGAIN,
             (
                 "Kerberos: Unspecified GSS failure: Ticket expired. Fetch a new ticket (kinit), or"
-                " give Spark --principal and --keytab"
+                " pass --principal and --keytab to Spark"
             ),
         ),
         (RuntimeError("ChecksumError"), errno.EIO, "ChecksumError"),
@@ -325,15 +326,15 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
         ),
         ("KMS HTTP error: error sending request", errno.EAGAIN, "is down"),
         ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is down"),
-        ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "refuses"),
-        ("KMS rejected SPNEGO authentication", errno.EACCES, "refuses"),
+        ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "denied it"),
+        ("KMS rejected SPNEGO authentication", errno.EACCES, "denied it"),
         (
             (
                 "KMS request failed (403 Forbidden): AuthenticationException"
                 " org.apache.hadoop.security.token.SecretManager$InvalidToken: token is expired"
             ),
             errno.EAGAIN,
-            "another token",
+            "new KMS token",
         ),
     ],
 )
@@ -367,7 +368,7 @@ def test_what_is_no_failure_of_a_store_passes() -> None:
         ("NoSASLMechanism", errno.EAGAIN, "HADOOP_TOKEN_FILE_LOCATION"),
         ('SASLError("No Kerberos credentials available")', errno.EAGAIN, "kinit"),
         ('SASLError("Clock skew too great")', errno.EAGAIN, "clock"),
-        ('SASLError("Cannot contact any KDC for realm")', errno.EHOSTUNREACH, "KDC up"),
+        ('SASLError("Cannot contact any KDC for realm")', errno.EHOSTUNREACH, "KDC is running"),
         ('SASLError("Server x not found in Kerberos database")', errno.EACCES, "principal"),
         (
             'FatalRPCError("org.apache.hadoop.security.token.SecretManager$InvalidToken", "gone")',
@@ -400,7 +401,7 @@ def test_a_name_node_that_is_not_ready_may_be_later(name: str) -> None:
 def test_who_gave_up_in_rust_is_an_error_like_others() -> None:
     gave_up = type("PanicException", (BaseException,), {})
     with (
-        pytest.raises(OSError, match="hdfs-native gave up: out of range") as caught,
+        pytest.raises(OSError, match="hdfs-native failed: out of range") as caught,
         hdfs_errors("/path"),
     ):
         raise gave_up("out of range\nmore")
@@ -456,11 +457,11 @@ def test_a_file_that_could_not_be_written_to_its_end_is_never_finished(
     writer.write(bytes(PIECE_BYTES))
     with pytest.raises((OSError, KeyboardInterrupt)):
         writer.write(bytes(PIECE_BYTES))
-    with pytest.raises(OSError, match="an earlier write of it failed"):
+    with pytest.raises(OSError, match="an earlier write to it failed"):
         writer.write(bytes(PIECE_BYTES))
     for _ in range(2):
         if not writer.closed:
-            with pytest.raises(OSError, match="an earlier write of it failed"):
+            with pytest.raises(OSError, match="an earlier write to it failed"):
                 writer.close()
     writer.close()
     assert (len(sink.pieces), sink.closed) == (1, 0)
@@ -476,7 +477,7 @@ def test_what_pyarrow_closes_after_a_failure_is_not_finished_either() -> None:
             for _ in range(3):
                 stream.write(bytes(PIECE_BYTES))
 
-    with pytest.raises(OSError, match="an earlier write of it failed: The DiskSpace") as caught:
+    with pytest.raises(OSError, match="an earlier write to it failed: The DiskSpace") as caught:
         write()
     assert caught.value.errno == errno.EDQUOT
     assert model.get_file_info("/f").length == 0
@@ -489,7 +490,7 @@ def test_fewer_bytes_than_there_must_be_are_an_error() -> None:
 
     reader = HdfsReader(Short(b"12345"), "/f")
     reader.seek(1)
-    with pytest.raises(OSError, match="2 bytes came of 4 at 1"):
+    with pytest.raises(OSError, match="received 2 of 4 bytes at 1"):
         reader.read()
 
 

@@ -89,5 +89,5 @@ def test_nothing_that_is_there_is_replaced(root: Path) -> None:
     assert files(root)["000001_0"] == "somebody's"
     (root / "000001_0").unlink()
     (root / "base_5/b").unlink()
-    with pytest.raises(StorageError, match="it is not there"):
+    with pytest.raises(StorageError, match="it does not exist"):
         note.move_all(unguarded)
