@@ -104,6 +104,19 @@ def test_a_write_id_that_the_list_leaves_out_is_not_taken_for_an_aborted_one(
     assert aborts(server) == [dead]
 
 
+def test_an_abort_is_known_though_the_list_leaves_its_write_id_out(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    """As above: the list ends at an earlier aborted write ID, and says nothing of ours."""
+    write(client, table, clock)
+    for _ in range(2):
+        txn_id = client.open_txn()
+        write_id = client.allocate_write_id(txn_id, table.ref)
+        server.end(server.txns[txn_id], TxnState.ABORTED)
+    server.clean_write_ids()
+    assert fate_of(client, txn_id, {table.ref: write_id}) is Fate.ABORTED
+
+
 def test_a_commit_below_which_somebody_is_open_is_not_taken_for_an_aborted_one(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:

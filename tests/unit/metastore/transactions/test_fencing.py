@@ -6,10 +6,12 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
 from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.lock import LockTerms, locked
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.fencing import (
     FencingToken,
     Rival,
@@ -179,6 +181,29 @@ def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
     assert abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
+
+
+def test_an_order_to_kill_finds_a_compaction_that_has_not_locked_its_table_yet(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def kill() -> tuple[TxnId, ...]:
+        assert client.show_locks(table.ref) == ()
+        return abort_job(client, KEY, TRY_1, [table.ref])
+
+    with (
+        pytest.raises(TransactionAbortedError),
+        compacting(
+            client,
+            table=table,
+            partition=None,
+            compaction_type=CompactionType.MAJOR,
+            job_key=KEY,
+            attempt=TRY_1,
+            lock_timeout_s=1,
+            clock=clock,
+        ) as work,
+    ):
+        assert kill() == (work.txn.txn_id,)
 
 
 def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(

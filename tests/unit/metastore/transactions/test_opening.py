@@ -17,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     OvertakenError,
     TransactionAbortedError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
@@ -28,7 +29,7 @@ from tests.contract.fake_client import FakeClient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
     from airflow_hiveacid.metastore.transactions.transaction import Transaction
@@ -86,6 +87,21 @@ def test_a_second_writer_of_a_quiet_table_begins_once(
     assert set(txn.snapshot.write_ids(table.ref).open) == {1, 2}
     assert server.next_write_id[table.ref] == 3
     assert server.txns[first].state.value == "open"
+
+
+def test_of_several_that_write_or_have_failed_below_it_a_writer_sees_none(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    """To who asks as if its own write were open, 4.x lists the first alone."""
+    for is_dead in (False, True, False):
+        other = client.open_txn()
+        client.allocate_write_id(other, table.ref)
+        if is_dead:
+            client.abort_txn(other)
+    txn = opened(client, table, clock, UPDATE)
+    found = txn.snapshot.write_ids(table.ref)
+    assert (set(found.open), set(found.aborted)) == ({1, 3, 4}, {2})
+    assert [w for w in range(1, 5) if found.is_visible(WriteId(w))] == []
 
 
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)

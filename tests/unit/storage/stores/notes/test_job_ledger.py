@@ -303,13 +303,17 @@ def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> N
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
 
-    def snapshot(write_ids: ValidWriteIdList, aborted: tuple[TxnId, ...]) -> Snapshot:
-        txns = ValidTxnList(high_watermark=TxnId(12), open=(), aborted=aborted)
+    def snapshot(
+        write_ids: ValidWriteIdList, aborted: tuple[TxnId, ...], opened: tuple[TxnId, ...] = ()
+    ) -> Snapshot:
+        txns = ValidTxnList(high_watermark=TxnId(12), open=opened, aborted=aborted)
         return Snapshot(txn_id=None, txns=txns, tables={TABLE: write_ids})
 
     gone = (TxnId(9),)
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, gone)) == (entry(tmp_path),)
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(COMMITTED, gone)) == ()
+    # An attempt that still runs may commit what it has published.
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(OPEN, (), opened=gone)) == ()
     # Write IDs that began anew: the number means somebody else's work.
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, ())) == ()
 
