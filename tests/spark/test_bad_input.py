@@ -91,6 +91,23 @@ def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
     untouched(t)
 
 
+@pytest.mark.parametrize(("column", "row"), [("b", (1, 5, 2, 1)), ("p", (1, 5, 1, 2))])
+def test_an_update_of_every_column_does_not_change_where_a_row_is(
+    t: Lab, column: str, row: tuple[int, ...]
+) -> None:
+    with pytest.raises(errors.ColumnUpdateError, match=rf"'{column}' cannot be updated"):
+        t.merge("t", [row], ["id", "n", "b", "p"], ["id"], [UPDATE_ALL])
+    untouched(t)
+
+
+@pytest.mark.parametrize("key", [1.5, "x", 2**63])
+def test_a_key_that_is_no_value_of_its_column_is_named(t: Lab, key: object) -> None:
+    words = rf"{t.db}\.t: column 'id' is bigint.*'{key}'"
+    with pytest.raises(errors.TypeMismatchError, match=words):
+        t.merge("t", [(1, 5), (key, 6)], ["id", "n"], ["id"], [UPDATE_ALL])
+    untouched(t)
+
+
 @pytest.mark.promise("W7")
 def test_two_source_rows_for_one_target_row_are_an_error_and_nothing_is_written(t: Lab) -> None:
     with pytest.raises(errors.MergeCardinalityError, match=rf"{t.db}\.t: 1 target row"):

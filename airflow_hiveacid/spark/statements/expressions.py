@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    IntegralType,
+    LongType,
     MapType,
     NullType,
     StringType,
@@ -85,6 +87,33 @@ def _of_text(
 ) -> Column:
     """Cast a string to a column's type, or raise an error that shows the string."""
     wanted = spark_type(parse_type(hive_type))
+    raised = _misfit(table, column, hive_type, text).cast(wanted)
+    if isinstance(wanted, TimestampNTZType | TimestampType):
+        text = _of_microseconds(table, column, text)
+    return F.coalesce(tried_cast(spark, text, wanted), F.when(text.isNotNull(), raised))
+
+
+def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Column:
+    """Return a string of a MERGE's source as a value that can be compared with a key column.
+
+    As in Spark, a string is compared with a whole number as a bigint. A string that cannot be cast
+    raises an error that shows the string.
+
+    Args:
+        table: the target.
+        column: the key column's name.
+        hive_type: the key column's type.
+        text: the string, as SQL.
+    """
+    type_ = spark_type(parse_type(hive_type))
+    wanted = LongType() if isinstance(type_, IntegralType) else type_
+    raised = _misfit(table, column, hive_type, F.expr(text)).cast(wanted)
+    value = F.expr(f"try_cast({text} AS {wanted.simpleString()})")
+    return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
+
+
+def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
+    """Return a column that raises an error: the string, which is shown, does not fit the type."""
     error = TypeMismatchError(
         table=table.ref, column=column, column_type=hive_type, value_type=f"'{_PLACE}'"
     )
@@ -92,10 +121,7 @@ def _of_text(
     # The string with JSON escapes, but without the surrounding braces, name and quotes.
     shown = F.to_json(F.struct(F.substring(text, 1, _MOST_SHOWN).alias("v")))
     shown = F.regexp_replace(shown, r'^\{"v":"|"\}$', "")
-    raised = F.raise_error(F.concat(F.lit(before), shown, F.lit(after))).cast(wanted)
-    if isinstance(wanted, TimestampNTZType | TimestampType):
-        text = _of_microseconds(table, column, text)
-    return F.coalesce(tried_cast(spark, text, wanted), F.when(text.isNotNull(), raised))
+    return F.raise_error(F.concat(F.lit(before), shown, F.lit(after)))
 
 
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:

@@ -31,12 +31,13 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.engine.failures import reason_of
-from airflow_hiveacid.spark.engine.types import exact_value
+from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
+from airflow_hiveacid.spark.statements.expressions import key_of_text
 from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.update_delete import (
     all_are_few,
@@ -95,9 +96,10 @@ class MergeProgram:
         left, right = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
         if isinstance(hive_type, CharType):
             left, right = F.rtrim(left), F.rtrim(right)
-        elif key in self.text_keys:
-            exact = exact_value(f"s.{quoted(key)}", hive_type)
-            right = right if exact is None else exact
+        elif key in self.text_keys and not isinstance(spark_type(hive_type), StringType):
+            text = f"s.{quoted(key)}"
+            exact = exact_value(text, hive_type)
+            right = key_of_text(self.table, key, column.type, text) if exact is None else exact
         return left == right
 
     @property

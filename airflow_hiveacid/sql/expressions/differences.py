@@ -232,12 +232,25 @@ def _is_pattern_of_some(piece: Piece, index: int) -> bool:
 
 
 def _is_compared(piece: Piece, index: int) -> bool:
-    """Return True if a string, or its cast to a number, is an operand of a comparison."""
+    """Return True if a string, or its cast to a number, is an operand of a comparison.
+
+    The operand may have a sign and be in parentheses.
+    """
     begin, end = index, index + 1
     if (piece.word(end), piece.word(end + 1)) in _TO_FLOATING:  # cast('NaN' AS double)
         begin, end = index - 2, end + 3
     elif piece.word(index - 1) == "(" and piece.word(index - 2) in {"DOUBLE", "FLOAT"}:
         begin, end = index - 2, end + 1
+    while True:
+        is_enclosed = piece.word(begin - 1) == "(" and piece.word(end) == ")"
+        if is_enclosed and not _calls(piece, begin - 1) and piece.word(begin - 2) != "IN":
+            begin, end = begin - 1, end + 1
+        elif piece.word(begin - 1) in _ADDING and (
+            begin == 1 or piece.word(begin - 2) in _NO_OPERANDS
+        ):
+            begin -= 1
+        else:
+            break
     around = {piece.word(begin - 1), piece.word(end)}
     return bool(around & _COMPARISONS) or _is_in_list(piece, begin)
 

@@ -13,6 +13,8 @@ from airflow_hiveacid.format.state.directories import (
 from airflow_hiveacid.format.table import TransactionalKind
 from tests.unit.format.listings import ids, listing, live, read, texts
 
+_STREAMED = {"": 0, "_flush_length": 8}
+
 
 def directory(names: str, text: str) -> AcidDirectory:
     return next(d for d in read(names, "9:MAX::").directories if d.text == text)
@@ -162,6 +164,17 @@ def test_side_files_are_kept_apart() -> None:
     found = directory("delta_1_9/bucket_00000 delta_1_9/bucket_00000_flush_length", "delta_1_9")
     assert file_names(found) == ["bucket_00000"]
     assert texts(found.side_files) == ["delta_1_9/bucket_00000_flush_length"]
+
+
+def test_a_side_file_makes_an_empty_file_count_only_beside_rows() -> None:
+    """Hive writes none beside delete events."""
+    names = ("delta_1_9", "delete_delta_1_9")
+    files = [(f"{name}/bucket_00000{end}", n) for name in names for end, n in _STREAMED.items()]
+    state = resolve(sized(*files), ids("9:MAX::"), None)
+    assert [(d.text, len(d.files)) for d in state.directories] == [
+        ("delete_delta_1_9", 0),
+        ("delta_1_9", 1),
+    ]
 
 
 def test_originals_are_sorted_by_path_and_nested_ones_count() -> None:

@@ -108,6 +108,9 @@ def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
 def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:
     (clause,) = resolve_merge(table(), merge(MATCHED_ALL), ["ID", "a", "b", "p", "other"])
     assert clause.assignments == {"id": "s.`id`", "a": "s.`a`"}
+    assert clause.unchanged == ("p", "b")  # a row where the source has another value is an error
+    (clause,) = resolve_merge(table(), merge(MATCHED_ALL, keys=("id", "p")), ["id", "a", "p"])
+    assert clause.unchanged == ()
 
 
 def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> None:
@@ -311,3 +314,7 @@ def test_a_clause_behind_one_without_a_condition_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no row reaches clause 3"):
         merge_clauses(clauses)
     assert len(merge_clauses([clauses[2] | {"condition": "s.gone"}, *clauses[:2]])) == 3
+    # A program's job was made by no operator.
+    delete = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
+    with pytest.raises(ConfigurationError, match=r"d\.t: no row reaches clause 2"):
+        resolve_merge(table(), merge(MATCHED_ALL, delete), ["id"])

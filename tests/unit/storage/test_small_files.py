@@ -64,6 +64,14 @@ ORC_BOMBS: Final = {
     "statistics by Zstandard": lambda: orc(footer(b"\x3a\x00" * 4_000_000), kind=Compression.ZSTD),
     "statistics of stripes": lambda: orc(footer(b""), _STRIPES),
     "both": lambda: orc(footer(b"\x3a\x00" * 98_000), _STRIPES[: len(_STRIPES) // 3]),
+    "a text by Zstandard": lambda: orc(
+        footer(
+            pb.Footer(
+                metadata=[pb.UserMetadata(name="a", value=bytes(60_000_000))]
+            ).SerializeToString()
+        ),
+        kind=Compression.ZSTD,
+    ),
     "user metadata": lambda: orc(footer(b"\x2a\x00" * 196_000)),
     "types": lambda: orc(footer(b"\x22\x02\x08\x03" * 98_000)),
     "types with names": lambda: orc(footer(b"\x22\x05\x1a\x01a\x10\x01" * 39_000)),

@@ -27,6 +27,7 @@ from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep_no_more
 from airflow_hiveacid.versions.tags import make_tag
+from tests.unit.versions import conftest as bench_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,20 @@ def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
     bench.clean()
     assert not (bench.root / D1).exists()
     assert bench.notes.tags() == ()
+
+
+def test_a_tag_that_may_have_expired_is_not_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not tell its time does not tell whether the cleaner may have come."""
+    bench.we_write()
+    now_s = server_now(bench.client) or 0.0
+    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=now_s + 50)
+    make_tag(bench.client, bench.table, "b", VersionSpec.of(version=1))
+    monkeypatch.setattr(bench_module, "server_now", lambda _: None)
+    with pytest.raises(VersionUnknownError, match="expired"):
+        bench.names(tag="a")
+    assert bench.names(tag="b") == [D1]
 
 
 def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench) -> None:

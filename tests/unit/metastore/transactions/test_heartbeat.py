@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,6 +75,26 @@ def test_a_beat_that_failed_is_repeated_soon(
     wait_until(heartbeat._thread.is_alive)
     clock.advance(1.0)
     wait_until(lambda: len(server.beats) == 1)
+
+
+def test_a_slow_answer_confirms_the_moment_of_its_question(
+    client: FakeClient,
+    clock: ManualClock,
+    heartbeat: Heartbeat,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered = threading.Event()
+
+    def slow(_: FakeClient, txn_id: TxnId) -> None:
+        client.server.alive(txn_id)
+        clock.advance(6.0)
+        answered.set()
+
+    monkeypatch.setattr(type(client), "heartbeat", slow)
+    clock.advance(10.0)
+    assert answered.wait(30)
+    wait_until(lambda: heartbeat.silent_s < 10.0)
+    assert heartbeat.silent_s == 6.0
 
 
 def test_a_fault_nobody_thought_of_does_not_end_the_beats(

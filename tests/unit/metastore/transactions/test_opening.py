@@ -22,6 +22,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
@@ -283,6 +284,29 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_end
     states = [TxnState.COMMITTED, TxnState.OPEN, TxnState.ABORTED, TxnState.ABORTED]
     assert [t.state for t in server.txns.values()] == states
     assert [lock.request.txn_id for lock in server.locks.values()] == [other.txn_id]
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_only_who_is_still_open_begins_anew_for_waiting_in_vain(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, is_aborted: bool
+) -> None:
+    holder = start(FakeClient(server), access(table, OVERWRITE))
+    before = {table.ref: client.valid_write_ids([table.ref], client.valid_txns())[table.ref]}
+    waiting = Waiting(
+        client=client,
+        writes=[access(table, UPDATE)],
+        txn_id=client.open_txn(),
+        before=before,
+        began=before,
+    )
+    waiting.look()
+    client.commit_txn(holder.txn_id)
+    if not is_aborted:
+        with pytest.raises(WaitedInVainError):
+            waiting.look()
+        return
+    client.abort_txn(waiting.txn_id)
+    waiting.look()
 
 
 def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(

@@ -41,6 +41,7 @@ def read(text: str, names: NameScope = ONE) -> str:
         "a BETWEEN 1 AND 2 AND b NOT BETWEEN c AND d + 1",
         "a IN (1, 2) OR a NOT IN ('x')",
         "a IN (b, c + 1)",
+        "concat(a, 'NaN') = b AND c = 5 - cast('NaN' AS double) + d",
         "a LIKE 'x%' AND b NOT LIKE '\\\\_y' AND c RLIKE '^a\\\\d$' AND d REGEXP 'x'",
         "a LIKE ANY ('x', 'y')",
         "a LIKE concat('10\\\\%', b) AND c = 'x\\\\y'",
@@ -121,6 +122,11 @@ def test_what_the_user_wrote_goes_on_letter_by_letter(text: str) -> None:
         ("a LIKE ('x') AND b LIKE ANY ('y', 'z')", "a LIKE ('x') AND b LIKE ANY ('y', 'z')"),
         ("a < cast(b AS decimal(5,2))", "a < cast(b AS decimal(5,2))"),
         ("lpad(a, 3, '') = rpad(a, 3, b)", None),
+        (
+            "split(a, nullif(b, 'x')) = replace(a, nullif(b, '') || c, d)",
+            "__hiveacid_split(a, nullif(b, 'x')) = __hiveacid_replace(a, nullif(b, '') || c, d)",
+        ),
+        ("locate(a, b, 2) = locate(a, b, c)", None),
         (
             "pmod(c.a, -3) = 1",
             (
@@ -380,6 +386,10 @@ def test_operators_that_bind_differently_need_parentheses(text: str, column: int
         ("a <> cast('NaN' AS double)", 11),
         ("a > double('NaN')", 12),
         ("a IN (1, 'NaN')", 10),
+        ("a = ('NaN')", 6),
+        ("(cast('NaN' AS double)) > a", 7),
+        ("a IN (1, -(double('NaN')))", 19),
+        ("a = -cast('NaN' AS double)", 11),
         ("a = '__HIVE_DEFAULT_PARTITION__'", 5),
         ("a IN ('x', '__HIVE_DEFAULT_PARTITION__')", 12),
         ("date_trunc('MM', a) = b", 1),
@@ -392,6 +402,7 @@ def test_operators_that_bind_differently_need_parentheses(text: str, column: int
         ("a RLIKE ''", 3),
         ("a RLIKE b", 3),
         ("a REGEXP concat(b, 'x')", 3),
+        ("a RLIKE nullif(b, 'x')", 3),
         ("percentile_approx(a, 0.5) = histogram_numeric(a, 2)", 1),
         ("xpath(a, 'b') = c", 1),
         ("aes_encrypt(a, 'k') = b", 1),
@@ -541,6 +552,13 @@ def test_a_marker_that_is_a_length_or_comes_later_passes() -> None:
     for value, text in ((5, "substr(a, 1, :x - 3) = b"), ("{{ x }}", "substr(a, 1, (:x)) = b")):
         given = read_parameters({"x": value}) if value == 5 else stand_ins({"x": value})
         assert expression(statements_of(text, given)[0], ONE) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a || '1'", "concat(a, b)", "a", "(a + 1)", "CASE b WHEN 1 THEN a END"]
+)
+def test_a_cast_of_what_may_be_a_text_with_blanks_minds_them(text: str) -> None:
+    assert "raise_error('a text with blanks" in read(f"cast({text} AS int) = b")
 
 
 @pytest.mark.parametrize("name", ["tinyint", "smallint", "int", "bigint", "`Int`"])

@@ -469,8 +469,17 @@ def test_a_row_older_than_its_directory_is_corrupt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch_rows", [2, 100])
-def test_delete_events_out_of_order_are_put_in_order(tmp_path: Path, batch_rows: int) -> None:
-    events = [tombstone(w, r, 9) for w, r in ((3, 1), (1, 5), (3, 0), (2, 2), (1, 4))]
+@pytest.mark.parametrize(
+    "order",
+    [
+        [(3, 1), (1, 5), (3, 0), (2, 2), (1, 4)],
+        [(1, 5), (3, 1), (1, 4), (2, 2), (3, 0)],  # only from one batch of two to the next
+    ],
+)
+def test_delete_events_out_of_order_are_put_in_order(
+    tmp_path: Path, order: list[tuple[int, int]], batch_rows: int
+) -> None:
+    events = [tombstone(w, r, 9) for w, r in order]
     file = acid(write_acid(tmp_path / "b", events[:2], events[2:]), FileKind.DELETE)
     ordered = [(1, 4), (1, 5), (2, 2), (3, 0), (3, 1)]
     assert [(r[1], r[3]) for r in identities(file, batch_rows=batch_rows)] == ordered
