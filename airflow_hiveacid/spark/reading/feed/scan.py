@@ -41,8 +41,8 @@ VERSION: Final = "__version"
 class ChangePiece:
     """Data files of one bucket, or stripes of one file, with delete files; plain values.
 
-    `numbers` are the numbers of the files; `place` is the name of the column with file number and
-    row ID. If `is_whole` is False, the files have no row that was inserted in the range.
+    `numbers` are the numbers of the files; `position` is the name of the column with file number
+    and row ID. If `is_whole` is False, the files have no row that was inserted in the range.
     `size_bytes` is the size of the stripes.
     """
 
@@ -56,7 +56,7 @@ class ChangePiece:
     is_whole: bool
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
-    place: str
+    position: str
     size_bytes: int | None = None
 
 

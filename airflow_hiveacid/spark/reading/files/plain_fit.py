@@ -171,26 +171,28 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
 def _why_not_parquet(
     asked: Asked, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
 ) -> str | None:
-    places = FieldPositions(facts.schema, file.path)
+    positions = FieldPositions(facts.schema, file.path)
     for column in asked.columns:
-        place = places.of(column.name)
-        if place is None:
+        position = positions.of(column.name)
+        if position is None:
             continue
         if not file.knows(column.name):
             return f"its partition is older than column {column.name}"
-        if minds_case and facts.schema.field(place).name != column.name:
+        if minds_case and facts.schema.field(position).name != column.name:
             return f"it spells column {column.name} otherwise, and the session is case-sensitive"
-        why = _why_not_column(facts, place, column, in_utc=asked.in_utc)
+        why = _why_not_column(facts, position, column, in_utc=asked.in_utc)
         if why is not None:
             return why
     return None
 
 
-def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: bool) -> str | None:
+def _why_not_column(
+    facts: ParquetFacts, position: int, column: Column, *, in_utc: bool
+) -> str | None:
     wanted = parse_type(column.type)
-    if not is_exactly(facts, facts.schema.field(place).type, wanted):
+    if not is_exactly(facts, facts.schema.field(position).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
-    if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
+    if facts.schema.field(position).name.partition(".")[0] in facts.without_nan:
         return "Spark would skip NaN in it"  # for Spark NaN is greater than all other numbers
     if facts.has_old_days and holds(wanted, _DATE):
         return "it may have dates of another calendar"
