@@ -6,8 +6,8 @@ during the scan. An inspection uses a snapshot without a transaction.
 
 Example:
     with looking(options, holds_files=True) as view:
-        for place in view.places:
-            scan(place.location, view.columns, view.write_ids, view.txns)
+        for root in view.roots:
+            scan(root.location, view.columns, view.write_ids, view.txns)
 """
 
 from __future__ import annotations

@@ -147,12 +147,12 @@ def components_to_define(
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
     """Return the locks for a change of definitions: of these partitions, or else of the table."""
-    places: Iterable[PartitionName | None] = (None,)
+    names: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
-        places = sorted(partitions, key=str)
+        names = sorted(partitions, key=str)
     return tuple(
-        LockComponent(table=ref, lock_type=lock_type, operation=None, partition=place)
-        for place in places
+        LockComponent(table=ref, lock_type=lock_type, operation=None, partition=partition)
+        for partition in names
     )
 
 

@@ -173,7 +173,7 @@ def check_answerable(spec: JobSpec) -> None:
         ) from error
     except HiveAcidError as error:
         raise ResultUnwritableError(
-            place=spec.result_uri, user=_user(), reason=str(error)
+            location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
 
 

@@ -73,7 +73,7 @@ class ClusterRefusedError(ClusterError):
 class ApplicationNotStartedError(ClusterError, RetryableError):
     """An application got no container in time, so it was killed; it wrote nothing.
 
-    `queue` is the YARN queue or the Kubernetes namespace. `place` is "queue" or "namespace".
+    `queue` is the YARN queue or the Kubernetes namespace. `queue_kind` is "queue" or "namespace".
     """
 
     def __init__(  # noqa: PLR0913 - one message for both kinds of cluster
@@ -83,12 +83,12 @@ class ApplicationNotStartedError(ClusterError, RetryableError):
         queue: str,
         waited_s: float,
         diagnostics: str,
-        place: str = "queue",
+        queue_kind: str = "queue",
         waited_for: str = "YARN to start its driver's or application master's container",
     ) -> None:
         self.application, self.queue = application, queue
         self.waited_s, self.diagnostics = waited_s, diagnostics
-        what = f"{application} in {place} {queue}" if application else "spark-submit"
+        what = f"{application} in {queue_kind} {queue}" if application else "spark-submit"
         why = diagnostics.strip() or "the cluster gives no reason"
         super().__init__(
             f"{what} waited {waited_s:.0f} s for {waited_for}, and was ended: {why}. Nothing was"

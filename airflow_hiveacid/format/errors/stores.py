@@ -96,11 +96,11 @@ class UnsupportedFileError(StorageError):
 class ResultUnwritableError(StorageError):
     """A driver cannot write its result; the job was not started."""
 
-    def __init__(self, *, place: str, user: str, reason: str) -> None:
-        self.place, self.user, self.reason = place, user, reason
+    def __init__(self, *, location: str, user: str, reason: str) -> None:
+        self.location, self.user, self.reason = location, user, reason
         super().__init__(
-            f"the driver, whose user is {user}, cannot write its result to {place}: {reason}."
-            " Nothing was begun. In cluster mode the place lies below result_dir (operator"
+            f"the driver, whose user is {user}, cannot write its result to {location}: {reason}."
+            " Nothing was begun. In cluster mode the file lies below result_dir (operator"
             " argument, or field of the metastore's connection): let this user create directories"
-            " there, or name another place that both workers and drivers can reach"
+            " there, or name another directory that both workers and drivers can reach"
         )

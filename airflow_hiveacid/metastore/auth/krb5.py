@@ -94,8 +94,8 @@ class GssContext:
         self._name(service, self._service)
         if client:
             self._name(client, own_name)
-        places = ((b"client_keytab", keytab), (b"ccache", private or cache))
-        pairs = [_Pair(key, place.encode()) for key, place in places if place]
+        paths = ((b"client_keytab", keytab), (b"ccache", private or cache))
+        pairs = [_Pair(key, path.encode()) for key, path in paths if path]
         self._check(
             self._gss.gss_acquire_cred_from(
                 self._minor,

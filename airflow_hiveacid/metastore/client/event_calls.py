@@ -87,7 +87,7 @@ class EventCalls:
 
     def _around_long_messages(self, last: int) -> list[Struct]:
         """Read the events of a page one by one, because one message is too long to read."""
-        heads = self._connection.places_call(
+        heads = self._connection.brief_call(
             "get_next_notification", _request(last, _PAGE), repeat=Repeat.NEVER
         ).events
         return [self._whole(head) if head.eventType in TOLD_KINDS else head for head in heads]

@@ -303,7 +303,7 @@ class _QueueWorker:
                 case ConflictOutcome.FAILS:
                     raise WriteConflictError(
                         txn_id=txn_id,
-                        reason=f"a {meeting.earlier.value} compaction is at work at {self._place},"
+                        reason=f"a {meeting.earlier.value} compaction is at work at {self._name},"
                         f" and the policy {self.policy.value} allows only the first of the two",
                     )
                 case ConflictOutcome.COMPACTS:
@@ -319,7 +319,7 @@ class _QueueWorker:
         return True
 
     @property
-    def _place(self) -> str:
+    def _name(self) -> str:
         return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
 
     def _at_work_here(self) -> str:

@@ -61,7 +61,7 @@ class Application(Protocol):
         """The state, in the cluster's own words."""
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """The name and location for log messages."""
 
     @property
@@ -401,7 +401,7 @@ class _Teller:
             return
         self._told, self._when = found.state, self._now()
         why = f": {found.diagnostics.strip()}" if found.is_waiting and found.diagnostics else ""
-        log.info("%s: %s is %s%s", self._cluster, found.place, found.state, why)
+        log.info("%s: %s is %s%s", self._cluster, found.display_name, found.state, why)
 
 
 def _pauses(longest_s: float) -> Iterator[float]:

@@ -188,7 +188,7 @@ class Submitter:
         if found is not None and found.is_ending:
             # The application is being killed, for example after a time-out. If this try resumed the
             # application, the try would fail, too.
-            log.info("%s is being ended; waiting until it has ended", found.place)
+            log.info("%s is being ended; waiting until it has ended", found.display_name)
             found = cluster.follow(driver_id)
         if found is None:
             log.warning(
@@ -220,7 +220,7 @@ class Submitter:
             raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
         if not found.has_succeeded:
             if words := cluster.manager.last_words(found.id):
-                log.error("the last log lines of %s:\n%s", found.place, words)
+                log.error("the last log lines of %s:\n%s", found.display_name, words)
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
             )

@@ -93,7 +93,7 @@ class Converter:
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to] and ConversionNote.read(table.location) is None:
             return self._survey.nothing(table)
-        self._check_places(table)
+        self._check_locations(table)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         outcome = None
         try:
@@ -144,7 +144,7 @@ class Converter:
     def _survey(self) -> ConversionSurvey:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
-    def _check_places(self, table: TableInfo) -> None:
+    def _check_locations(self, table: TableInfo) -> None:
         """Check that files and directories can be renamed at all locations of the table."""
         check_writable(table.location)
         partitions = self._survey.partitions(table)
@@ -264,7 +264,7 @@ class Converter:
             raise self._survey.refused("the metastore did not change its kind")
         seen = no_write_ids(self.ref) if is_out else self._survey.write_ids()
         self._require_alike(before, self.rows.digest(now, seen))
-        if not is_out and set(self._survey.places(now)) != moved_to(note.moves):
+        if not is_out and set(self._survey.paths(now)) != moved_to(note.moves):
             raise TableChangedError(table=self.ref, what="files")
         txn.step("verified")
         txn.confirm_alive()

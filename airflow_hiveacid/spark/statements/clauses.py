@@ -154,7 +154,7 @@ def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, .
 
 
 def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
-    """Scan the target with alias `t`: all columns of the table, in order, and the place column.
+    """Scan the target with alias `t`: all columns of the table, in order, and the position column.
 
     Columns that are not needed are NULL and not read (`whole_rows`).
     """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
-_PLACE: Final = "<the text>"
+_VALUE: Final = "<the text>"
 _MOST_SHOWN: Final = 100
 _NANOSECONDS: Final = r"\.[0-9]{6}[0-9]*[1-9]"
 
@@ -86,9 +86,9 @@ def _of_text(
     """Cast a string to a column's type, or raise an error that shows the string."""
     wanted = spark_type(parse_type(hive_type))
     error = TypeMismatchError(
-        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_PLACE}'"
+        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
-    before, after = carried(error).split(_PLACE)
+    before, after = carried(error).split(_VALUE)
     # The string with JSON escapes, but without the surrounding braces, name and quotes.
     shown = F.to_json(F.struct(F.substring(text, 1, _MOST_SHOWN).alias("v")))
     shown = F.regexp_replace(shown, r'^\{"v":"|"\}$', "")

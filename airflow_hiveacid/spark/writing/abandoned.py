@@ -44,10 +44,10 @@ def remove_abandoned(
     """
     if not abandoned:
         return
-    places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
+    locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
-        found = [d for d in entry.directories if d.rpartition("/")[0] in places]
+        found = [d for d in entry.directories if d.rpartition("/")[0] in locations]
         # Abort uploads first: a stalled attempt could complete an open upload after the removal.
         with _permitted():
             _discard_staged(table, entry, found)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Common:
     """The inputs that several statements share: tables and queries by view name, and the time.
 
-    `place` is the position of the FROM clause among the statements of the transaction; its INSERTs
+    `number` is the position of the FROM clause among the statements of the transaction; its INSERTs
     do not have separate positions. `versions` has the version of each table that is read as of an
     earlier version. `parameters` are the parameters of the queries.
     """
@@ -38,12 +38,12 @@ class Common:
     tables: Mapping[str, str]
     queries: Mapping[str, str]
     moment: Moment
-    place: int
+    number: int
     versions: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
-def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
+def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
     """Return the checked inputs that INSERTs share, and register their views for queries.
 
     Raises:
@@ -53,7 +53,7 @@ def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
         tables=spec.tables,
         queries=spec.shared,
         moment=Moment.now(job.spark, job.terms({})),
-        place=place,
+        number=number,
         versions=spec.versions,
         parameters=spec.parameters,
     )

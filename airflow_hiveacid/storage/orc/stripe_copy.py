@@ -83,8 +83,8 @@ def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeC
             raise UnsupportedFileError(
                 path=tail.path, reason=f"it has streams of the kind {stream.kind}"
             )
-        place = Stretch(offset=at, length=stream.length)
-        streams.append(StripeStream(kind=stream.kind, column=stream.column, content=place))
+        stretch = Stretch(offset=at, length=stream.length)
+        streams.append(StripeStream(kind=stream.kind, column=stream.column, content=stretch))
         at += stream.length
     lengths = [sum(s.length for s in streams if s.is_index is index) for index in (True, False)]
     if lengths != [stripe.index_length, stripe.data_length]:
@@ -205,10 +205,10 @@ def _windows(source: pa.NativeFile, piece: Piece, path: str) -> Iterator[bytes]:
         yield _read(source, Stretch(offset=piece.offset + start, length=length), path)
 
 
-def _read(source: pa.NativeFile, place: Stretch, path: str) -> bytes:
-    found: bytes = source.read_at(place.length, place.offset)
-    if len(found) != place.length:
+def _read(source: pa.NativeFile, stretch: Stretch, path: str) -> bytes:
+    found: bytes = source.read_at(stretch.length, stretch.offset)
+    if len(found) != stretch.length:
         raise CorruptFileError(
-            path=path, reason=f"it ends before byte {place.offset + place.length}"
+            path=path, reason=f"it ends before byte {stretch.offset + stretch.length}"
         )
     return found

@@ -95,7 +95,7 @@ class Pod:
         return f"{self.namespace}:{self.name}"
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """The name and namespace for log messages."""
         return f"pod {self.name} in namespace {self.namespace}"
 
@@ -202,7 +202,9 @@ class ApiServer:
             return
         pod = _read(answer, asked)
         if LABEL not in pod.labels:
-            log.warning("%s has no label %s: it is not ours, so it is kept", pod.place, LABEL)
+            log.warning(
+                "%s has no label %s: it is not ours, so it is kept", pod.display_name, LABEL
+            )
             return
         # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
         terms = {
@@ -231,7 +233,7 @@ class ApiServer:
             queue=self.namespace,
             waited_s=waited_s,
             diagnostics="it has no pod" if found is None else found.diagnostics,
-            place="namespace",
+            queue_kind="namespace",
             waited_for=f"Kubernetes to start the {self.role}'s container",
         )
 

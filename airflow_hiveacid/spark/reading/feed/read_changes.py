@@ -338,7 +338,7 @@ def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
     )
 
 
-def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their places, and the request
+def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions, and the request
     target: Target,
     wanted: ChangeQuery,
     partitions: Sequence[PartitionInfo],

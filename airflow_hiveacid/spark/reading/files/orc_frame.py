@@ -75,7 +75,7 @@ _IDENTITY: Final = tuple(
     for name in IDENTITY_COLUMNS
 )
 POSITION_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
-"""The fields of a row's place: the number of its file, and its row ID."""
+"""The fields of a row's position: the number of its file, and its row ID."""
 
 _ROOT: Final = (
     StructField(OPERATION, IntegerType()),

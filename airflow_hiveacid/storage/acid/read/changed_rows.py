@@ -195,9 +195,9 @@ def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to rea
 def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
     """Yield only the rows that were deleted in the range, which are usually few."""
     for events in batches:
-        places = Keys.of(events).places_of(deaths.keys)
-        if len(places):
-            yield events.take(pa.array(places))
+        positions = Keys.of(events).positions_of(deaths.keys)
+        if len(positions):
+            yield events.take(pa.array(positions))
 
 
 def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iterator[Changed]:
