@@ -5,7 +5,7 @@ DemoError
 ├── SetupError          something that `make setup` installs is missing
 ├── AirflowServerError  Airflow did not start, or a command of it failed
 ├── AirflowApiError     Airflow's server refused a call
-└── StoryError          a run failed, nothing moved for too long, or the table is wrong
+└── DemoRunError        a run failed, nothing moved for too long, or the table is wrong
 ```
 """
 
@@ -45,5 +45,5 @@ class AirflowApiError(DemoError):
         return self.status is None or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-class StoryError(DemoError):
+class DemoRunError(DemoError):
     """The demonstration did not reach its expected end."""

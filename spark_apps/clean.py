@@ -57,7 +57,7 @@ def clean(job: JobContext) -> JobResult:
         partitions,
         lambda c, p: cleaner(c).clean(p),
         at_once=len(partitions),
-        tell=lambda outcome: outcome.told,
+        describe=lambda outcome: outcome.text,
     )
     if spec.partition is None and not spec.plan_only:
         forget_unreadable(table, outcomes, overview.notes)

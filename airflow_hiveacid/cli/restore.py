@@ -104,14 +104,14 @@ def restore_command(options: argparse.Namespace) -> Iterator[str]:
     if options.json:
         yield f"{json.dumps(body, indent=2)}\n"
     else:
-        yield told(body, str(version))
+        yield outcome_text(body, str(version))
 
 
-def told(body: dict[str, Any], version: str) -> str:
+def outcome_text(body: dict[str, Any], version: str) -> str:
     """Return the result of a restore as readable text.
 
     Example:
-        >>> print(told({"table": "db.t", "status": "nothing_to_do"}, "version 3"), end="")
+        >>> print(outcome_text({"table": "db.t", "status": "nothing_to_do"}, "version 3"), end="")
         db.t: back to version 3: nothing to do
     """
     by = f" as version {body['write_id']}" if body.get("write_id") else ""

@@ -126,12 +126,12 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
         job_key=spec.job_key,
         status=JobStatus.FAILED,
         table=spec.job.target,
-        details=_told_of(error),
+        details=_details_of(error),
         error=JobError.of(error),
     )
 
 
-def _told_of(error: Exception) -> dict[str, JsonValue]:
+def _details_of(error: Exception) -> dict[str, JsonValue]:
     """Return the details that a result has in addition to the message, after a write conflict."""
     if not isinstance(error, WriteConflictError):
         return {}
@@ -222,8 +222,8 @@ def _user() -> str:
         name = pwd.getpwuid(number).pw_name
     except KeyError:  # a container may run under a user ID without a name
         name = f"number {number}"
-    told = os.environ.get("HADOOP_USER_NAME")
-    return f"{name} ({told} to Hadoop)" if told else name
+    hadoop_user = os.environ.get("HADOOP_USER_NAME")
+    return f"{name} ({hadoop_user} to Hadoop)" if hadoop_user else name
 
 
 def stop_hook() -> Callable[[str], None]:

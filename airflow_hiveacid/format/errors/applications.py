@@ -65,7 +65,7 @@ class ClusterRefusedError(ClusterError):
     def __init__(self, *, kind: ClusterKind, asked: str, reason: str) -> None:
         self.kind, self.asked, self.reason = kind, asked, reason
         super().__init__(
-            f"{kind.value} refused to tell us {asked}: {reason}. {_LOGIN[kind]}: the next try first"
+            f"{kind.value} refused to report {asked}: {reason}. {_LOGIN[kind]}: the next try first"
             " finds out what it did"
         )
 

@@ -66,7 +66,7 @@ class LedgerRollError(CorruptFileError):
 
     def __init__(self, *, path: str, reason: str) -> None:
         super().__init__(path=path, reason=reason)
-        told = (
+        message = (
             f"{path} is damaged: {reason}. It lists the jobs that have changed the table. No job"
             " may change the table now: one that runs again could apply its change twice. Nothing"
             " was written. Restore the file from a snapshot, a backup or the trash. If there is no"
@@ -74,7 +74,7 @@ class LedgerRollError(CorruptFileError):
             " before the file was written count as not done. Before such a task runs again, check"
             " with `python -m airflow_hiveacid history` whether its change is in the table"
         )
-        self.args = (told,)
+        self.args = (message,)
 
 
 class DanglingDeleteError(StorageError):

@@ -141,13 +141,13 @@ class GssContext:
 
     def wrap(self, message: bytes, *, is_secret: bool) -> bytes:
         """Sign a message, and encrypt it if `is_secret`. Raises GssError."""
-        out, is_sealed = _Buffer(), c_int()
+        out, is_encrypted = _Buffer(), c_int()
         major = self._gss.gss_wrap(
-            self._minor, self._context, int(is_secret), 0, _buffer(message), is_sealed, out
+            self._minor, self._context, int(is_secret), 0, _buffer(message), is_encrypted, out
         )
         wrapped = self._take(out)
         self._check(major)
-        if is_secret and not is_sealed.value:
+        if is_secret and not is_encrypted.value:
             raise GssError("the library cannot encrypt messages in this context", 0)
         return wrapped
 
@@ -158,15 +158,15 @@ class GssContext:
             GssError: the message came out of order, repeated, or unencrypted in spite of
                 `is_secret`.
         """
-        out, was_sealed = _Buffer(), c_int()
+        out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
-            self._minor, self._context, _buffer(message), out, was_sealed, None
+            self._minor, self._context, _buffer(message), out, was_encrypted, None
         )
         plain = self._take(out)
         self._check(major)
         if major & _OUT_OF_ORDER:
             raise GssError("a message was repeated or lost in transit", 0)
-        if is_secret and not was_sealed.value:
+        if is_secret and not was_encrypted.value:
             raise GssError("a message that had to be encrypted came in clear text", 0)
         return plain
 

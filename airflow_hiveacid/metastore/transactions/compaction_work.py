@@ -221,7 +221,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     work: CompactionWork | None = None
     is_committed = False
 
-    def told(step: str) -> None:
+    def report(step: str) -> None:
         nonlocal is_committed
         is_committed = is_committed or step == "committed"
         on_step(step)
@@ -237,7 +237,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         heartbeat_s=heartbeat_s,
         txn_type=TxnType.COMPACTION,
         clock=clock,
-        on_step=told,
+        on_step=report,
         on_lost=on_lost,
         presence=presence_of_compactions(table.ref),
     )
@@ -296,8 +296,8 @@ class _QueueWorker:
         began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
-            told = COMPACTOR.fullmatch(rival)
-            earlier = Doing(told[1]) if told else Doing.MAJOR
+            match = COMPACTOR.fullmatch(rival)
+            earlier = Doing(match[1]) if match else Doing.MAJOR
             meeting = Meeting(earlier=earlier, later=Doing(kind.value))
             match outcome(self.policy, self.client.generation, meeting):
                 case ConflictOutcome.FAILS:

@@ -125,7 +125,7 @@ class CompactionOutcome:
     is_hindered: bool = False
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The outcome in words."""
         if not self.done:
             return f"not compacted: {self.why}"

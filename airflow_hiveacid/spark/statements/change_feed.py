@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.reading.feed.read_changes import Told
+    from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.versions.write_range import Version, WriteRange
@@ -137,13 +137,13 @@ def _next_range(
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
         return stays
-    told, is_whole = found
+    changes, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
-    files = write_files(told.rows, directory, CHANGE_TYPE)
+    files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
         # Consumers of the feed must learn that the table is empty now.
-        files = [write_no_rows(told.rows, directory)]
+        files = [write_no_rows(changes.rows, directory)]
     kinds: Counter[str] = Counter()
     for file in files:
         kinds.update(file.kinds)
@@ -161,7 +161,7 @@ def _next_range(
         births=births,
         where=said(spec.where, spec.parameters),
         asked=_asked(job),
-        held=dict(told.held) if is_whole else {**held, **told.held},
+        held=dict(changes.held) if is_whole else {**held, **changes.held},
         keys=keys,
         contract=CONTRACT_VERSION,
     )
@@ -201,7 +201,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     wanted: ChangeQuery,
     *,
     births: Mapping[str, int],
-) -> tuple[Told, bool] | None:
+) -> tuple[FoundChanges, bool] | None:
     """Return the next range's rows, and whether they are the whole table; None for an empty range.
 
     Raises:

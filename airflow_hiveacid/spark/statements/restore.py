@@ -126,7 +126,7 @@ class Restoring:
             make_files=self.stage,
             partitions=self.touched,
             empties=lambda _names: (),  # `stage` makes the empty bases
-            details=lambda: _told(self.outcomes),
+            details=lambda: _details(self.outcomes),
         )
 
     def look(self) -> tuple[Differing, ...] | None:
@@ -429,7 +429,7 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
         job_key=job.spec.job_key,
         status=JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO,
         table=str(TableRef.parse(job.job_of(RestoreSpec).target)),
-        details=_told(outcomes),
+        details=_details(outcomes),
     )
 
 
@@ -437,7 +437,7 @@ def _changes(outcomes: Collection[RestoredPartition]) -> bool:
     return any(one.how is not Way.NOTHING for one in outcomes)
 
 
-def _told(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
+def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
     return {"restore": [to_json(one) for one in outcomes]}
 
 

@@ -147,7 +147,7 @@ class TableWrite:
         if not entry.is_confirmed:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
-    def bury_abandoned(self) -> None:
+    def remove_abandoned(self) -> None:
         """Remove files and entries of this job's aborted attempts, which `earlier_run` has found.
 
         Raises:

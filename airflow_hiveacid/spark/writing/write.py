@@ -120,7 +120,7 @@ class Write:
         known = [(table, entry) for table, entry in found if entry is not None]
         if not known:
             for table in tables:
-                table.bury_abandoned()
+                table.remove_abandoned()
             return None
         certain = [entry for table, entry in known if table.is_certain(entry)]
         if not certain:

@@ -102,7 +102,7 @@ class ChangedFiles:
             ChangePiece, is_net=self.is_net, columns=self.table.columns, position=position
         )
 
-        def told(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
+        def frame_of(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
             where = StructField(position, StructType(list(POSITION_FIELDS)))
             schema = StructType([where, *struct_of(columns), *_CODES])
             return run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes)
@@ -116,11 +116,11 @@ class ChangedFiles:
         if parts and len(old) < len(columns):
             unread = [field for field in struct_of(columns) if field.name not in _names(old)]
             nulls = {field.name: F.lit(None).cast(field.dataType) for field in unread}
-            frames.append(told(parts, old).withColumns(nulls))
+            frames.append(frame_of(parts, old).withColumns(nulls))
         else:
             whole = pieces
         if whole or not frames:
-            frames.append(told(whole, columns))
+            frames.append(frame_of(whole, columns))
         sizes = [work_of_file(target.data) for target in new]
         sizes += map(work_of_changes, pieces)
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))

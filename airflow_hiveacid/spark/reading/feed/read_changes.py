@@ -159,7 +159,7 @@ class ChangeQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FoundChanges:
     """Changes, and the newest directory or file of each partition at the range's end (`newest_of`).
 
     `held` maps a partition's name to that newest entry; if a later range does not find the entry,
@@ -179,7 +179,7 @@ def writes_between(
     )
 
 
-def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
     """Return the requested changes; see `read_changes`.
 
     Raises:
@@ -210,7 +210,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
         rows = rows.coalesce(1)
     rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
     rows = in_order(rows, is_small=is_small)
-    return Told(
+    return FoundChanges(
         rows=rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
         held=still | _held((info, segment.state) for info, segment in stretches),
     )
@@ -236,7 +236,7 @@ def _touched(
     return Touched(names=left, seen=seen)
 
 
-def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
     """Return all rows of a table at the end of a range, each as an insert.
 
     The version of each insert is the write that inserted the row.
@@ -265,7 +265,7 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     if wanted.where is not None:
         whole = _where(table, whole, names, wanted.where, moment)
     whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
-    return Told(
+    return FoundChanges(
         rows=whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
         held=_held(zip(target.partitions, target.states, strict=True)),
     )

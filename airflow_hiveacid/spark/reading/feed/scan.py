@@ -87,7 +87,7 @@ def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
                 yield numbered(events, number)
 
         for found in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
-            yield _told(found, piece)
+            yield _batch_of(found, piece)
 
 
 def _near(piece: ChangePiece) -> list[Bounds] | None:
@@ -99,7 +99,7 @@ def _near(piece: ChangePiece) -> list[Bounds] | None:
     return [bounds[stripe] for stripe in piece.stripes]
 
 
-def _told(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
+def _batch_of(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
     batch = scanned(found.rows, piece)
     is_born = pa.repeat(pa.scalar(found.is_born), batch.num_rows)
     return pa.RecordBatch.from_arrays(

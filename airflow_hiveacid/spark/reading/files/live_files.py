@@ -81,7 +81,7 @@ class LiveFiles:
         others = [(file, why) for file, why in found if why is not None]
         frames = [self._native(native, asked, position)] if native else []
         if others or not frames:
-            self._tell(others)
+            self._log_reasons(others)
             frames.append(self.with_arrow(needed, position, [file for file, _ in others]))
         return reduce(DataFrame.unionByName, frames)
 
@@ -154,7 +154,7 @@ class LiveFiles:
         root = (file.root or self.partitions[partition].location).rstrip("/")
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
-    def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
+    def _log_reasons(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
         """Log in one line the files that are read in Python, which is several times slower."""
         found = {why: str(self.partitions[file.partition].name) for file, why in others}
         if found:

@@ -136,7 +136,7 @@ class PlainRows:
                 reasons[verdict.why_not] = file.key
         frames = [self._native(asked, position, manner, found) for manner, found in native.items()]
         if others or not frames:
-            self._tell(len(others), reasons)
+            self._log_reasons(len(others), reasons)
             frames.append(self.with_arrow(needed, position, others))
         return reduce(DataFrame.unionByName, frames)
 
@@ -217,7 +217,7 @@ class PlainRows:
         ]
         return run_tasks(self.spark, read_piece, pieces, schema)
 
-    def _tell(self, count: int, reasons: Mapping[str, str]) -> None:
+    def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
         """Log in one line the files that are read in Python, which is several times slower."""
         if count:
             log.info(

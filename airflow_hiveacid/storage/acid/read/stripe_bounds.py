@@ -42,10 +42,10 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
 def meeting(found: Sequence[Bounds], wanted: Iterable[Bounds]) -> list[int]:
     """Return the indices of the stripes that may have a row in common with a stripe in `wanted`."""
     others = list(wanted)
-    return [at for at, one in enumerate(found) if any(_may_meet(one, other) for other in others)]
+    return [at for at, one in enumerate(found) if any(_may_overlap(one, other) for other in others)]
 
 
-def _may_meet(one: Bounds, other: Bounds) -> bool:
+def _may_overlap(one: Bounds, other: Bounds) -> bool:
     return all(
         a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
         for a, b in zip(one, other, strict=True)

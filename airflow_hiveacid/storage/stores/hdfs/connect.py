@@ -76,8 +76,8 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
         import hdfs_native  # noqa: PLC0415 - without tables on HDFS it need not be installed
 
         with hdfs_errors(root):
-            told = _in_reach_first(root, client_settings(settings))
-            make = partial(hdfs_native.Client, _by_token(root, settings), told)
+            given = _in_reach_first(root, client_settings(settings))
+            make = partial(hdfs_native.Client, _by_token(root, settings), given)
             client = within(answer_s(settings), make)  # it may ask a KDC for a ticket
     except TimeoutError as error:
         raise StoreUnavailableError(location=root, action="open", reason=str(error)) from error
@@ -112,29 +112,29 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     Observers are excluded: a client that has not changed anything would accept their outdated
     answers.
     """
-    told = {**settings, **without_observers(settings)}
+    given = {**settings, **without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
-            told[name] = ",".join(_names_in(settings[name]))
+            given[name] = ",".join(_names_in(settings[name]))
     if _most_name_nodes(settings) == 1:
-        told.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
-    return told
+        given.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
+    return given
 
 
-def _in_reach_first(root: str, told: dict[str, str]) -> dict[str, str]:
+def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:
     """Return the settings; move unresponsive name nodes from the start of the list to its end.
 
     For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes. Only
     a name node that refuses the connection, or replies that it is not active, is skipped at once.
     """
     service = root.removeprefix("hdfs://")
-    nodes = _names_in(told.get(f"{_NAME_NODES}{service}", ""))
+    nodes = _names_in(given.get(f"{_NAME_NODES}{service}", ""))
     silent = list(
-        itertools.takewhile(lambda n: _is_silent(told.get(f"{_ADDRESS}{service}.{n}", "")), nodes)
+        itertools.takewhile(lambda n: _is_silent(given.get(f"{_ADDRESS}{service}.{n}", "")), nodes)
     )
     if not silent:
-        return told
-    return told | {f"{_NAME_NODES}{service}": ",".join([*nodes[len(silent) :], *silent])}
+        return given
+    return given | {f"{_NAME_NODES}{service}": ",".join([*nodes[len(silent) :], *silent])}
 
 
 def _is_silent(address: str) -> bool:
