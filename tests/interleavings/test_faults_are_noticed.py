@@ -201,7 +201,7 @@ FAULTS: Final = (
         edits=(
             Edit(
                 module=transaction,
-                where="Transaction.commit",
+                where="MetastoreTransaction.commit",
                 old="    except WriteConflictError:\n        self._take_back()\n",
                 new="    except WriteConflictError:\n",
             ),

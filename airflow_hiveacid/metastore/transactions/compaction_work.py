@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not hold a stack trace.
 _LONGEST_MESSAGE: Final = 2000
@@ -98,7 +98,7 @@ class CompactionWork:
     compaction replaces. They are requested again if the compaction fails.
     """
 
-    def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
+    def __init__(self, client: MetastorePort, txn: MetastoreTransaction, ref: TableRef) -> None:
         self._client = client
         self.txn = txn
         self.snapshot = txn.snapshot
@@ -119,7 +119,10 @@ class CompactionWork:
         return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
 
     def begin(
-        self, worker: _QueueWorker, kind: CompactionType, on_alone: Callable[[Transaction], None]
+        self,
+        worker: _QueueWorker,
+        kind: CompactionType,
+        on_alone: Callable[[MetastoreTransaction], None],
     ) -> None:
         """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
         self._worker = worker
@@ -196,7 +199,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
-    on_alone: Callable[[Transaction], None] = lambda _: None,
+    on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; mark the queue entry as refused if it raises.
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
@@ -120,7 +120,7 @@ class Converter:
             log.warning("converted %s; its transaction did not end well: %s", self.ref, error)
         return outcome
 
-    def _convert(self, txn: Transaction) -> ConversionOutcome:
+    def _convert(self, txn: MetastoreTransaction) -> ConversionOutcome:
         """Convert the table while the exclusive lock is held."""
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
@@ -153,7 +153,7 @@ class Converter:
 
     # ---- steps -----------------------------------------------------------------------------------
 
-    def _exclude(self, txn: Transaction) -> None:
+    def _exclude(self, txn: MetastoreTransaction) -> None:
         """Wait for an exclusive lock on the table."""
         component = LockComponent(
             table=self.ref,
@@ -172,7 +172,9 @@ class Converter:
         )
         txn.step("excluded")
 
-    def _set_parameters_alone(self, table: TableInfo, txn: Transaction) -> ConversionOutcome:
+    def _set_parameters_alone(
+        self, table: TableInfo, txn: MetastoreTransaction
+    ) -> ConversionOutcome:
         """Convert to full ACID if the rows before and after the conversion are equal."""
         nothing = no_write_ids(self.ref)
         files = self._survey.files(table)
@@ -198,7 +200,7 @@ class Converter:
         if self._survey.files(table) != files:
             raise TableChangedError(table=self.ref, what="files")
 
-    def _note(self, table: TableInfo, txn: Transaction) -> ConversionNote:
+    def _note(self, table: TableInfo, txn: MetastoreTransaction) -> ConversionNote:
         """Write the conversion's note, before any file is moved."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
@@ -236,7 +238,7 @@ class Converter:
         return write_id
 
     def _forget_statistics(
-        self, table: TableInfo, txn: Transaction, write_ids: ValidWriteIdList
+        self, table: TableInfo, txn: MetastoreTransaction, write_ids: ValidWriteIdList
     ) -> None:
         """Remove the statistics of the table and its partitions.
 
@@ -249,7 +251,9 @@ class Converter:
             write_ids=write_ids,
         )
 
-    def _move(self, table: TableInfo, txn: Transaction, note: ConversionNote) -> ConversionOutcome:
+    def _move(
+        self, table: TableInfo, txn: MetastoreTransaction, note: ConversionNote
+    ) -> ConversionOutcome:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)

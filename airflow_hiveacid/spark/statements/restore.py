@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.work import AsOf
+    from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 
@@ -151,7 +151,7 @@ class Restoring:
             return Touched()
         return Touched(names=nameable(tuple(root.info.name for root in roots)))
 
-    def stage(self, plan: WritePlan, now: Target, as_of: AsOf) -> tuple[StagedFile, ...]:
+    def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
         """Stage the files that restore the version.
 
         Raises:

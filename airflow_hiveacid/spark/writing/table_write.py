@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
@@ -61,7 +61,11 @@ class TableWrite:
     """The part of a write that changes one table. Mutable: it remembers where its files are."""
 
     def __init__(
-        self, client: MetastorePort, txn: Transaction, order: WriteOrder, access: TableAccess
+        self,
+        client: MetastorePort,
+        txn: MetastoreTransaction,
+        order: WriteOrder,
+        access: TableAccess,
     ) -> None:
         self.table: TableInfo = access.table
         self._client, self._txn, self._order, self._access = client, txn, order, access

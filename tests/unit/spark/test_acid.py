@@ -76,7 +76,7 @@ def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
 
 def story(
     server: FakeMetastore,
-    program: acid.Program,
+    program: acid.ProgramFunction,
     *,
     on_step: Callable[[str], None] = lambda _: None,
     job_key: str = "dag/run/task/-1",
@@ -254,7 +254,7 @@ def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
 def test_a_program_may_end_its_process_as_programs_do(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
-    def ends(code: int | None, *, inside: bool = False) -> acid.Program:
+    def ends(code: int | None, *, inside: bool = False) -> acid.ProgramFunction:
         def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
             with acid.transaction(spark, task):
                 if inside:
@@ -271,7 +271,7 @@ def test_a_program_may_end_its_process_as_programs_do(
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
-def enters(calls: list[str]) -> acid.Program:
+def enters(calls: list[str]) -> acid.ProgramFunction:
     """A program that says so when it is called, and when its block is entered."""
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401

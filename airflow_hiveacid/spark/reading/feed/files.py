@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
     from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile
 
-Stretch = tuple["PartitionInfo", "ChangeSegment"]
+PartitionSegment = tuple["PartitionInfo", "ChangeSegment"]
 """A partition, with one stretch of its history."""
 
 _CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongType()))
@@ -85,7 +85,7 @@ class ChangedFiles:
 
     spark: SparkSession
     table: TableInfo
-    stretches: Sequence[Stretch]
+    stretches: Sequence[PartitionSegment]
     is_net: bool
     old: frozenset[str] | None = None
 
@@ -235,7 +235,7 @@ def _in_tasks(file: ChangeFile) -> list[tuple[tuple[int, ...], int]]:
 def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     spark: SparkSession,
     table: TableInfo,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     wanted: Sequence[str],
     *,
     is_net: bool,
@@ -259,7 +259,7 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
 
-def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
+def _born(info: PartitionInfo, segment: ChangeSegment) -> PartitionSegment:
     """Return a stretch with only the directories that it added."""
     state = segment.state
     base = state.base if state.base is not None and state.base.text in segment.fresh else None
@@ -268,7 +268,7 @@ def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
     return info, dataclasses.replace(segment, state=only)
 
 
-def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stretch:
+def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> PartitionSegment:
     """Return a stretch with only the directories that were removed at its end.
 
     If `is_net`, directories that the same stretch had added are left out.
@@ -285,7 +285,7 @@ def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stre
 def _plain(  # noqa: PLR0913 - as `plain_changes`
     spark: SparkSession,
     table: TableInfo,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     *,
     is_born: bool,
     wanted: Sequence[str],

@@ -52,7 +52,7 @@ from airflow_hiveacid.spark.reading.feed.columns import (
     type_of,
     without_old_values,
 )
-from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, Stretch, plain_changes
+from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
 from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.names import free_name
@@ -277,7 +277,9 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
     return {name: newest for name, newest in found if newest is not None}
 
 
-def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict[str, str]]:
+def _stretches(
+    target: Target, wanted: ChangeQuery
+) -> tuple[list[PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
     Entries that the caller already has are left out.
@@ -288,7 +290,7 @@ def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict
     """
     refused: list[ChangesGoneError] = []
 
-    def of(root: tuple[PartitionInfo, Listing]) -> list[Stretch]:
+    def of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
         try:
             return [(root[0], segment) for segment in wanted.writes.segments(*root)]
         except ChangesGoneError as error:
@@ -323,7 +325,7 @@ def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict
 def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
     spark: SparkSession,
     wanted: ChangeQuery,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     names: Sequence[str],
     position: str,
     old: frozenset[str] | None,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.changed_rows import Changed
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
 
 IS_BORN: Final = "__is_born"
 """The column that is true for an inserted row, false for a removed row."""
@@ -90,7 +90,7 @@ def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
             yield _batch_of(found, piece)
 
 
-def _near(piece: ChangePiece) -> list[Bounds] | None:
+def _near(piece: ChangePiece) -> list[KeyBounds] | None:
     """Return the bounds of the row IDs in a piece's stripes; None for whole files."""
     if piece.stripes is None:
         return None

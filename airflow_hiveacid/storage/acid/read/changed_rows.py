@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.identity import Mask
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
 
     Ints = npt.NDArray[np.int64]
-    Read = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
+    ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
 
 _ALIVE: Final = -1
 _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
@@ -129,7 +129,7 @@ class FeedManner:
 
 
 def deaths_of(
-    files: Iterable[AcidFile], part: ChangeRange, near: Sequence[Bounds] | None = None
+    files: Iterable[AcidFile], part: ChangeRange, near: Sequence[KeyBounds] | None = None
 ) -> Deaths:
     """Return the rows that were deleted in a range, and the rows that were deleted before it.
 
@@ -162,7 +162,7 @@ def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to rea
     stripes: Sequence[int] | None,
     deaths: Deaths,
     manner: FeedManner,
-    read: Read,
+    read: ReadStripes,
     *,
     is_whole: bool,
 ) -> Iterator[Changed]:
