@@ -1,4 +1,4 @@
-"""The whole story of a statement that somebody overtakes; its rows alone are not made by Spark.
+"""A whole statement that another job overtakes; only its rows are not made by Spark.
 
 A write that begins anew is a write: it ends its transaction, keeps its rank, and gives way to a
 newer copy of the job wherever that one turns up.
