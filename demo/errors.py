@@ -45,5 +45,5 @@ class AirflowApiError(DemoError):
         return self.status is None or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-class StoryError(DemoError):
+class DemoRunError(DemoError):
     """The demonstration did not reach its expected end."""

@@ -24,7 +24,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 FLIGHTS: Final = TableRef("demo", "flights")
 CARRIERS: Final = TableRef("demo", "carriers")
@@ -103,7 +103,9 @@ def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def _read_partition(table: TableInfo, partition: PartitionInfo, txn: Transaction) -> pa.Table:
+def _read_partition(
+    table: TableInfo, partition: PartitionInfo, txn: MetastoreTransaction
+) -> pa.Table:
     write_ids = txn.snapshot.write_ids(table.ref)
     batches = list(scan(partition.location, table.columns, write_ids, txn.snapshot.txns))
     if not batches:

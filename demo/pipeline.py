@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from demo.airflow_api import USER
 from demo.changes import BOOTSTRAP_FILE, batch_name, cut, first_days, read_flights
 from demo.directories import DirectoryWatch
-from demo.errors import AirflowServerError, StoryError
+from demo.errors import AirflowServerError, DemoRunError
 from demo.flights_table import CARRIERS as CARRIERS_TABLE
 from demo.flights_table import COPY, FLIGHTS, ensure_table, read_whole_table, table_folder
 from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, DAGS, FEED, MERGE, RunLog, why_failed
@@ -123,11 +123,11 @@ class Pipeline:
         def are_read() -> bool:
             if errors := api.import_errors():
                 file, trace = next(iter(errors.items()))
-                raise StoryError(f"Airflow cannot read {file}:\n{trace}")
+                raise DemoRunError(f"Airflow cannot read {file}:\n{trace}")
             return set(DAGS) <= api.dag_ids()
 
         if not _wait(are_read, timeout_s=_PARSE_TIMEOUT_S):
-            raise StoryError(
+            raise DemoRunError(
                 f"Airflow has not read {', '.join(DAGS)} within {_PARSE_TIMEOUT_S:g} s; see"
                 f" {self._servers.layout.logs / 'dag-processor.log'}"
             )
@@ -298,14 +298,14 @@ class Pipeline:
 
     def _follow(self, log: RunLog, dag_id: str, is_over: Callable[[tuple[Run, ...]], bool]) -> None:
         deadline = time.monotonic() + _QUIET_TIMEOUT_S
-        told = 0
+        reported = 0
         while True:
             runs = log.look(dag_id)
             if is_over(runs):
                 return
             self._check(runs)
-            if len(log.lines()) != told:
-                told, deadline = len(log.lines()), time.monotonic() + _QUIET_TIMEOUT_S
+            if len(log.lines()) != reported:
+                reported, deadline = len(log.lines()), time.monotonic() + _QUIET_TIMEOUT_S
             if time.monotonic() >= deadline:
                 raise StoryError(
                     f"no task has ended for {_QUIET_TIMEOUT_S:g} s while waiting for {dag_id};"
@@ -318,7 +318,7 @@ class Pipeline:
             if run.state == "failed" and run.run_id not in self._forgiven:
                 logs = self._servers.layout.airflow / "logs" / f"dag_id={run.dag_id}"
                 logs /= f"run_id={run.run_id}"
-                raise StoryError(
+                raise DemoRunError(
                     f"run {run.run_id} of {run.dag_id} failed: {why_failed(logs)}\n"
                     f"its logs are in {logs}"
                 )

@@ -72,7 +72,7 @@ class RunLog:
 
     def lines(self) -> tuple[JobLine, ...]:
         """Return all finished jobs, in the order of the DAGs."""
-        order = {dag_id: place for place, dag_id in enumerate(DAGS)}
+        order = {dag_id: position for position, dag_id in enumerate(DAGS)}
         return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
 
     def compactions(self) -> tuple[Compaction, ...]:

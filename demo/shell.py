@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from airflow_hiveacid.cli.metastore import METASTORE_VARIABLE
 from demo.changes import FIRST_DAY, LAST_DAY, cut, read_flights
 from demo.environment import MARK, airflow_environment
-from demo.errors import StoryError
+from demo.errors import DemoRunError
 from demo.flights_table import FLIGHTS
 from demo.runs import MERGE
 
@@ -65,7 +65,7 @@ def last_merged(runs: Iterable[Run]) -> date:
     """Return the last day that was merged successfully.
 
     Raises:
-        StoryError: there is no such day.
+        DemoRunError: there is no such day.
     """
     days = [run.day for run in runs if run.state == "success" and run.day is not None]
     if not days:

@@ -57,24 +57,24 @@ def clean(job: JobContext) -> JobResult:
         partitions,
         lambda c, p: cleaner(c).clean(p),
         at_once=len(partitions),
-        tell=lambda outcome: outcome.told,
+        describe=lambda outcome: outcome.text,
     )
     if spec.partition is None and not spec.plan_only:
         forget_unreadable(table, outcomes, overview.notes)
     if table.is_partitioned and spec.partition is None:
         outcomes.append(cleaner(job.client).clean_staging())
-    for place in _uploaded_to(table, spec, [p.location for p in partitions]):
-        outcomes.append(cleaner(job.client).clean_uploads(place))
+    for location in _uploaded_to(table, spec, [p.location for p in partitions]):
+        outcomes.append(cleaner(job.client).clean_uploads(location))
     return _result(job, spec, outcomes)
 
 
 def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) -> list[str]:
     """Return the locations, sorted, where dead workers may have left incomplete uploads."""
-    places = set(locations)
+    roots = set(locations)
     if spec.partition is None:
         within = f"{table.location.rstrip('/')}/"
-        places = {table.location, *(p for p in places if not p.startswith(within))}
-    return [place for place in sorted(places) if publishes_files(scheme_of(place))]
+        roots = {table.location, *(p for p in roots if not p.startswith(within))}
+    return [location for location in sorted(roots) if publishes_files(scheme_of(location))]
 
 
 def _result(job: JobContext, spec: CleanSpec, outcomes: Sequence[CleaningOutcome]) -> JobResult:

@@ -71,7 +71,7 @@ def compact(job: JobContext) -> JobResult:
         partitions,
         compact_one,
         at_once=at_once,
-        tell=lambda outcome: outcome.told,
+        describe=lambda outcome: outcome.text,
     )
     return _result(job, spec, table, outcomes)
 

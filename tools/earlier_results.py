@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 _EARLIER: Final = pytest.StashKey["dict[str, EarlierRun]"]()
-_SKIP_PLACES: Final = 3
+_SKIP_LOCATIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

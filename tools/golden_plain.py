@@ -212,8 +212,8 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
                 shutil.copy(file, root / "000005_0")
                 shutil.copy(file, file.parent / "named_otherwise.bin")
             case "!load":
-                place = engine.describe(rest)["location"]
-                engine.execute(f"load data inpath 'file:{place}' into table {table}")
+                location = engine.describe(rest)["location"]
+                engine.execute(f"load data inpath 'file:{location}' into table {table}")
             case _:
                 engine.execute(step)
 

@@ -39,7 +39,7 @@ from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.spark_environment import NEWEST_TESTED, add_s3a, make, pack
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 
-Command = Callable[[argparse.Namespace], Iterator[str]]
+CommandFunction = Callable[[argparse.Namespace], Iterator[str]]
 
 DEFAULT_LIMIT: Final = 50
 _BAD_INPUT: Final = 2
@@ -204,7 +204,7 @@ def _add_view(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(command: Command, options: argparse.Namespace) -> int:
+def run(command: CommandFunction, options: argparse.Namespace) -> int:
     """Print a command's output as it is produced; return the exit status, also after an error."""
     # Thrift's own log would repeat the message that we print.
     logging.getLogger("thrift").addHandler(logging.NullHandler())

@@ -5,7 +5,7 @@ A plan needs only a metastore. A conversion reads rows with Spark, so it needs P
 Example:
     >>> from airflow_hiveacid.plan.conversion import ConversionOutcome
     >>> outcome = ConversionOutcome(before="flat", after="full_acid", done=False, steps=("a", "b"))
-    >>> print(told("db.t", outcome), end="")
+    >>> print(outcome_text("db.t", outcome), end="")
     db.t: flat to full_acid, not done
       1. a
       2. b
@@ -68,10 +68,10 @@ def convert_lines(options: argparse.Namespace) -> Iterator[str]:
             outcome = _planned(client, ref, to)
         else:
             outcome = _converted(client, endpoint, ref, to)
-    yield told(str(ref), outcome)
+    yield outcome_text(str(ref), outcome)
 
 
-def told(table: str, outcome: ConversionOutcome) -> str:
+def outcome_text(table: str, outcome: ConversionOutcome) -> str:
     """Return the result of a conversion as readable text."""
     rows = "" if outcome.rows is None else f", {outcome.rows} rows compared"
     head = f"{table}: {outcome.before} to {outcome.after}, {'done' if outcome.done else 'not done'}"

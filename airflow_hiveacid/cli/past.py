@@ -111,7 +111,7 @@ def history_lines(options: argparse.Namespace) -> Iterator[str]:
         "newest": found.newest,
         "is_kept": found.is_kept,
         "versions": [asdict(version) for version in found.versions],
-        "tags": [_told(tag) for tag in found.tags],
+        "tags": [_tag_json(tag) for tag in found.tags],
         "compactions": [
             {
                 "entry_id": one.entry_id,
@@ -145,7 +145,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
         notes = VersionNotes.of(table)
         if options.name is None:
             for tag in notes.tags():
-                yield f"{json.dumps(_told(tag))}\n"
+                yield f"{json.dumps(_tag_json(tag))}\n"
             return
         if options.remove:
             existing_tag(notes, table, options.name)
@@ -164,7 +164,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
             made_by=getpass.getuser(),
             may_retry=False,
         )
-        yield f"{json.dumps(_told(tag))}\n"
+        yield f"{json.dumps(_tag_json(tag))}\n"
 
 
 def keep_lines(options: argparse.Namespace) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, Table
         yield client, table
 
 
-def _told(tag: Tag) -> dict[str, object]:
+def _tag_json(tag: Tag) -> dict[str, object]:
     return {
         "tag": tag.name,
         "version": tag.version,

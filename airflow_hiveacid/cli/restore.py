@@ -106,10 +106,10 @@ def restore_command(options: argparse.Namespace) -> Iterator[str]:
     if options.json:
         yield f"{json.dumps(body, indent=2)}\n"
     else:
-        yield told(body, str(version))
+        yield outcome_text(body, str(version))
 
 
-def told(body: dict[str, Any], version: str) -> str:
+def outcome_text(body: dict[str, Any], version: str) -> str:
     """Return the result of a restore as readable text.
 
     Example:
@@ -144,9 +144,9 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """
     from airflow_hiveacid.cli.output import rows_by_write  # noqa: PLC0415 - needs pyarrow
 
-    (place,) = [one for one in view.roots if one.partition == root.info.name]
-    now = rows_by_write(replace(view, write_ids=past.now), replace(place, state=root.now))
-    then = rows_by_write(replace(view, write_ids=past.then), replace(place, state=root.then))
+    (found,) = [one for one in view.roots if one.partition == root.info.name]
+    now = rows_by_write(replace(view, write_ids=past.now), replace(found, state=root.now))
+    then = rows_by_write(replace(view, write_ids=past.then), replace(found, state=root.then))
     is_plain = view.kind is TransactionalKind.INSERT_ONLY
     stay = 0
     if not is_plain:

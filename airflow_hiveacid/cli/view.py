@@ -6,8 +6,8 @@ during the scan. An inspection uses a snapshot without a transaction.
 
 Example:
     with looking(options, holds_files=True) as view:
-        for place in view.places:
-            scan(place.location, view.columns, view.write_ids, view.txns)
+        for root in view.roots:
+            scan(root.location, view.columns, view.write_ids, view.txns)
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 _LOCK_TIMEOUT_S: Final = 60.0
 
@@ -168,7 +168,7 @@ def _by_hand(options: argparse.Namespace) -> TableView:
 @contextmanager
 def read_transaction(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
-) -> Iterator[Transaction]:
+) -> Iterator[MetastoreTransaction]:
     """Hold a read transaction on a table or one of its partitions during the `with` block.
 
     Raises:
@@ -191,7 +191,7 @@ def _as_of(
     client: MetastoreClient,
     table: TableInfo,
     view: TableView,
-    txn: Transaction,
+    txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
     """Return the view with the files of an earlier version instead of the present files.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.plan.thresholds import TableHealth
     from airflow_hiveacid.versions.history import TableHistory
@@ -269,7 +269,7 @@ class HiveAcidHook(BaseHook):
         reads: Sequence[TableAccess] = (),
         writes: Sequence[TableAccess] = (),
         lock_timeout_s: float | None = None,
-    ) -> Iterator[Transaction]:
+    ) -> Iterator[MetastoreTransaction]:
         """Run a `with` block in a transaction with locks.
 
         The transaction commits after the block and aborts after an error.

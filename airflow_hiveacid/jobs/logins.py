@@ -52,12 +52,12 @@ class SecretSource:
             ConfigurationError: the text has neither of these forms. The message does not show the
                 text.
         """
-        kind, _, place = text.strip().partition(":")
+        kind, _, value = text.strip().partition(":")
         match kind:
-            case "file" if place:
-                return cls(file=place)
+            case "file" if value:
+                return cls(file=value)
             case "env":
-                return cls(variable=place)
+                return cls(variable=value)
             case _:
                 raise ConfigurationError(
                     "expected file:/path or env:NAME, where the secret is, not the secret itself"

@@ -16,17 +16,17 @@ _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @contextmanager
-def scratch_errors(place: str | None = None) -> Iterator[None]:
-    """Raise typed errors if the `with` block cannot write to `place`, by default TMPDIR.
+def scratch_errors(directory: str | None = None) -> Iterator[None]:
+    """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
 
     Raises:
-        LocationPermissionError: this process has no permission to write to `place`.
+        LocationPermissionError: this process has no permission to write to `directory`.
         StoreUnavailableError: writing failed for a different reason, such as a full disk.
     """
     try:
         yield
     except OSError as error:
-        where = place or _temporary_directory()
+        where = directory or _temporary_directory()
         reason = (
             f"{error.strerror or error}. Nothing was written to any table. Temporary files of this"
             " process go to TMPDIR: free space there, or set TMPDIR to another directory"

@@ -149,10 +149,10 @@ def components_to_define(
     """Return the locks for DDL: on these partitions, or on the table if there are none."""
     places: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
-        places = sorted(partitions, key=str)
+        names = sorted(partitions, key=str)
     return tuple(
-        LockComponent(table=ref, lock_type=lock_type, operation=None, partition=place)
-        for place in places
+        LockComponent(table=ref, lock_type=lock_type, operation=None, partition=partition)
+        for partition in names
     )
 
 

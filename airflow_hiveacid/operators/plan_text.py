@@ -26,7 +26,7 @@ def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
     head = ("partition", "compaction", "directories", "in", "out", "why")
     rows = [
         (
-            _place(outcome),
+            _partition(outcome),
             str(outcome.get("kind", "")),
             str(len(outcome.get("inputs") or ()) or ""),
             _size(outcome.get("bytes_in")),
@@ -41,7 +41,7 @@ def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each path in `details` that a cleaning removes or keeps."""
     rows = [
-        (_place(outcome), action, str(entry.get("path", "")), str(entry.get("why", "")))
+        (_partition(outcome), action, str(entry.get("path", "")), str(entry.get("why", "")))
         for outcome in details.get("cleanings") or ()
         for action, key in (("remove", "removed"), ("keep", "kept"))
         for entry in outcome.get(key) or ()
@@ -53,7 +53,10 @@ def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each partition in `details` that a restore changes."""
     head = ("partition", "how", "rows added", "removed", "unchanged")
     rows = [
-        (_place(outcome), *(str(outcome.get(name, "")) for name in ("how", "come", "go", "stay")))
+        (
+            _partition(outcome),
+            *(str(outcome.get(name, "")) for name in ("how", "come", "go", "stay")),
+        )
         for outcome in details.get("restore") or ()
     ]
     return tuple(_aligned(head, rows))
@@ -93,7 +96,7 @@ def _write_ids(result: JobResult) -> str:
     return ", ".join(f"write ID {number} of {name}" for name, number in result.write_ids.items())
 
 
-def _place(outcome: Mapping[str, Any]) -> str:
+def _partition(outcome: Mapping[str, Any]) -> str:
     return str(outcome.get("partition") or "(table)")
 
 

@@ -222,7 +222,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             for number, job in enumerate(jobs, start=1):
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
-                with self._placed(number):
+                with self._with_position(number):
                     done.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
             # The error asks the user to check the table and clear the task. The cleared task must
@@ -247,16 +247,16 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         return self._run(context, job, number)
 
     @contextmanager
-    def _placed(self, number: int) -> Iterator[None]:
+    def _with_position(self, number: int) -> Iterator[None]:
         """Add the position of the failed job to an error, if the operator has several jobs."""
         try:
             yield
         except HiveAcidError as error:
-            if place := self.place_of(number):
-                error.add_note(place)
+            if position := self.position_of(number):
+                error.add_note(position)
             raise
 
-    def place_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
+    def position_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
         """Return the position of a job in the arguments, for error messages.
 
         `number` counts from 1. The position is empty if there is only one job.
@@ -331,8 +331,8 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             with scratch_errors():
                 scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-"))
             directory = Path(scratch)
-            place = self._result_file(settings, target, directory)
-            spec = self._build_spec(context, settings, place, job=job, number=number)
+            result_file = self._result_file(settings, target, directory)
+            spec = self._build_spec(context, settings, result_file, job=job, number=number)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
             with scratch_errors(str(spec_file)):
                 spec_file.write_text(spec.dump(), encoding="utf-8")

@@ -133,7 +133,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         """The running attempt; if the task is killed, its transactions and locks are released."""
         return self._order or super().under_way
 
-    def place_of(self, number: int) -> str:
+    def position_of(self, number: int) -> str:
         """Return the line and column at which statement `number` begins."""
         found = self._statements[number - 1]
         return f"in statement {number} of sql, line {found.line}, column {found.column}"

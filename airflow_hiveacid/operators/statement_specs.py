@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.parameters import Parameter
     from airflow_hiveacid.plan.arguments import EarlyChecks
 
-Read = Callable[[Any, str], Any]
+ReadArgument = Callable[[Any, str], Any]
 """A function that reads a rendered value; the string is the argument's name in error messages."""
 
 
@@ -50,7 +50,7 @@ class _Form:
     """A kind of statement, with the spec's field and a reader for each argument of the operator."""
 
     spec: type[StatementSpec]
-    reads: Mapping[str, tuple[str, Read]]
+    reads: Mapping[str, tuple[str, ReadArgument]]
     needs: frozenset[str]
 
 
@@ -120,7 +120,7 @@ _NAMING: Final = frozenset({"insert", "update", "delete", "merge"})
 """The kinds of statement with SQL arguments, which can contain markers for parameters."""
 
 
-def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, Read]:
+def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, ReadArgument]:
     """Return a reader for each argument of a kind of statement, by argument name.
 
     Args:

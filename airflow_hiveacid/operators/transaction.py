@@ -184,8 +184,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 for kind, values in entry.items():
                     _check_values(early, kind, values, f"{where}[{kind!r}]", nulls)
                     if isinstance(values, Mapping) and parameters is not None:
-                        place = f"{where}[{kind!r}]"
-                        check_parameters_early(early, values, place, others=parameters)
+                        argument = f"{where}[{kind!r}]"
+                        check_parameters_early(early, values, argument, others=parameters)
             elif isinstance(entry, str) and not entry.endswith(_SQL_FILE):
                 is_known = arguments.is_settled(self.database) and parameters is not None
                 read = bind(self._of_text, given=stand_ins(parameters))

@@ -89,7 +89,7 @@ class EarlyChecks:
                 try:
                     read(value, argument)
                 except InputError as error:
-                    known = _place(argument)
+                    known = _note_on(argument)
                     notes = "".join(
                         f" ({note})" for note in getattr(error, "__notes__", ()) if note != known
                     )
@@ -98,7 +98,7 @@ class EarlyChecks:
                     ) from error
 
 
-def _place(argument: str) -> str:
+def _note_on(argument: str) -> str:
     return f"in {argument}"
 
 
@@ -108,7 +108,7 @@ def _named(argument: str) -> Iterator[None]:
     try:
         yield
     except InvalidNameError as error:
-        error.add_note(_place(argument))
+        error.add_note(_note_on(argument))
         raise
 
 

@@ -214,10 +214,10 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
     Without a hidden name, readers of a flat table would read these directories. The remaining files
     in them are needed if the conversion is undone.
     """
-    places = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
+    directories = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
         Move(location=location, source=name, target=staging_directory(f"emptied-{name}"))
-        for location, name in sorted(places)
+        for location, name in sorted(directories)
     ]
 
 

@@ -135,19 +135,19 @@ class Knowledge:
         Args:
             times: the commit times in the log, in whole seconds since 1970.
         """
-        told = {
+        learned = {
             write_id: TimeBounds(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
             for write_id, time_s in times.items()
         }
-        if any(self.born_s is not None and (b.by_s or 0.0) < self.born_s for b in told.values()):
+        if any(self.born_s is not None and (b.by_s or 0.0) < self.born_s for b in learned.values()):
             return self
         if not all(
-            known.within(self.of_commit(write_id)).is_one for write_id, known in told.items()
+            known.within(self.of_commit(write_id)).is_one for write_id, known in learned.items()
         ):
             return self
-        for write_id, known in told.items():
-            told[write_id] = known.within(self.commits.get(write_id, TimeBounds()))
-        return replace(self, commits={**self.commits, **told})
+        for write_id, known in learned.items():
+            learned[write_id] = known.within(self.commits.get(write_id, TimeBounds()))
+        return replace(self, commits={**self.commits, **learned})
 
     @property
     def aborted(self) -> frozenset[WriteId]:

@@ -134,8 +134,8 @@ def check_source(source: SourceSpec) -> None:
         ConfigurationError: not exactly one kind of source is given, the source is incomplete, or
             rows of values differ in length.
     """
-    places = (source.location, source.table, source.values, source.tables)
-    given = sum(place is not None for place in places)
+    kinds = (source.location, source.table, source.values, source.tables)
+    given = sum(kind is not None for kind in kinds)
     if given != 1:
         raise ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"

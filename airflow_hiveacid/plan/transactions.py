@@ -79,7 +79,7 @@ def check_order(steps: Sequence[Step]) -> None:
             overwrites.append((number, step))
             continue
         for before, overwrite in overwrites:
-            if _may_meet(overwrite, step):
+            if _may_overlap(overwrite, step):
                 raise StatementOrderError(table=step.table, statement=number, overwriting=before)
 
 
@@ -89,11 +89,11 @@ def _check_together(steps: Sequence[Step]) -> None:
             continue
         inserts = list(enumerate(found, start=1))
         for (other, one), (number, step) in combinations(inserts, 2):
-            if (one.replaces or step.replaces) and _may_meet(one, step):
+            if (one.replaces or step.replaces) and _may_overlap(one, step):
                 raise SharedTargetError(table=step.table, statement=number, other=other)
 
 
-def _may_meet(one: Step, other: Step) -> bool:
+def _may_overlap(one: Step, other: Step) -> bool:
     are_apart = (
         one.partition is not None
         and other.partition is not None
@@ -111,10 +111,10 @@ def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step
         Step(
             table=one.target.lower(),
             replaces=_replaces(one),
-            partition=(place, nth) if _names_partition(one) else None,
-            together=place if isinstance(part, MultiInsertSpec) else None,
+            partition=(position, nth) if _names_partition(one) else None,
+            together=position if isinstance(part, MultiInsertSpec) else None,
         )
-        for place, part in enumerate(statements)
+        for position, part in enumerate(statements)
         for nth, one in enumerate(each(part))
     ]
 

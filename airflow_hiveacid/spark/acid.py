@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
 
-    Program = Callable[[SparkSession, "Task"], object]
+    ProgramFunction = Callable[[SparkSession, "Task"], object]
 
 log = logging.getLogger("hiveacid")
 
@@ -435,7 +435,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
     return found
 
 
-def run(program: Program) -> None:
+def run(program: ProgramFunction) -> None:
     """Run a program for its task, and exit the process with the result's exit code.
 
     Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. If a
@@ -454,7 +454,7 @@ def run(program: Program) -> None:
     main("program", lambda job: run_program(job, program), ["--spec", given.spec])
 
 
-def run_program(job: JobContext, program: Program) -> JobResult:
+def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
     """Run a program inside an application, and return the result of the program's transaction.
 
     Raises:

@@ -126,7 +126,7 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
         job_key=spec.job_key,
         status=JobStatus.FAILED,
         table=spec.job.target,
-        details=_told_of(error),
+        details=_details_of(error),
         error=JobError.of(error),
     )
 
@@ -173,7 +173,7 @@ def check_answerable(spec: JobSpec) -> None:
         ) from error
     except HiveAcidError as error:
         raise ResultUnwritableError(
-            place=spec.result_uri, user=_user(), reason=str(error)
+            location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
 
 
@@ -222,8 +222,8 @@ def _user() -> str:
         name = pwd.getpwuid(number).pw_name
     except KeyError:  # a container may run under a user ID without a name
         name = f"number {number}"
-    told = os.environ.get("HADOOP_USER_NAME")
-    return f"{name} ({told} to Hadoop)" if told else name
+    hadoop_user = os.environ.get("HADOOP_USER_NAME")
+    return f"{name} ({hadoop_user} to Hadoop)" if hadoop_user else name
 
 
 def stop_hook() -> Callable[[str], None]:

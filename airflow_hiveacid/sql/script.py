@@ -132,7 +132,7 @@ def _statement(piece: Piece, database: str | None, given: Mapping[str, Parameter
             ),
             first,
         )
-    line, column = piece.place()
+    line, column = piece.line_and_column()
     piece = without_clauses(piece)
     check_calls(piece)
     try:

@@ -202,8 +202,8 @@ def look_after(
     for tag in notes.noted_tags():
         # The note of a replaced tag remains if the process that replaced the tag died before
         # removing the note.
-        in_its_place = newest.get(tag.name, tag).made_s
-        if tag.has_expired(now_s) or tag.made_s < in_its_place < now_s - _LONGEST_MOVE_S:
+        newest_s = newest.get(tag.name, tag).made_s
+        if tag.has_expired(now_s) or tag.made_s < newest_s < now_s - _LONGEST_MOVE_S:
             _log.info("tag %r has expired or was moved table=%s", tag.name, table.ref)
             notes.forget_this_tag(tag)
     if promises_of(client, table, notes).keeping is None:

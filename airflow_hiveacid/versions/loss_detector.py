@@ -334,18 +334,18 @@ class LossDetector:
         if state.base is not None and state.base.high >= note.write_id:
             return ()
         where = below(self.table.location, f"{info.location.rstrip('/')}/")
-        places = self._written[note.write_id]
-        here = places.get(where, [])
-        wrote_here = bool(note.partitions if info.name.columns else places)
+        by_location = self._written[note.write_id]
+        here = by_location.get(where, [])
+        wrote_here = bool(note.partitions if info.name.columns else by_location)
         if wrote_here and not here:  # the partition now has a different location
-            return tuple(chain.from_iterable(places.values()))
+            return tuple(chain.from_iterable(by_location.values()))
         live = [d.name for d in state.live]
         return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
 
     def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
         """Return the paths or URIs that a commit wrote to a partition, or all paths if unknown."""
-        places = self._written[note.write_id]
-        here = places.get(f"{partition}/") or chain.from_iterable(places.values())
+        by_location = self._written[note.write_id]
+        here = by_location.get(f"{partition}/") or chain.from_iterable(by_location.values())
         return tuple(here) or (f"version {note.write_id}",)
 
     @cached_property
@@ -356,9 +356,9 @@ class LossDetector:
     def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
         """The paths or URIs that each commit wrote, by directory name."""
         found: dict[WriteId, dict[str, list[str]]] = {}
-        for write_id, places in self._written.items():
+        for write_id, by_location in self._written.items():
             leaves = found.setdefault(write_id, {})
-            for path in chain.from_iterable(places.values()):
+            for path in chain.from_iterable(by_location.values()):
                 leaves.setdefault(path.rpartition("/")[2], []).append(path)
         return found
 
@@ -379,10 +379,10 @@ class LossDetector:
         """
         found: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:
-            places = found.setdefault(note.write_id, {})
+            by_location = found.setdefault(note.write_id, {})
             for directory in note.directories:
                 path = below(self.table.location, directory)
-                places.setdefault(path[: path.rfind("/") + 1], []).append(path)
+                by_location.setdefault(path[: path.rfind("/") + 1], []).append(path)
         return found
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:

@@ -89,7 +89,7 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         if not is_same and not moves and (older.is_sure or not is_again):
             raise _taken(table, older)
         moved = replace(older, expires_s=expires_s, made_s=_after(older, now_s))
-        if is_same and older.is_sure and _take_place(client, notes, older, moved):
+        if is_same and older.is_sure and _replace(client, notes, older, moved):
             return moved
     roots = client.list_partitions(table)
     made_s = now_s if older is None else _after(older, now_s)
@@ -126,7 +126,7 @@ def time_from_now(client: MetastorePort, seconds: float) -> float:
     return now_s + seconds
 
 
-def _take_place(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag) -> bool:
+def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag) -> bool:
     """Change a tag's expiry; return True if its files are certainly kept.
 
     A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was

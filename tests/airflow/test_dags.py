@@ -202,11 +202,11 @@ def test_the_pages_show_the_examples_as_they_are() -> None:
 def test_a_page_shows_the_example_program_as_it_is() -> None:
     program = REPOSITORY / "spark_apps" / "examples" / "merge_orders.py"
     (shown,) = (ast.parse(block) for block in python_blocks() if "acid.transaction(" in block)
-    stories = [
+    functions = [
         [ast.dump(node) for node in code.body if isinstance(node, ast.FunctionDef)]
         for code in (shown, ast.parse(program.read_text()))
     ]
-    assert stories[0] == stories[1]
+    assert functions[0] == functions[1]
 
 
 def test_what_the_first_example_changes_wakes_the_second(dag_bag: DagBag) -> None:

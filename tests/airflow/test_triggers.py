@@ -85,14 +85,14 @@ def test_it_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     warehouse.delta(table, 1)
     trigger = CompactionNeededTrigger(table=str(table.ref), delta_count=2, poke_interval_s=0.1)
 
-    async def story() -> dict[str, Any]:
+    async def wait() -> dict[str, Any]:
         waiting = asyncio.ensure_future(_first(trigger))
         done, _ = await asyncio.wait([waiting], timeout=1.0)
         assert not done
         await asyncio.to_thread(warehouse.delta, table, 1)
         return await asyncio.wait_for(waiting, timeout=20)
 
-    assert findings(asyncio.run(story()))[0]["delta_count"] == 2
+    assert findings(asyncio.run(wait()))[0]["delta_count"] == 2
 
 
 def test_measuring_does_not_hold_up_the_event_loop(
@@ -109,7 +109,7 @@ def test_measuring_does_not_hold_up_the_event_loop(
     monkeypatch.setattr(_MEASURE, slow)
     trigger = CompactionNeededTrigger(table="db.t", delta_ratio=0.1)
 
-    async def story() -> int:
+    async def wait() -> int:
         waiting = asyncio.ensure_future(_first(trigger))
         turns = 0
         while not waiting.done():
@@ -117,7 +117,7 @@ def test_measuring_does_not_hold_up_the_event_loop(
             turns += 1
         return turns
 
-    assert asyncio.run(story()) > 10
+    assert asyncio.run(wait()) > 10
     assert threads[0] is not threading.main_thread()
 
 
@@ -233,7 +233,7 @@ def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
             },
         )
 
-        async def story() -> tuple[int, dict[str, Any]]:
+        async def wait() -> tuple[int, dict[str, Any]]:
             waiting = asyncio.ensure_future(_first(_quick()))
             turns = 0
             while not waiting.done():
@@ -241,7 +241,7 @@ def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
                 turns += 1
             return turns, waiting.result()
 
-        turns, event = asyncio.run(story())
+        turns, event = asyncio.run(wait())
     with pytest.raises(MetastoreUnavailableError, match="KDC did not answer within"):
         findings(event)
     assert turns > 10
@@ -258,7 +258,7 @@ def test_thirty_silent_metastores_delay_no_other_look(
             port = silent.getsockname()[1]
             connections.add(f"silent_{number}", "hive_acid_metastore", host="127.0.0.1", port=port)
 
-        async def story() -> dict[str, Any]:
+        async def wait() -> dict[str, Any]:
             silent = [
                 asyncio.ensure_future(_first(_quick(hive_acid_conn_id=f"silent_{number}")))
                 for number in range(30)
@@ -273,18 +273,18 @@ def test_thirty_silent_metastores_delay_no_other_look(
             await asyncio.gather(*silent)
             return found
 
-        assert findings(asyncio.run(story()))[0]["delta_count"] == 1
+        assert findings(asyncio.run(wait()))[0]["delta_count"] == 1
 
 
 def test_a_look_without_end_is_an_outage_in_time() -> None:
     ended = threading.Event()
     endpoint = MetastoreEndpoint(uris=("thrift://slow:9083",))
 
-    async def story() -> None:
+    async def wait() -> None:
         await looking(endpoint, ended.wait, longest_s=0.2)
 
     with pytest.raises(MetastoreUnavailableError, match=r"slow:9083.*within 0\.2 s"):
-        asyncio.run(story())
+        asyncio.run(wait())
     ended.set()
 
 
@@ -292,12 +292,12 @@ def test_few_looks_at_one_metastore_run_at_once() -> None:
     names: set[str] = set()
     endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))
 
-    async def story() -> None:
+    async def wait() -> None:
         def look() -> None:
             names.add(threading.current_thread().name)
             time.sleep(0.01)
 
         await asyncio.gather(*(looking(endpoint, look) for _ in range(40)))
 
-    asyncio.run(story())
+    asyncio.run(wait())
     assert len(names) == 4

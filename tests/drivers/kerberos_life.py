@@ -1,8 +1,8 @@
-"""Stories of a driver's in a cluster behind Kerberos, for `kerberos_lab`.
+"""Scenarios of a driver in a cluster behind Kerberos, for `kerberos_lab`.
 
     kerberos_life.py STORY METASTORE KEYTAB FOLDER
 
-What a story found goes to notes.json in the folder, and to secrets.json what nobody may find.
+A scenario writes its findings to notes.json in the folder, and its secrets to secrets.json.
 """
 
 from __future__ import annotations
@@ -189,10 +189,10 @@ def _directories(lab: Lab, table: str) -> list[str]:
 JOB_FUNCTIONS = {"small": small, "life": life, "outlive": outlive, "held": held, "own": own}
 
 
-def main(story: str, uri: str, keytab: str, folder: str) -> None:
+def main(scenario: str, uri: str, keytab: str, folder: str) -> None:
     logging.basicConfig(level=logging.INFO)
     logging.getLogger("py4j").setLevel(logging.DEBUG)  # whoever debugs has it so
-    spark = SparkSession.builder.getOrCreate() if story == "own" else open_session("kerberos")
+    spark = SparkSession.builder.getOrCreate() if scenario == "own" else open_session("kerberos")
     login = KerberosLogin(
         service="hive/_HOST@HIVEACID.TEST", client="etl@HIVEACID.TEST", keytab=keytab
     )
@@ -203,7 +203,7 @@ def main(story: str, uri: str, keytab: str, folder: str) -> None:
         driver = Driver(Lab(spark=spark, endpoint=endpoint, client=client, db=db), Path(folder))
         driver.keep_secrets()
         driver.note("table", f"{db}.t")
-        JOB_FUNCTIONS[story](driver)
+        JOB_FUNCTIONS[scenario](driver)
         driver.keep_secrets()
         driver.note("done", "yes")
     spark.stop()

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def main() -> None:
         names = [c.name for c in table.columns]
         frames = {
             "spark": read_table(spark, name, snapshot),
-            "arrow": target.read_with_arrow(names).drop(PLACE),
+            "arrow": target.read_with_arrow(names).drop(POSITION),
         }
         (Path(folder) / "begun").touch()
         found = {reader: rows(frame, reader) for reader, frame in frames.items()}

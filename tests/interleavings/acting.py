@@ -1,4 +1,4 @@
-"""What each of the cast does: the product's own stories, and what Hive and its metastore do."""
+"""What each of the cast does: the product's own steps, and what Hive and its metastore do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Acting(LookingBack):
         return self.do(self.jobs[number])
 
     def do(self, job: Job) -> JobResult:
-        """The product's own story of a write."""
+        """Run a write with the product's own steps."""
         client = self.world.client()
         spec = JobSpec(
             job_key=job.key,

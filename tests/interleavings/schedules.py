@@ -42,9 +42,9 @@ class InterleavingError(AssertionError):
     """An interleaving that was not right, with what is needed to see it again."""
 
     def __init__(self, scene: Scene, plan: Plan, play: Play) -> None:
-        story = "\n".join(play.world.log[-400:])
+        log = "\n".join(play.world.log[-400:])
         super().__init__(
-            f"{play.world.violation}\n{story}\nagain:"
+            f"{play.world.violation}\n{log}\nagain:"
             f' .venv-spark/bin/python -m tests.interleavings "{scene}" "{plan}"'
         )
 

@@ -169,7 +169,7 @@ def _resolve_target(
     staged: object = None,
 ) -> Target:
     del spark, staged
-    infos = (touched or Touched()).places(client, table)
+    infos = (touched or Touched()).partitions(client, table)
     return Target(table=table, snapshot=snapshot, partitions=infos)
 
 

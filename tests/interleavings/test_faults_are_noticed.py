@@ -49,7 +49,7 @@ class Edit:
 class Fault:
     """Edits, and the cast that shows what they spoil; also plans, where chance is too slow.
 
-    There are several of them, so that a call more or less in the product's story changes nothing.
+    There are several of them, so that one call more or less in the product changes nothing.
     """
 
     name: str
@@ -201,7 +201,7 @@ FAULTS: Final = (
         edits=(
             Edit(
                 module=transaction,
-                where="Transaction.commit",
+                where="MetastoreTransaction.commit",
                 old="    except WriteConflictError:\n        self._take_back()\n",
                 new="    except WriteConflictError:\n",
             ),

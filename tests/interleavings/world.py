@@ -100,7 +100,7 @@ class Actor:
         return f"{self.number}:{self.name}"
 
     def reach(self, step: str) -> None:
-        """Note the step of the product's story that is behind it."""
+        """Note the product's step that it belongs to."""
         self.step = step
 
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -125,7 +125,7 @@ class Ground:
         target = resolve_target(self.lab.spark, self.lab.client, info, snapshot)
         names = [c.name for c in info.columns]
         native = target.scan(names).drop("p").collect()
-        arrow = target.read_with_arrow(names, place=PLACE).collect()
+        arrow = target.read_with_arrow(names, position=POSITION).collect()
         assert sorted(map(str, native)) == sorted(map(str, arrow))
         assert len(native) == len(expected)
         return expected

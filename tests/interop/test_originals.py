@@ -12,7 +12,7 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.bare import identity_key
@@ -82,7 +82,7 @@ class Common:
 
 def _rows(target: Target, frame: Any) -> Rows:  # noqa: ANN401 - a frame
     names = [c.name for c in target.table.columns]
-    parts = [f"{PLACE}.{part}" for part in ("originalTransaction", "bucket", "rowId")]
+    parts = [f"{POSITION}.{part}" for part in ("originalTransaction", "bucket", "rowId")]
     return [
         [dict(zip(("writeid", "bucketid", "rowid"), row[:3], strict=True)), *row[3:]]
         for row in frame.select(*parts, *names).collect()

@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
-OURS = ("__place", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
+OURS = ("__position", "__source_row", "__clause", "_partition", "_clause", "_file", "row", "number")
 ALL = ("id", "h", *OURS, "t")
 UPDATE, DELETE, INSERT = MergeAction.UPDATE, MergeAction.DELETE, MergeAction.INSERT
 
@@ -41,7 +41,7 @@ def ours(lab4: Lab) -> Lab:
 def test_a_star_is_the_table_and_nothing_else(ours: Lab) -> None:
     before = ours.frame("t")
     hashes = {r[0]: str(r[1]) for r in before.selectExpr("id", "hash(*)").collect()}
-    ours.update("t", {"h": "hash(t.*)"}, "__place <> '__place3' AND t.t = 'p1'")
+    ours.update("t", {"h": "hash(t.*)"}, "__position <> '__position3' AND t.t = 'p1'")
     assert {r[0]: r[1] for r in ours.rows("t")} == {**dict.fromkeys(range(4)), 1: hashes[1]}
     ours.update("t", {"h": "to_json(struct(*))"}, "id = 0")
     (whole,) = [r.h for r in ours.frame("t").collect() if r.id == 0]
@@ -65,17 +65,20 @@ def test_columns_with_the_names_of_ours_are_merged_as_any_others(ours: Lab) -> N
             MergeClause(
                 when=MergeWhen.MATCHED,
                 action=UPDATE,
-                set={"h": "to_json(struct(s.*))", "__source_row": "concat(t.__place, s._clause)"},
+                set={
+                    "h": "to_json(struct(s.*))",
+                    "__source_row": "concat(t.__position, s._clause)",
+                },
             ),
             MergeClause(when=MergeWhen.NOT_MATCHED, action=INSERT),
         ],
-        condition="s.__place <> t.__source_row",
+        condition="s.__position <> t.__source_row",
     )
     found = {r.id: r for r in ours.frame("t").collect()}
     assert set(found) == {0, 1, 2, 3, 9}
     assert json.loads(found[1].h) == {n: str(v) for n, v in zip(columns, rows[0], strict=True)}
-    assert found[1]["__source_row"] == "__place1new _clause1"
-    assert found[1]["__place"] == "__place1"
+    assert found[1]["__source_row"] == "__position1new _clause1"
+    assert found[1]["__position"] == "__position1"
     assert [found[9][n] for n in ALL] == [9, None, *rows[1][1:]]
 
 

@@ -50,7 +50,7 @@ def identities(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
 
     target = resolve_target(lab.spark, lab.client, lab.info(name), lab.snapshot(name))
     place = target.scan(["id"]).select(
-        "id", "__place.originalTransaction", "__place.bucket", "__place.rowId"
+        "id", "__position.originalTransaction", "__position.bucket", "__position.rowId"
     )
     return sorted(tuple(row) for row in place.collect())
 

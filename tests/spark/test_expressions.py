@@ -142,7 +142,7 @@ def test_a_field_that_does_not_fit_is_refused_under_its_own_name(spark: SparkSes
         ({"n": "row_number() over (order by n)"}, None, errors.ExpressionError),
         ({"n": "explode(array(1, 2))"}, None, errors.ExpressionError),
         ({"n": "t.*"}, None, errors.ExpressionError),
-        ({"n": "__place"}, None, errors.UnknownColumnError),
+        ({"n": "__position"}, None, errors.UnknownColumnError),
         ({"n": "1", "m": "__hiveacid_expression_0"}, None, errors.UnknownColumnError),
         ({"n": "1"}, "n", errors.ExpressionError),
         ({"n": "1"}, "count(*) > 1", errors.ExpressionError),

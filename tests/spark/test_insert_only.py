@@ -390,7 +390,7 @@ def test_sparks_readers_and_ours_agree_on_what_hive_wrote(
         cases = [case for case in golden if case.columns == columns]
         rows = rows_of(spark, cases)
         names = [name for name, _ in columns]
-        whole, ours = rows.rows(names, "place"), rows.with_arrow(names, "place")
+        whole, ours = rows.rows(names, "position"), rows.with_arrow(names, "position")
         assert whole.schema.names == ours.schema.names
         found = told(rows, whole)
         assert found == told(rows, ours)

@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.spark.statements import load as load_module
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
@@ -50,8 +50,8 @@ def files(folder: Path, *rows_of: tuple[int, ...]) -> str:
 
 def identities(lab: Lab, name: str = "t") -> dict[int, tuple[int, int, int]]:
     target = resolve_target(lab.spark, lab.client, lab.info(name), lab.snapshot(name))
-    place = [f"{PLACE}.{part}" for part in ("originalTransaction", "bucket", "rowId")]
-    return {row[3]: tuple(row[:3]) for row in target.scan(["id"]).select(*place, "id").collect()}
+    position = [f"{POSITION}.{part}" for part in ("originalTransaction", "bucket", "rowId")]
+    return {row[3]: tuple(row[:3]) for row in target.scan(["id"]).select(*position, "id").collect()}
 
 
 def rows(*ids: int) -> list[Row]:

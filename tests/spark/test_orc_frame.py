@@ -29,7 +29,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.files import arrow_scan
 from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
-from airflow_hiveacid.spark.reading.target import PLACE, Target, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from tests.judges.golden import GoldenCase, cases
 from tests.support.spark_lab import native_files
 
@@ -76,7 +76,7 @@ def texts(frame: DataFrame) -> list[str]:
 def agree(target: Target) -> int:
     """Both readers read the same rows, this many."""
     names = [c.name for c in target.table.columns]
-    scan, arrow = target.scan(names), target.read_with_arrow(names, place=PLACE)
+    scan, arrow = target.scan(names), target.read_with_arrow(names, position=POSITION)
     rows = texts(scan.drop(*[c.name for c in target.table.partition_columns]))
     assert rows == texts(arrow)
     return len(rows)
@@ -234,8 +234,8 @@ def test_a_range_keeps_the_rows_in_it_whoever_reads(lab4: Lab) -> None:
     ranges = {"id": KeyRange(low=50, high=120), "st": KeyRange(low="a", high="zz")}
     narrowed = dataclasses.replace(target, ranges=ranges)
     assert 0 < len(native_files(narrowed.scan(["it"]))) < len(target.files)
-    rows = texts(narrowed.scan(["it"]).select("it", PLACE))
-    assert rows == texts(narrowed.read_with_arrow(["it"]).select("it", PLACE))
+    rows = texts(narrowed.scan(["it"]).select("it", POSITION))
+    assert rows == texts(narrowed.read_with_arrow(["it"]).select("it", POSITION))
     assert 0 < len(rows) < 71
     for one in (KeyRange(is_empty=True), KeyRange(low=10_000)):
         nothing = dataclasses.replace(target, ranges={"id": one})

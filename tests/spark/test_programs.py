@@ -54,10 +54,10 @@ def run(
         with acid.transaction(spark, task) as txn:  # type: ignore[arg-type]
             body(txn)
 
-    return story(lab, spec, program, job_key=job_key, on_step=on_step)
+    return run_whole(lab, spec, program, job_key=job_key, on_step=on_step)
 
 
-def story(
+def run_whole(
     lab: Lab,
     spec: ProgramSpec,
     program: Callable[..., None],
@@ -224,7 +224,7 @@ def test_a_change_behind_an_overwrite_is_refused_where_it_is_asked_for(shop: Lab
 def test_a_program_has_one_transaction(shop: Lab) -> None:
     spec = spec_of(shop, inserts=("log",))
     with pytest.raises(ConfigurationError, match="ended without a transaction"):
-        story(shop, spec, lambda *_: None)
+        run_whole(shop, spec, lambda *_: None)
 
     def twice(spark: object, task: acid.Task) -> None:
         for _ in range(2):

@@ -176,7 +176,7 @@ def test_delete_events_are_not_loaded_for_files_and_partitions_that_a_filter_rej
             assert (len(found.collect()), len(delete_files(found))) == (rows, opened), where
     found = target(lab4)
     (second,) = [file for file in found.files if "/delta_0000003" in file.data.path]
-    assert found._acid.with_arrow(["id"], "place", [second]).count() == 9
+    assert found._acid.with_arrow(["id"], "position", [second]).count() == 9
 
 
 def damage(file: Path) -> None:

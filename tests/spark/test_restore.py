@@ -64,7 +64,7 @@ def files(lab: Lab, name: str = "t") -> list[str]:
 
 
 def changed_everywhere(lab: Lab, **made: object) -> list[tuple[object, ...]]:
-    """A table of which each partition has another story since version 1; its rows at version 1."""
+    """Make a table whose partitions changed in different ways; return the rows of version 1."""
     lab.table("t", COLUMNS, partition={"p": "int"}, **made)  # type: ignore[arg-type]
     lab.client.add_partitions(lab.info("t"), [lab.info("t").partition_name(["3"])])
     lab.insert("t", [(1, 1, 1), (2, 2, 2), (4, 4, 4), (10, 10, 1)], NAMES)

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.local.logins import access_kinds as door_kinds
+from airflow_hiveacid.local.logins import access_kinds
 from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -118,7 +118,7 @@ class KerberosLab:
     @cached_property
     def metastore(self) -> LocalMetastore:
         """It makes directories on HDFS as hive, by its own keytab."""
-        access = door_kinds.kerberos(self.kdc)
+        access = access_kinds.kerberos(self.kdc)
         access = replace(access, core_settings={**access.core_settings, **self.hdfs.client})
         config = LocalMetastoreConfig(
             version=self._version,
@@ -231,27 +231,27 @@ class KerberosLab:
 
     def run(
         self,
-        story: str,
+        scenario: str,
         *options: str,
         master: str = "local[2]",
         **environment: str,
     ) -> Ended:
-        """Run a story of the driver's to its end.
+        """Run a scenario of the driver to its end.
 
         Args:
-            story: its name there.
+            scenario: its name there.
             options: more for spark-submit.
             master: where.
             environment: of the driver.
         """
-        with self.begun(story, *options, master=master, **environment) as driver:
+        with self.begun(scenario, *options, master=master, **environment) as driver:
             driver.wait(timeout=_WAIT_S)
             return Ended(code=driver.returncode, notes=self.notes(driver), said=self.said(driver))
 
     @contextmanager
     def begun(
         self,
-        story: str,
+        scenario: str,
         *options: str,
         master: str = "local[2]",
         **environment: str,
@@ -282,7 +282,7 @@ class KerberosLab:
             *(word for name in settings for word in ("--conf", f"{name}={settings[name]}")),
             *options,
             str(_DRIVER),
-            *(story, self.metastore.uri, keytab, str(work)),
+            *(scenario, self.metastore.uri, keytab, str(work)),
         ]
         with (work / "said.log").open("wb") as log:
             driver = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is tried at real doors: logins that must be taken, and those that must be refused, in words.
+"""The login cases in words: what a real metastore must accept, and what it must refuse.
 
 `QUICK` ones run in `make test`, all in `make clusters`.
 """
@@ -398,7 +398,7 @@ def _wrong_path(lab: LoginLab, version: str) -> MetastoreEndpoint:
     return replace(endpoint, uris=(endpoint.uris[0].replace("/metastore", "/elsewhere"),))
 
 
-def _another_door(
+def _another_login(
     kind: str, transport: Transport, login: Callable[[LoginLab, str], Login | None]
 ) -> Callable[[LoginLab, str], MetastoreEndpoint]:
     """Comes with another transport than the metastore has."""
@@ -600,7 +600,7 @@ REFUSALS: Final = (
     Refusal(
         name="HTTP at a plain metastore",
         kind="plain",
-        endpoint=_another_door("plain", Transport.HTTP, lambda *_: _NAME),
+        endpoint=_another_login("plain", Transport.HTTP, lambda *_: _NAME),
         error=_FOR_NOW,
         words="Hive 3.1 does not support HTTP",
         quick=(V4, V3),
@@ -608,7 +608,7 @@ REFUSALS: Final = (
     Refusal(
         name="no TLS where it is wanted",
         kind=_TLS,
-        endpoint=_another_door(_TLS, Transport.PLAIN, _wrong_password),
+        endpoint=_another_login(_TLS, Transport.PLAIN, _wrong_password),
         error=_FOR_NOW,
         words="require TLS|not speak SASL",
         versions=(V4,),
@@ -617,7 +617,7 @@ REFUSALS: Final = (
     Refusal(
         name="Thrift where HTTPS is spoken",
         kind=_JWT,
-        endpoint=_another_door(_JWT, Transport.PLAIN, _nobody),
+        endpoint=_another_login(_JWT, Transport.PLAIN, _nobody),
         error=_FOR_NOW,
         words="TLS",
         versions=(V4,),
@@ -626,7 +626,7 @@ REFUSALS: Final = (
     Refusal(
         name="HTTP where HTTPS is spoken",
         kind=_JWT,
-        endpoint=_another_door(_JWT, Transport.HTTP, lambda *_: _NAME),
+        endpoint=_another_login(_JWT, Transport.HTTP, lambda *_: _NAME),
         error=_FOR_NOW,
         words="URI must say http or https|HTTP 400",
         versions=(V4,),

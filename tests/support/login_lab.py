@@ -23,7 +23,7 @@ from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import KerberosLogin
 from airflow_hiveacid.local.access import PLAIN, Access, Language
-from airflow_hiveacid.local.logins import access_kinds as door_kinds
+from airflow_hiveacid.local.logins import access_kinds
 from airflow_hiveacid.local.logins.directory import LocalDirectory, LocalDirectoryConfig
 from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
 from airflow_hiveacid.local.logins.openssl import (
@@ -52,7 +52,7 @@ V4, V3 = "4.0.1", "3.1.3"
 SERVICE: Final = "hive/_HOST@HIVEACID.TEST"
 PASSWORD: Final = "one-user-of-the-settings"
 _COLUMNS: Final = (Column(name="id", type="bigint"),)
-_CUSTOM: Final = """package door;
+_CUSTOM: Final = """package custom;
 import org.apache.hadoop.hive.metastore.MetaStorePasswdAuthenticationProvider;
 public class Knows implements MetaStorePasswdAuthenticationProvider {
   public void authenticate(String user, String password)
@@ -81,16 +81,16 @@ class Kind:
 
 def _kerberos(protections: str) -> Kind:
     return Kind(
-        access=lambda lab: door_kinds.kerberos(lab.kdc, protections=protections, proxies=_PROXIES)
+        access=lambda lab: access_kinds.kerberos(lab.kdc, protections=protections, proxies=_PROXIES)
     )
 
 
 def _in_tls(kind: Callable[[LoginLab], Access]) -> Kind:
-    return Kind(access=lambda lab: door_kinds.in_tls(kind(lab), lab.certificates))
+    return Kind(access=lambda lab: access_kinds.in_tls(kind(lab), lab.certificates))
 
 
 def _one_user(lab: LoginLab) -> Access:
-    return door_kinds.one_user("etl", lab.note(PASSWORD))
+    return access_kinds.one_user("etl", lab.note(PASSWORD))
 
 
 KINDS: Final = {
@@ -100,26 +100,26 @@ KINDS: Final = {
     "kerberos, integrity only": _kerberos("integrity"),
     "kerberos, privacy only": _kerberos("privacy"),
     "kerberos, short tokens": Kind(
-        access=lambda lab: door_kinds.kerberos(lab.kdc), settings=_SHORT_TOKENS
+        access=lambda lab: access_kinds.kerberos(lab.kdc), settings=_SHORT_TOKENS
     ),
     "kerberos and a user": Kind(
-        access=lambda lab: door_kinds.one_user(
+        access=lambda lab: access_kinds.one_user(
             "etl",
             lab.note(PASSWORD),
-            beside=door_kinds.kerberos(lab.kdc, proxies=_PROXIES),
+            beside=access_kinds.kerberos(lab.kdc, proxies=_PROXIES),
         )
     ),
-    "kerberos in TLS": _in_tls(lambda lab: door_kinds.kerberos(lab.kdc)),
+    "kerberos in TLS": _in_tls(lambda lab: access_kinds.kerberos(lab.kdc)),
     "kerberos and LDAP in TLS": _in_tls(
-        lambda lab: door_kinds.ldap(lab.directory.uri, beside=door_kinds.kerberos(lab.kdc))
+        lambda lab: access_kinds.ldap(lab.directory.uri, beside=access_kinds.kerberos(lab.kdc))
     ),
-    "LDAP in TLS": _in_tls(lambda lab: door_kinds.ldap(lab.directory.uri)),
+    "LDAP in TLS": _in_tls(lambda lab: access_kinds.ldap(lab.directory.uri)),
     "a user in TLS": _in_tls(_one_user),
-    "a class in TLS": _in_tls(lambda lab: door_kinds.custom("door.Knows", lab.custom_class)),
-    "HTTP by name": Kind(access=lambda _: door_kinds.http()),
-    "HTTPS by name": _in_tls(lambda _: door_kinds.http()),
-    "HTTP by JWT": Kind(access=lambda lab: door_kinds.bearer(lab.signer)),
-    "HTTPS by JWT": _in_tls(lambda lab: door_kinds.bearer(lab.signer)),
+    "a class in TLS": _in_tls(lambda lab: access_kinds.custom("custom.Knows", lab.custom_class)),
+    "HTTP by name": Kind(access=lambda _: access_kinds.http()),
+    "HTTPS by name": _in_tls(lambda _: access_kinds.http()),
+    "HTTP by JWT": Kind(access=lambda lab: access_kinds.bearer(lab.signer)),
+    "HTTPS by JWT": _in_tls(lambda lab: access_kinds.bearer(lab.signer)),
 }
 
 
@@ -189,7 +189,7 @@ class LoginLab:
     @cached_property
     def custom_class(self) -> Path:
         """A folder with a class that knows one user."""
-        source = self.folder / "custom" / "door" / "Knows.java"
+        source = self.folder / "classes" / "custom" / "Knows.java"
         source.parent.mkdir(parents=True)
         source.write_text(_CUSTOM % self.note(PASSWORD))
         jars = os.pathsep.join(
@@ -326,7 +326,7 @@ class LoginLab:
 def live(endpoint: MetastoreEndpoint) -> None:
     """A small life: a database, a table, a transaction with a lock that is committed."""
     with connect(endpoint) as client:
-        ref = TableRef(f"door_{os.getpid()}_{next(_numbers)}", "t")
+        ref = TableRef(f"login_{os.getpid()}_{next(_numbers)}", "t")
         client.create_database(ref.db)
         table = client.create_table(NewTable(ref=ref, columns=_COLUMNS))
         writes = [access(table, DataOperation.INSERT)]

@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.spark.reading.files.file_numbers import partition_at
-from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,13 +206,13 @@ def identities(lab: Lab, name: str) -> list[tuple[Row, Row]]:
 
     def found(frame: Any) -> list[tuple[Row, Row]]:  # noqa: ANN401
         each = []
-        for row in frame.select(PLACE, *data).collect():
+        for row in frame.select(POSITION, *data).collect():
             number, *identity = row[0]
             keys = parts[partition_at(number)]
             each.append(((*keys, *identity), (*row[1:], *keys)))
         return sorted(each, key=lambda one: str(one[1]))
 
-    ours, theirs = found(target.scan(data)), found(target.read_with_arrow(data, place=PLACE))
+    ours, theirs = found(target.scan(data)), found(target.read_with_arrow(data, position=POSITION))
     assert ours == theirs
     return ours
 

@@ -71,7 +71,7 @@ class ClusterRefusedError(ClusterError):
 class ApplicationNotStartedError(ClusterError, RetryableError):
     """An application got no container in time, so it was killed; it wrote nothing.
 
-    `queue` is the YARN queue or the Kubernetes namespace. `place` is "queue" or "namespace".
+    `queue` is the YARN queue or the Kubernetes namespace. `queue_kind` is "queue" or "namespace".
     """
 
     def __init__(  # noqa: PLR0913 - one message for both kinds of cluster
@@ -81,7 +81,7 @@ class ApplicationNotStartedError(ClusterError, RetryableError):
         queue: str,
         waited_s: float,
         diagnostics: str,
-        place: str = "queue",
+        queue_kind: str = "queue",
         waited_for: str = "YARN to start its driver's or application master's container",
     ) -> None:
         self.application, self.queue = application, queue

@@ -66,7 +66,7 @@ class LedgerRollError(CorruptFileError):
 
     def __init__(self, *, path: str, reason: str) -> None:
         super().__init__(path=path, reason=reason)
-        told = (
+        message = (
             f"{path} is damaged: {reason}. It lists the jobs that have changed the table. No job"
             " may change the table now, because a retry could apply its change twice. Nothing"
             " was written. Restore the file from a snapshot, a backup or the trash. If there is no"
@@ -74,7 +74,7 @@ class LedgerRollError(CorruptFileError):
             " before the file was written count as not done. Before such a task runs again, check"
             " with `python -m airflow_hiveacid history` whether its change is in the table"
         )
-        self.args = (told,)
+        self.args = (message,)
 
 
 class DanglingDeleteError(StorageError):
@@ -96,8 +96,8 @@ class UnsupportedFileError(StorageError):
 class ResultUnwritableError(StorageError):
     """A driver cannot write its result; the job was not started."""
 
-    def __init__(self, *, place: str, user: str, reason: str) -> None:
-        self.place, self.user, self.reason = place, user, reason
+    def __init__(self, *, location: str, user: str, reason: str) -> None:
+        self.location, self.user, self.reason = location, user, reason
         super().__init__(
             f"the driver (user {user}) cannot write its result to {place}: {reason}."
             " The job was not started. In cluster mode, this is below result_dir (operator"

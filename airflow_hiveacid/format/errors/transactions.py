@@ -102,7 +102,7 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
             " changes are visible. Retry when that driver has ended; the retry repeats no committed"
             " change"
         )
-        self.args = (told,)
+        self.args = (message,)
 
 
 class CommitStateUnknownError(TransactionError):

@@ -134,7 +134,7 @@ class ChangesGoneError(StorageError):
 
     def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
-        told = f" The oldest version whose changes can be read is {oldest}." if oldest else ""
+        start = f" The oldest version whose changes can be read is {oldest}." if oldest else ""
         super().__init__(
             f"the changes of {table} since version {since} are gone: {why}.{told} Read the"
             " whole table (a feed does so with when_gone='whole'), then the changes after that"

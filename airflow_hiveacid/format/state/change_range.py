@@ -79,7 +79,7 @@ class ChangeRange:
         """
         return self.until.visible_within(low, high) - self.since.visible_within(low, high)
 
-    def meets(self, directory: AcidDirectory) -> bool:
+    def overlaps(self, directory: AcidDirectory) -> bool:
         """Return whether a directory is a delta or an overwrite's base with writes of the range."""
         name = directory.name
         if isinstance(name, DeltaName):
@@ -141,7 +141,9 @@ def is_news(state: AcidState, part: ChangeRange) -> bool:
         is_named_so = not part.until.is_aborted(base.high)
         return part.holds(base.high) if is_named_so else part.count_within(_FIRST, base.high) > 0
 
-    return any(part.meets(d) or (d.is_base and d.is_compacted and may_hold(d)) for d in state.live)
+    return any(
+        part.overlaps(d) or (d.is_base and d.is_compacted and may_hold(d)) for d in state.live
+    )
 
 
 def holds_older(state: AcidState, version: WriteId) -> bool:
@@ -275,7 +277,7 @@ def _of_kept(
 
 
 def _segment(state: AcidState, part: ChangeRange, end: WriteId | None = None) -> ChangeSegment:
-    fresh = frozenset(d.text for d in state.live if part.meets(d))
+    fresh = frozenset(d.text for d in state.live if part.overlaps(d))
     return ChangeSegment(state=state, part=part, fresh=fresh, ends_with=end)
 
 
@@ -314,7 +316,7 @@ def _apart(
             wrote it as one delta.
     """
     state = resolve(listing, part.until, txns, TransactionalKind.INSERT_ONLY)
-    mixed = [d for d in state.deltas if _is_mixed(d, now) and part.meets(d)]
+    mixed = [d for d in state.deltas if _is_mixed(d, now) and part.overlaps(d)]
     if not mixed:
         return listing
     for one in mixed:

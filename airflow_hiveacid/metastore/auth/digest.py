@@ -101,8 +101,8 @@ class DigestMd5:
         if self._protection is None or not hmac.compare_digest(proof, self._proof(b"")):
             raise MechanismError("the server did not prove that it knows the token")
 
-    def seal(self, message: bytes) -> bytes:
-        """Sign a message, and encrypt it for privacy; see `Mechanism.seal`."""
+    def wrap(self, message: bytes) -> bytes:
+        """Sign a message, and encrypt it for privacy; see `Mechanism.wrap`."""
         if self._protection is Protection.AUTHENTICATION:
             return message
         number, self._sent = self._sent, (self._sent + 1) % _NUMBERS
@@ -111,8 +111,8 @@ class DigestMd5:
             body = self._outward.update(body)
         return body + struct.pack(">HI", _MESSAGE_TYPE, number)
 
-    def unseal(self, message: bytes) -> bytes:
-        """Verify a message, and decrypt it for privacy; see `Mechanism.unseal`."""
+    def unwrap(self, message: bytes) -> bytes:
+        """Verify a message, and decrypt it for privacy; see `Mechanism.unwrap`."""
         if self._protection is Protection.AUTHENTICATION:
             return message
         number, self._received = self._received, (self._received + 1) % _NUMBERS

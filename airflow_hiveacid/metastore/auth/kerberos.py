@@ -136,8 +136,8 @@ class Kerberos:
         if self._protection is None:
             raise MechanismError(f"the server ended the login early, with {len(last)} bytes")
 
-    def seal(self, message: bytes) -> bytes:
-        """Sign a message, and encrypt it for privacy; see `Mechanism.seal`."""
+    def wrap(self, message: bytes) -> bytes:
+        """Sign a message, and encrypt it for privacy; see `Mechanism.wrap`."""
         if self._protection is Protection.AUTHENTICATION:
             return message
         try:
@@ -145,8 +145,8 @@ class Kerberos:
         except GssError as error:
             raise MechanismError(str(error)) from error
 
-    def unseal(self, message: bytes) -> bytes:
-        """Verify a message, and decrypt it for privacy; see `Mechanism.unseal`."""
+    def unwrap(self, message: bytes) -> bytes:
+        """Verify a message, and decrypt it for privacy; see `Mechanism.unwrap`."""
         if self._protection is Protection.AUTHENTICATION:
             return message
         try:

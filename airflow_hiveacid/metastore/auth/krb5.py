@@ -94,8 +94,8 @@ class GssContext:
         self._name(service, self._service)
         if client:
             self._name(client, own_name)
-        places = ((b"client_keytab", keytab), (b"ccache", private or cache))
-        pairs = [_Pair(key, place.encode()) for key, place in places if place]
+        paths = ((b"client_keytab", keytab), (b"ccache", private or cache))
+        pairs = [_Pair(key, path.encode()) for key, path in paths if path]
         self._check(
             self._gss.gss_acquire_cred_from(
                 self._minor,
@@ -141,13 +141,13 @@ class GssContext:
 
     def wrap(self, message: bytes, *, is_secret: bool) -> bytes:
         """Sign a message, and encrypt it if `is_secret`. Raises GssError."""
-        out, is_sealed = _Buffer(), c_int()
+        out, is_encrypted = _Buffer(), c_int()
         major = self._gss.gss_wrap(
-            self._minor, self._context, int(is_secret), 0, _buffer(message), is_sealed, out
+            self._minor, self._context, int(is_secret), 0, _buffer(message), is_encrypted, out
         )
         wrapped = self._take(out)
         self._check(major)
-        if is_secret and not is_sealed.value:
+        if is_secret and not is_encrypted.value:
             raise GssError("the library cannot encrypt messages in this context", 0)
         return wrapped
 
@@ -158,9 +158,9 @@ class GssContext:
             GssError: the message arrived out of order or twice, or is unencrypted although
                 `is_secret` is set.
         """
-        out, was_sealed = _Buffer(), c_int()
+        out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
-            self._minor, self._context, _buffer(message), out, was_sealed, None
+            self._minor, self._context, _buffer(message), out, was_encrypted, None
         )
         plain = self._take(out)
         self._check(major)

@@ -44,10 +44,10 @@ class Plain:
     def finish(self, last: bytes) -> None:
         """Accept the end of the login: TLS has already proved the server's identity."""
 
-    def seal(self, message: bytes) -> bytes:
+    def wrap(self, message: bytes) -> bytes:
         """Return the message unchanged."""
         return message
 
-    def unseal(self, message: bytes) -> bytes:
+    def unwrap(self, message: bytes) -> bytes:
         """Return the message unchanged."""
         return message

@@ -2,7 +2,7 @@
 
 Takes a connected socket and a `Mechanism`, returns a transport for the compiled protocol. A login
 message has one byte of status, four bytes of length, and the payload. A frame has four bytes of
-length and the sealed message (TSaslTransport of Thrift's Java library).
+length and the wrapped message (TSaslTransport of Thrift's Java library).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WeakProtectionError(MechanismError):
 
 
 class Mechanism(Protocol):
-    """One way to log in and to seal messages afterwards. Each connection has its own instance."""
+    """One way to log in and to wrap messages afterwards. Each connection has its own instance."""
 
     @property
     def name(self) -> str:
@@ -68,10 +68,10 @@ class Mechanism(Protocol):
     def finish(self, last: bytes) -> None:
         """Check that the server proved its identity. Raises MechanismError."""
 
-    def seal(self, message: bytes) -> bytes:
+    def wrap(self, message: bytes) -> bytes:
         """Return a message, signed and encrypted as agreed at login. Raises MechanismError."""
 
-    def unseal(self, message: bytes) -> bytes:
+    def unwrap(self, message: bytes) -> bytes:
         """Return the original message.
 
         Raises MechanismError if the message was changed or repeated.
@@ -100,8 +100,8 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def flush(self) -> None:
         """Send the written data as one frame."""
         message, self._out = self._out.getvalue(), BytesIO()
-        sealed = _checked(self._mechanism.seal, message)
-        self._socket.write(struct.pack(">I", len(sealed)) + sealed)
+        wrapped = _checked(self._mechanism.wrap, message)
+        self._socket.write(struct.pack(">I", len(wrapped)) + wrapped)
 
     def read(self, size: int) -> bytes:
         """Return at least one byte, at most `size`."""
@@ -132,11 +132,11 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
             raise TTransportException(
                 TTransportException.SIZE_LIMIT, f"invalid frame length of {length} bytes"
             )
-        self._in = BytesIO(_checked(self._mechanism.unseal, _read(self._socket, length)))
+        self._in = BytesIO(_checked(self._mechanism.unwrap, _read(self._socket, length)))
 
 
 def log_in(socket: TSocket, mechanism: Mechanism) -> None:
-    """Authenticate to the server and agree on how messages are sealed.
+    """Authenticate to the server and agree on how messages are wrapped.
 
     Raises:
         LoginRefusedError: the server refuses this login, or offers too weak protection; a retry is

@@ -56,9 +56,9 @@ def connect_named(
     """
     del source_address  # http.client passes it
     trouble = OSError(f"{address[0]} has no address")
-    for *_, place in _look_up(partial(_of_stream, *address), address[0], timeout):
+    for *_, resolved in _look_up(partial(_of_stream, *address), address[0], timeout):
         try:
-            connected = socket.create_connection(place[:2], timeout)
+            connected = socket.create_connection(resolved[:2], timeout)
         except OSError as error:
             trouble = error
         else:

@@ -259,9 +259,9 @@ class CatalogCalls:
         self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext
     ) -> int:
         marked = [
-            str(catalog.partition_info(table, place).name)
-            for place in self._places(table.ref, [str(name) for name in names])
-            if catalog.without_statistics(place.parameters) is not None
+            str(catalog.partition_info(table, struct).name)
+            for struct in self._locations(table.ref, [str(name) for name in names])
+            if catalog.without_statistics(struct.parameters) is not None
         ]
         count = 0
         for chunk in _chunks(marked, _most_definitions(table)):
@@ -287,7 +287,7 @@ class CatalogCalls:
                 )
             ]
         else:
-            found = [catalog.partition_info(table, p) for p in self._places(table.ref, names)]
+            found = [catalog.partition_info(table, p) for p in self._locations(table.ref, names)]
         return catalog.by_name(found)
 
     def _partition_names(self, ref: TableRef) -> list[str]:
@@ -311,9 +311,9 @@ class CatalogCalls:
         """Return whole partition definitions, which can be changed and sent back."""
         return _by_chunks(self._connection.call, ref, names)
 
-    def _places(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
+    def _locations(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
         """Return partitions without column lists, which would make up most of the response."""
-        return _by_chunks(self._connection.places_call, ref, names)
+        return _by_chunks(self._connection.brief_call, ref, names)
 
     def _add(
         self,

@@ -124,7 +124,7 @@ class Connection:
         self._first = 0
         self._protocol: CallProtocol | None = None
         self._stubs: Struct = None
-        self._places: Struct = None
+        self._brief: Struct = None
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
         self._txn_timeout_s: float | None = None
@@ -157,14 +157,14 @@ class Connection:
         """
         return self._call(self._own_stubs, _Call(method, arguments, repeat, faults))
 
-    def places_call(
+    def brief_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
         """Make one call, and parse only names and locations in the response (idl/places.thrift).
 
         Raises as `call` does.
         """
-        return self._call(self._place_stubs, _Call(method, arguments, repeat, faults))
+        return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
@@ -210,7 +210,7 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
-        self._stubs = self._places = self._hms = self._generation = self._txn_timeout_s = None
+        self._stubs = self._brief = self._hms = self._generation = self._txn_timeout_s = None
         if protocol is not None:
             try:
                 protocol.trans.close()
@@ -334,11 +334,11 @@ class Connection:
             self._stubs = Metastore.Client(protocol)
         return self._stubs
 
-    def _place_stubs(self) -> Struct:
+    def _brief_stubs(self) -> Struct:
         protocol = self._connected()
-        if self._places is None:
-            self._places = Places.Client(protocol)
-        return self._places
+        if self._brief is None:
+            self._brief = Places.Client(protocol)
+        return self._brief
 
     def _connected(self) -> CallProtocol:
         if self._protocol is not None and not self._protocol.trans.isOpen():

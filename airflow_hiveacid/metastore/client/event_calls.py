@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
 )
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
-from airflow_hiveacid.metastore.client.event_log import TOLD_KINDS, Event, commits_of
+from airflow_hiveacid.metastore.client.event_log import READ_KINDS, Event, commits_of
 from airflow_hiveacid.metastore.gen.notifications import ttypes
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class EventCalls:
 
     def _around_long_messages(self, last: int) -> list[Struct]:
         """Read the events of a page one by one, because one message is too long to read."""
-        heads = self._connection.places_call(
+        heads = self._connection.brief_call(
             "get_next_notification", _request(last, _PAGE), repeat=Repeat.NEVER
         ).events
-        return [self._whole(head) if head.eventType in TOLD_KINDS else head for head in heads]
+        return [self._whole(head) if head.eventType in READ_KINDS else head for head in heads]
 
     def _whole(self, head: Struct) -> Struct:
         try:
@@ -115,5 +115,5 @@ def _event(struct: Struct) -> Event:
         kind=struct.eventType,
         time_s=struct.eventTime,
         table=table,
-        message=getattr(struct, "message", "") if struct.eventType in TOLD_KINDS else "",
+        message=getattr(struct, "message", "") if struct.eventType in READ_KINDS else "",
     )

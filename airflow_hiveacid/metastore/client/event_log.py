@@ -38,7 +38,7 @@ COMMITTED: Final = "COMMIT_TXN"
 MADE: Final = "CREATE_TABLE"
 DROPPED: Final = "DROP_TABLE"
 ALTERED: Final = "ALTER_TABLE"
-TOLD_KINDS: Final = frozenset({GIVEN, COMMITTED, MADE, DROPPED, ALTERED})
+READ_KINDS: Final = frozenset({GIVEN, COMMITTED, MADE, DROPPED, ALTERED})
 """The kinds of events that matter here; the messages of other events are ignored."""
 
 # The keys of fields 1 and 2 of the Table struct in Thrift's JSON protocol.
@@ -97,10 +97,10 @@ def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
 
 
 def _given(message: str, ref: TableRef) -> dict[TxnId, WriteId]:
-    told = _json(message)
-    if not _is_of(told.get("dbName"), told.get("tableName"), ref):
+    body = _json(message)
+    if not _is_of(body.get("dbName"), body.get("tableName"), ref):
         return {}
-    pairs = zip(told.get("txnIdList", ()), told.get("writeIdList", ()), strict=False)
+    pairs = zip(body.get("txnIdList", ()), body.get("writeIdList", ()), strict=False)
     return {TxnId(int(txn_id)): WriteId(int(write_id)) for txn_id, write_id in pairs}
 
 
@@ -110,10 +110,10 @@ def _committed(message: str) -> TxnId:
 
 def _may_rename(message: str, ref: TableRef) -> bool:
     """Return True if an ALTER gave this name to a table, or took it away, or is unreadable."""
-    told = _json(message)
+    body = _json(message)
     try:
         before, after = (
-            json.loads(told[key]) for key in ("tableObjBeforeJson", "tableObjAfterJson")
+            json.loads(body[key]) for key in ("tableObjBeforeJson", "tableObjAfterJson")
         )
         was, became = (
             _is_of(table[_DB][_TEXT], table[_NAME][_TEXT], ref) for table in (before, after)
@@ -131,7 +131,7 @@ def _json(message: str) -> dict[str, Any]:
     """Parse a message; return an empty mapping if it is unreadable."""
     try:
         text = message if message.startswith("{") else gzip.decompress(base64.b64decode(message))
-        told = json.loads(text)
+        body = json.loads(text)
     except (OSError, EOFError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return body if isinstance(body, dict) else {}

@@ -144,7 +144,7 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
         "sort columns": (", ".join(new.sort_columns), ", ".join(found.sort_columns)),
     }
     if new.location is not None:
-        facts["location"] = (_place(new.location), _place(found.location))
+        facts["location"] = (_path(new.location), _path(found.location))
     return tuple(
         f"its {fact} are {there or 'none'} instead of {asked or 'none'}"
         if fact.endswith("s")
@@ -175,12 +175,12 @@ def _text(columns: Sequence[Column]) -> str:
     return ", ".join(f"{c.name} {parse_type(c.type)}" for c in columns)
 
 
-def same_place(one: str, other: str) -> bool:
+def same_directory(one: str, other: str) -> bool:
     """Return True if two locations are the same directory in different spellings."""
-    return _place(one) == _place(other)
+    return _path(one) == _path(other)
 
 
-def _place(location: str) -> str:
+def _path(location: str) -> str:
     """Return a location without trailing slashes and without the scheme `file:`."""
     path = location.removeprefix(_LOCAL)
     return f"/{path.lstrip('/')}".rstrip("/") if path.startswith("/") else path.rstrip("/")

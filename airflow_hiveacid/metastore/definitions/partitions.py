@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.metastore.definitions.new_table import same_place
+from airflow_hiveacid.metastore.definitions.new_table import same_directory
 from airflow_hiveacid.metastore.definitions.tables import transactional_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
 
@@ -63,13 +63,13 @@ def add_partitions(
                 detail=f"has partition {name} already; write ADD IF NOT EXISTS PARTITION to accept"
                 " that",
             )
-        if location is not None and not same_place(location, there[name]):
+        if location is not None and not same_directory(location, there[name]):
             raise DefinitionError(
                 table=table.ref, detail=f"has partition {name} at {there[name]}, not at {location}"
             )
     missing = tuple(name for name in wanted if name not in there)
     for name in missing:
-        _check_place(table, name, wanted[name])
+        _check_location(table, name, wanted[name])
     if not missing:
         return None
     return DefinitionWork(
@@ -81,11 +81,13 @@ def add_partitions(
     )
 
 
-def _check_place(table: TableInfo, name: PartitionName, location: str | None) -> None:
+def _check_location(table: TableInfo, name: PartitionName, location: str | None) -> None:
     # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA: the
     # partition lies below the table, and the files become a delta in it
     # (AlterTableAddPartitionAnalyzer).
-    if location is not None and not same_place(location, table.default_partition_location(name)):
+    if location is not None and not same_directory(
+        location, table.default_partition_location(name)
+    ):
         raise DefinitionError(
             table=table.ref,
             detail=f"gets no partition {name} at {location}: Hive would load the files there;"

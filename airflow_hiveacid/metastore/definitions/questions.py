@@ -40,12 +40,12 @@ def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> S
     """
     match statement:
         case statements.ShowCompactions():
-            ref, partition = _place(client, statement.target, statement.partition)
+            ref, partition = _table_and_partition(client, statement.target, statement.partition)
             return [_compaction(entry) for entry in client.show_compactions(ref, partition)]
         case statements.ShowTransactions():
             return [_transaction(txn) for txn in client.open_txns_info()]
         case statements.ShowLocks():
-            ref, partition = _place(client, statement.target, statement.partition)
+            ref, partition = _table_and_partition(client, statement.target, statement.partition)
             locks = client.show_locks(ref)
             name = None if partition is None else str(partition).lower()
             return [_lock(k) for k in locks if name in (None, (k.partition or "").lower())]
@@ -58,7 +58,7 @@ def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> S
             raise ConfigurationError(f"{statement.kind} is not a query of the metastore")
 
 
-def _place(
+def _table_and_partition(
     client: MetastorePort, target: str, values: statements.PartitionValues
 ) -> tuple[TableRef | None, PartitionName | None]:
     if not target:

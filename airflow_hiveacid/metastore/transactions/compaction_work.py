@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not hold a stack trace.
 _LONGEST_MESSAGE: Final = 2000
@@ -98,7 +98,7 @@ class CompactionWork:
     compaction replaces. They are requested again if the compaction fails.
     """
 
-    def __init__(self, client: MetastorePort, txn: Transaction, ref: TableRef) -> None:
+    def __init__(self, client: MetastorePort, txn: MetastoreTransaction, ref: TableRef) -> None:
         self._client = client
         self.txn = txn
         self.snapshot = txn.snapshot
@@ -119,7 +119,10 @@ class CompactionWork:
         return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
 
     def begin(
-        self, worker: _QueueWorker, kind: CompactionType, on_alone: Callable[[Transaction], None]
+        self,
+        worker: _QueueWorker,
+        kind: CompactionType,
+        on_alone: Callable[[MetastoreTransaction], None],
     ) -> None:
         """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
         self._worker = worker
@@ -196,7 +199,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     clock: Clock | None = None,
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
-    on_alone: Callable[[Transaction], None] = lambda _: None,
+    on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; mark the queue entry as refused if it raises.
 
@@ -221,7 +224,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     work: CompactionWork | None = None
     is_committed = False
 
-    def told(step: str) -> None:
+    def report(step: str) -> None:
         nonlocal is_committed
         is_committed = is_committed or step == "committed"
         on_step(step)
@@ -237,7 +240,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         heartbeat_s=heartbeat_s,
         txn_type=TxnType.COMPACTION,
         clock=clock,
-        on_step=told,
+        on_step=report,
         on_lost=on_lost,
         presence=presence_of_compactions(table.ref),
     )
@@ -296,14 +299,14 @@ class _QueueWorker:
         began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
-            told = COMPACTOR.fullmatch(rival)
-            earlier = Doing(told[1]) if told else Doing.MAJOR
+            match = COMPACTOR.fullmatch(rival)
+            earlier = Doing(match[1]) if match else Doing.MAJOR
             meeting = Meeting(earlier=earlier, later=Doing(kind.value))
             match outcome(self.policy, self.client.generation, meeting):
                 case ConflictOutcome.FAILS:
                     raise WriteConflictError(
                         txn_id=txn_id,
-                        reason=f"a {meeting.earlier.value} compaction is at work at {self._place},"
+                        reason=f"a {meeting.earlier.value} compaction is at work at {self._name},"
                         f" and the policy {self.policy.value} allows only the first of the two",
                     )
                 case ConflictOutcome.COMPACTS:
@@ -319,7 +322,7 @@ class _QueueWorker:
         return True
 
     @property
-    def _place(self) -> str:
+    def _name(self) -> str:
         return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
 
     def _at_work_here(self) -> str:

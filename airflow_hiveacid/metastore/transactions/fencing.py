@@ -61,7 +61,7 @@ _PART_CHARACTERS: Final = 12
 # The mark is written after the readable part of the job key. Earlier releases wrote no mark, and
 # Airflow's keys never contain this character.
 _MARK: Final = "|"
-_SEAL: Final = re.compile(
+_AGENT_INFO: Final = re.compile(
     rf"(?P<mark>{re.escape(_MARK)}?)"
     r"#(?P<digest>[0-9a-f]{32})\.(?P<part>[0-9a-f]{12})@(?P<first>\d+)~"
     rf"(?P<attempt>{ATTEMPT_PATTERN})\Z"
@@ -138,7 +138,7 @@ def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
     digest = job_digest(job_key)
     found: dict[TxnId, Rival] = {}
     for lock in locks:
-        match = _SEAL.search(lock.agent_info)
+        match = _AGENT_INFO.search(lock.agent_info)
         if match and match["digest"] == digest and lock.txn_id is not None:
             found[lock.txn_id] = Rival(
                 txn_id=lock.txn_id,
@@ -154,12 +154,12 @@ def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
 def is_of_this_provider(agent_info: str) -> bool:
     """Return True if a lock's agent info is from a transaction of this provider."""
     is_compactor = COMPACTOR.fullmatch(agent_info) is not None
-    return agent_info == ANONYMOUS or is_compactor or _SEAL.search(agent_info) is not None
+    return agent_info == ANONYMOUS or is_compactor or _AGENT_INFO.search(agent_info) is not None
 
 
 def job_key_in(agent_info: str) -> str:
     """Return the readable part of the job key; return the agent info of other engines unchanged."""
-    match = _SEAL.search(agent_info)
+    match = _AGENT_INFO.search(agent_info)
     return agent_info if match is None else agent_info[: match.start()]
 
 

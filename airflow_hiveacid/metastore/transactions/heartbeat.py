@@ -88,14 +88,14 @@ class Heartbeat:
             began_s = self._clock.monotonic()
             is_heard = self._beat()
             if self._lost is not None:
-                self._tell()
+                self._report()
                 break
             # Measure from the start of the heartbeat, so that a slow response does not lengthen the
             # interval.
             due_s = began_s + self._interval_s * (1.0 if is_heard else _HASTE)
         self._client.close()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._stopped.is_set():
             return
         try:

@@ -1,10 +1,10 @@
 """A job's transaction from opening to commit or abort.
 
-Takes a client, the tables that the job reads and writes, and the job's key. Returns a `Transaction`
-that holds its locks, sends heartbeats, and has one fixed snapshot. The order is: open, heartbeat,
-allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs are allocated before
-the lock request, because the server copies them into the lock. The snapshot is taken after the
-locks are granted, because it must include the writes of their previous holders.
+Takes a client, the tables that the job reads and writes, and the job's key. Returns a
+`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
+is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
+are allocated before the lock request, because the server copies them into the lock. The snapshot is
+taken after the locks are granted, because it must include the writes of their previous holders.
 
 Other modules handle files. Those modules stage files in hidden directories, and call
 `register_partitions` before they publish any file.
@@ -72,7 +72,7 @@ _PATIENCE: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
-class Transaction:
+class MetastoreTransaction:
     """An open transaction with its locks and its snapshot. Not thread-safe.
 
     Mutable: it records the written partitions and whether it has ended.
@@ -424,7 +424,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     on_step: Callable[[str], None] = lambda _: None,
     on_lost: Callable[[], None] = lambda: None,
     presence: TableRef | None = None,
-) -> Iterator[Transaction]:
+) -> Iterator[MetastoreTransaction]:
     """Run a `with` block in one transaction; commit at its end, or abort if it raises.
 
     A transaction without writes takes shared read locks and is also committed. While it is open,
@@ -488,7 +488,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         presence=presence,
     )
     leaving = Handover(client) if handover is None else handover
-    txn = Transaction(client, plan, open_and_lock(client, plan, leaving))
+    txn = MetastoreTransaction(client, plan, open_and_lock(client, plan, leaving))
     try:
         yield txn
         if not txn.is_ended:

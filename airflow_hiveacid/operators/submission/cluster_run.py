@@ -61,7 +61,7 @@ class Application(Protocol):
         """The state, in the cluster's own words."""
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """The name and location for log messages."""
 
     @property
@@ -257,12 +257,12 @@ class ClusterRun(Generic[_App]):
             InterruptedError: the task is killed.
         """
         self._known = application_id
-        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
+        began, pauses, reporter = self._now(), _pauses(self._bounds.poll_s), self._reporter()
         while True:
             found = self._patiently(lambda: self.manager.report(application_id))
             if found is None or found.has_ended:
                 return found
-            teller.tell(found)
+            reporter.report(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
                 # Otherwise the application could start at any later time, and commit.
@@ -327,7 +327,7 @@ class ClusterRun(Generic[_App]):
                 log.info("%s was asked to kill %s", self.manager.name, application_id)
 
     def _watch(self, done: threading.Event, stop: Callable[[], None]) -> None:
-        began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()
+        began, pauses, reporter = self._now(), _pauses(self._bounds.poll_s), self._reporter()
         last: _App | None = None
         while not done.wait(next(pauses)):
             try:
@@ -341,7 +341,7 @@ class ClusterRun(Generic[_App]):
             if found and not found[-1].is_waiting:
                 return
             if found:
-                teller.tell(found[-1])
+                reporter.report(found[-1])
             waited_s = self._now() - began
             if waited_s > self._bounds.start_s and not done.is_set():
                 self.overdue = self.manager.not_started(last, waited_s)
@@ -377,8 +377,8 @@ class ClusterRun(Generic[_App]):
                 log.warning("%s", error)
             self._pause(next(pauses))
 
-    def _teller(self) -> _Teller:
-        return _Teller(self.manager.name, self._now)
+    def _reporter(self) -> _Reporter:
+        return _Reporter(self.manager.name, self._now)
 
     def _pause(self, seconds: float) -> None:
         until = self._now() + seconds
@@ -388,20 +388,20 @@ class ClusterRun(Generic[_App]):
             raise InterruptedError("the task is killed")
 
 
-class _Teller:
+class _Reporter:
     """Logs each new state of an application, and repeats a waiting state every minute."""
 
     def __init__(self, cluster: str, now: Callable[[], float]) -> None:
-        self._cluster, self._now, self._told, self._when = cluster, now, "", 0.0
+        self._cluster, self._now, self._last_state, self._when = cluster, now, "", 0.0
 
-    def tell(self, found: Application) -> None:
-        if found.state == self._told and (
+    def report(self, found: Application) -> None:
+        if found.state == self._last_state and (
             not found.is_waiting or self._now() - self._when < _REMIND_S
         ):
             return
-        self._told, self._when = found.state, self._now()
+        self._last_state, self._when = found.state, self._now()
         why = f": {found.diagnostics.strip()}" if found.is_waiting and found.diagnostics else ""
-        log.info("%s: %s is %s%s", self._cluster, found.place, found.state, why)
+        log.info("%s: %s is %s%s", self._cluster, found.display_name, found.state, why)
 
 
 def _pauses(longest_s: float) -> Iterator[float]:

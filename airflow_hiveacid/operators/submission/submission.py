@@ -70,11 +70,11 @@ class Submission:
         # A driver on this machine gets the file's local path, because YARN's client mode does not
         # give shipped files to the driver.
         spec_file = str(program.spec_file)
-        place = program.spec_file.name if target.is_cluster else spec_file
+        spec_path = program.spec_file.name if target.is_cluster else spec_file
         arguments = replace(
             given,
             **_for_cluster(spec, given, target),
-            application_args=["--spec", place, *program.own_arguments],
+            application_args=["--spec", spec_path, *program.own_arguments],
             py_files=",".join(filter(None, [program.archive, given.py_files])),
             name=given.name or f"hiveacid-{spec.kind}-{spec.job.target}",
             deploy_mode=target.deploy_mode,

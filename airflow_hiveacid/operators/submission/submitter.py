@@ -220,7 +220,7 @@ class Submitter:
             raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
         if not found.has_succeeded:
             if words := cluster.manager.last_words(found.id):
-                log.error("the last log lines of %s:\n%s", found.place, words)
+                log.error("the last log lines of %s:\n%s", found.display_name, words)
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
             )

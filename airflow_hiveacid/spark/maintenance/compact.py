@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
@@ -262,7 +262,9 @@ class Compactor:
             )
         return outcome
 
-    def _look(self, partition: PartitionInfo, doing: Doing) -> Callable[[Transaction], None]:
+    def _look(
+        self, partition: PartitionInfo, doing: Doing
+    ) -> Callable[[MetastoreTransaction], None]:
         """Return a check for later commits that conflict with the compaction under its policy."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
@@ -285,7 +287,7 @@ class Compactor:
         partition: PartitionInfo,
         wanted: CompactionPlan,
         work: CompactionWork,
-        look: Callable[[Transaction], None],
+        look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
@@ -308,7 +310,7 @@ class Compactor:
         partition: PartitionInfo,
         plan: CompactionPlan,
         work: CompactionWork,
-        look: Callable[[Transaction], None],
+        look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
         token = f"{txn.txn_id}-{self.attempt}"

@@ -145,7 +145,7 @@ class ConversionSurvey:
             for file in visible_files(listing)
         ]
 
-    def places(self, table: TableInfo) -> list[tuple[str, str]]:
+    def paths(self, table: TableInfo) -> list[tuple[str, str]]:
         """Return the location and path of each file in `files`."""
         return [(location, path) for location, path, _ in self.files(table)]
 

@@ -80,8 +80,8 @@ class WayBack:
         # A stalled process that seemed to have ended may still have moved one file.
         if left := note.not_back():
             raise StorageError(f"{left[0]} was moved again while it was moved back; try again")
-        for place in sorted(_made_by(note)):
-            _remove_empty(place)
+        for uri in sorted(_made_by(note)):
+            _remove_empty(uri)
         ConversionNote.remove(table.location)
 
     def tidy(self, note: ConversionNote) -> None:
@@ -105,7 +105,7 @@ class WayBack:
         for listing in self.survey.listings(table):
             found = why_not(table, note, listing)
             if found is not None:
-                note_place = ConversionNote.place(table.location)
+                noted = ConversionNote.uri(table.location)
                 raise self.survey.refused(
                     f"{found} after an earlier conversion was interrupted, so that conversion can"
                     f" be neither finished nor undone; {note_place} lists the files that it moved."
@@ -155,8 +155,8 @@ def _made_by(note: ConversionNote) -> set[str]:
     }
 
 
-def _remove_empty(place: str) -> None:
-    location, _, name = place.rpartition("/")
+def _remove_empty(uri: str) -> None:
+    location, _, name = uri.rpartition("/")
     if found := files_below(location, name):
         raise StorageError(f"{location}/{found[0].path} still exists; try again")
-    delete_directory(*open_location(place))
+    delete_directory(*open_location(uri))

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
@@ -94,7 +94,7 @@ class Converter:
         table = self.client.get_table(self.ref)
         if table.kind is KINDS[self.to] and ConversionNote.read(table.location) is None:
             return self._survey.nothing(table)
-        self._check_places(table)
+        self._check_locations(table)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         outcome = None
         try:
@@ -121,7 +121,7 @@ class Converter:
             log.warning("converted %s, but its transaction failed to end: %s", self.ref, error)
         return outcome
 
-    def _convert(self, txn: Transaction) -> ConversionOutcome:
+    def _convert(self, txn: MetastoreTransaction) -> ConversionOutcome:
         """Convert the table while the exclusive lock is held."""
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
@@ -145,7 +145,7 @@ class Converter:
     def _survey(self) -> ConversionSurvey:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
-    def _check_places(self, table: TableInfo) -> None:
+    def _check_locations(self, table: TableInfo) -> None:
         """Check that files and directories can be renamed at all locations of the table."""
         check_writable(table.location)
         partitions = self._survey.partitions(table)
@@ -154,7 +154,7 @@ class Converter:
 
     # ---- steps -----------------------------------------------------------------------------------
 
-    def _exclude(self, txn: Transaction) -> None:
+    def _exclude(self, txn: MetastoreTransaction) -> None:
         """Wait for an exclusive lock on the table."""
         component = LockComponent(
             table=self.ref,
@@ -173,7 +173,9 @@ class Converter:
         )
         txn.step("excluded")
 
-    def _set_parameters_alone(self, table: TableInfo, txn: Transaction) -> ConversionOutcome:
+    def _set_parameters_alone(
+        self, table: TableInfo, txn: MetastoreTransaction
+    ) -> ConversionOutcome:
         """Convert to full ACID if the rows before and after the conversion are equal."""
         nothing = no_write_ids(self.ref)
         files = self._survey.files(table)
@@ -201,7 +203,7 @@ class Converter:
         if self._survey.files(table) != files:
             raise TableChangedError(table=self.ref, what="files")
 
-    def _note(self, table: TableInfo, txn: Transaction) -> ConversionNote:
+    def _note(self, table: TableInfo, txn: MetastoreTransaction) -> ConversionNote:
         """Write the conversion's note, before any file is moved."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
@@ -239,7 +241,7 @@ class Converter:
         return write_id
 
     def _forget_statistics(
-        self, table: TableInfo, txn: Transaction, write_ids: ValidWriteIdList
+        self, table: TableInfo, txn: MetastoreTransaction, write_ids: ValidWriteIdList
     ) -> None:
         """Remove the statistics of the table and its partitions.
 
@@ -252,7 +254,9 @@ class Converter:
             write_ids=write_ids,
         )
 
-    def _move(self, table: TableInfo, txn: Transaction, note: ConversionNote) -> ConversionOutcome:
+    def _move(
+        self, table: TableInfo, txn: MetastoreTransaction, note: ConversionNote
+    ) -> ConversionOutcome:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
@@ -267,7 +271,7 @@ class Converter:
             raise self._survey.refused("the metastore did not change its kind")
         seen = no_write_ids(self.ref) if is_out else self._survey.write_ids()
         self._require_alike(before, self.rows.digest(now, seen))
-        if not is_out and set(self._survey.places(now)) != moved_to(note.moves):
+        if not is_out and set(self._survey.paths(now)) != moved_to(note.moves):
             raise TableChangedError(table=self.ref, what="files")
         txn.step("verified")
         txn.confirm_alive()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class RivalCheck:
     there: frozenset[str]
     began: ValidWriteIdList
 
-    def check(self, txn: Transaction) -> None:
+    def check(self, txn: MetastoreTransaction) -> None:
         """Check that no conflicting transaction has committed since the compaction began.
 
         Raises:

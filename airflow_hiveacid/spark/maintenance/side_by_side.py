@@ -37,11 +37,11 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
     work: Callable[[MetastorePort, PartitionInfo], _R],
     *,
     at_once: int,
-    tell: Callable[[_R], str],
+    describe: Callable[[_R], str],
 ) -> list[_R]:
     """Call `work` on every partition and return the results in order.
 
-    `tell` describes a result in words, for the error that lists the failed partitions.
+    `describe` describes a result in words, for the error that lists the failed partitions.
 
     Raises:
         FencedError: a newer copy of the job is running.
@@ -78,7 +78,7 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
             failed={n: str(e) for n, e in failed.items()},
             of=len(partitions),
             done={
-                str(partition.name): tell(result)
+                str(partition.name): describe(result)
                 for partition, result in zip(partitions, found, strict=True)
                 if not isinstance(result, HiveAcidError)
             },

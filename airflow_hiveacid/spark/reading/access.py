@@ -38,7 +38,7 @@ class Touched:
     names: tuple[PartitionName, ...] | None = None
     seen: tuple[PartitionName, ...] = field(default=(), compare=False)
 
-    def places(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
+    def partitions(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return the touched partitions that exist."""
         if self.names is None:
             return client.list_partitions(table)

@@ -12,8 +12,8 @@ def free_name(name: str, *taken: Iterable[str]) -> str:
     """Return a name for a helper column that differs from all these names, ignoring case.
 
     Example:
-        >>> free_name("place", ["id", "__PLACE"], ["_place"])
-        '___place'
+        >>> free_name("clause", ["id", "__CLAUSE"], ["_clause"])
+        '___clause'
     """
     known = {column.lower() for columns in taken for column in columns}
     found = f"__{name}"

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.past import Past
 
-PLACE: Final = "__place"
+POSITION: Final = "__position"
 """The column that a scan adds to the table's columns: a row's file number and row ID."""
 
 
@@ -135,7 +135,7 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
         VersionGoneError: a partition of the version `past` no longer exists.
     """
     touched = touched or Touched()
-    partitions = touched.places(client, table)
+    partitions = touched.partitions(client, table)
     if past is not None:
         if table.is_partitioned and touched.names is None:
             past.check_vanished([p.name for p in partitions])
@@ -241,19 +241,21 @@ class Target:
             for at, (partition, data, deletes) in enumerate(found)
         )
 
-    def scan(self, wanted: Sequence[str], *, place: str = PLACE) -> DataFrame:
-        """Return a frame of live rows: `place`, the wanted data columns, all partition columns.
+    def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
+        """Return a frame of live rows: `position`, the wanted data columns, all partition columns.
 
         Columns are in the table's order. The frame has all live rows, unless this target is a
         result of `within` or `where`.
         """
-        rows = self._live.rows(wanted, place)
+        rows = self._live.rows(wanted, position)
         columns = [c for c in self.table.columns if c.name in wanted]
-        return rows.select(place, *self.values([*columns, *self.table.partition_columns], place))
+        return rows.select(
+            position, *self.values([*columns, *self.table.partition_columns], position)
+        )
 
-    def live_rows(self, wanted: Collection[str], place: str) -> DataFrame:
-        """Return live rows without partition columns: `place`, and the wanted data columns."""
-        return self._live.rows(wanted, place)
+    def live_rows(self, wanted: Collection[str], position: str) -> DataFrame:
+        """Return live rows without partition columns: `position`, and the wanted data columns."""
+        return self._live.rows(wanted, position)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
         """Return a frame of live rows for a reader: data columns, then partition columns.
@@ -265,10 +267,10 @@ class Target:
         names = known if wanted is None else tuple(name.lower() for name in wanted)
         for name in set(names) - set(known):
             raise UnknownColumnError(table=self.table.ref, column=name, known=known)
-        place = free_name("place", known)
+        position = free_name("position", known)
         columns = {c.name: c for c in (*self.table.columns, *self.table.partition_columns)}
-        return self._live.rows(names, place).select(
-            *self.values([columns[n] for n in names], place)
+        return self._live.rows(names, position).select(
+            *self.values([columns[n] for n in names], position)
         )
 
     def rows_where(
@@ -297,7 +299,7 @@ class Target:
     def values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
         """Return expressions that compute these columns from live rows that contain `place`."""
         names = [c.name for c in self.table.partition_columns]
-        partition = partition_of(F.col(f"{quoted(place)}.{NUMBER}"))
+        partition = partition_of(F.col(f"{quoted(position)}.{NUMBER}"))
         return [
             named(
                 self.spark,
@@ -359,9 +361,9 @@ class Target:
             ranges=self.ranges,
         )
 
-    def read_with_arrow(self, wanted: Collection[str], *, place: str = PLACE) -> DataFrame:
+    def read_with_arrow(self, wanted: Collection[str], *, position: str = POSITION) -> DataFrame:
         """Read live rows with our own reader, even where Spark could read them; see `LiveFiles`."""
-        return self._acid.with_arrow(wanted, place)
+        return self._acid.with_arrow(wanted, position)
 
     def within(
         self,
@@ -423,9 +425,9 @@ class Target:
         wanted = frozenset(names)
         return tuple(p for p in self.partitions if p.name in wanted)
 
-    def place_fields(self, place: str) -> list[SparkColumn]:
+    def position_columns(self, position: str) -> list[SparkColumn]:
         """Return the partition, bucket, file and row ID of scanned rows, named as event columns."""
-        here = quoted(place)
+        here = quoted(position)
         number, bucket = F.col(f"{here}.{NUMBER}"), F.col(f"{here}.{BUCKET_PROPERTY}")
         texts = [partition_text(info.name) for info in self.partitions]
         return [

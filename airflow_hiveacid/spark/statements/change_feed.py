@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.reading.feed.read_changes import Told
+    from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.versions.write_range import Version, WriteRange
@@ -97,7 +97,7 @@ def feed_changes(job: JobContext) -> JobResult:
         if own is not None:
             log.warning("nothing to do: %s has already written its range", job.spec.job_key)
             status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
-            return _result(job, status, own.until, own, feed.place_of(own))
+            return _result(job, status, own.until, own, feed.directory_of(own))
         return _next_range(job, spec, feed, last, snapshot)
 
 
@@ -137,13 +137,13 @@ def _next_range(
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
         return stays
-    told, is_whole = found
+    changes, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
-    place = feed.place_for(begin, AttemptId.parse(job.spec.attempt).nonce)
-    files = write_files(told.rows, place, CHANGE_TYPE)
+    directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
+    files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
         # Consumers of the feed must learn that the table is empty now.
-        files = [write_no_rows(told.rows, place)]
+        files = [write_no_rows(changes.rows, directory)]
     kinds: Counter[str] = Counter()
     for file in files:
         kinds.update(file.kinds)
@@ -161,7 +161,7 @@ def _next_range(
         births=births,
         where=said(spec.where, spec.parameters),
         asked=_asked(job),
-        held=dict(told.held) if is_whole else {**held, **told.held},
+        held=dict(changes.held) if is_whole else {**held, **changes.held},
         keys=keys,
         contract=CONTRACT_VERSION,
     )
@@ -169,7 +169,7 @@ def _next_range(
     sizes = {file.name: file.size_bytes for file in files}
     # A published range cannot be undone, so the guard first stops a job that was killed or replaced
     # by a newer copy.
-    uri = feed.publish(place, note, sizes, guard=snapshot.confirm_alive)
+    uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
     # A range without rows is published, too, so that the next run does not search it again.
     status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
@@ -201,7 +201,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     wanted: ChangeQuery,
     *,
     births: Mapping[str, int],
-) -> tuple[Told, bool] | None:
+) -> tuple[FoundChanges, bool] | None:
     """Return the next range's rows, and whether they are the whole table; None for an empty range.
 
     Raises:
@@ -330,9 +330,9 @@ def _check_added(
     ref = TableRef.parse(last.table)
     table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
     added = [PartitionName.parse(name) for name in births if name not in last.births]
-    places = snapshot.client.get_partitions(table, added) if added else ()
-    listings = list_roots(places)
-    for place, listing in zip(places, listings, strict=True):
+    partitions = snapshot.client.get_partitions(table, added) if added else ()
+    listings = list_roots(partitions)
+    for info, listing in zip(partitions, listings, strict=True):
         state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
         if holds_older(state, WriteId(last.until)):
             raise FeedError(

@@ -42,7 +42,7 @@ class HelperNames:
     prevent a clash with a user's column.
     """
 
-    place: str
+    position: str
     source_row: str
     clause: str
 
@@ -50,7 +50,7 @@ class HelperNames:
     def beside(cls, *columns: Sequence[str]) -> HelperNames:
         """Return helper names that differ from all these columns."""
         return cls(
-            place=free_name("place", *columns),
+            position=free_name("position", *columns),
             source_row=free_name("source_row", *columns),
             clause=free_name("clause", *columns),
         )
@@ -58,7 +58,7 @@ class HelperNames:
     @property
     def all(self) -> tuple[str, ...]:
         """All helper names."""
-        return self.place, self.source_row, self.clause
+        return self.position, self.source_row, self.clause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +154,12 @@ def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, .
 
 
 def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
-    """Scan the target with alias `t`: all columns of the table, in order, and the place column.
+    """Scan the target with alias `t`: all columns of the table, in order, and the position column.
 
     Columns that are not needed are NULL and not read (`whole_rows`).
     """
-    rows = target.scan(needed, place=names.place)
-    return whole_rows(target.table, rows, names.place)
+    rows = target.scan(needed, position=names.position)
+    return whole_rows(target.table, rows, names.position)
 
 
 def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the result
@@ -169,7 +169,7 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
     names: HelperNames,
     *,
     columns: Sequence[TableColumn],
-    places: Sequence[Column] = (),
+    positions: Sequence[Column] = (),
 ) -> DataFrame:
     """Return for each row the number of the clause that applies, and the clause's new row.
 
@@ -179,7 +179,7 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
         clauses: the clauses in order; the first clause whose condition is true applies.
         names: the names of helper columns; a source row's number is kept if present.
         columns: the columns of the new rows (`brought`).
-        places: the columns from `Target.place_fields`; empty for new rows.
+        positions: the columns from `Target.position_columns`; empty for new rows.
 
     Returns:
         `_clause` is NULL if no clause applies; `row` is NULL unless a row is written. Inserts also
@@ -191,8 +191,8 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
     beside = [number.alias("_clause")]
     if names.source_row in rows.columns:
         beside.append(F.col(names.source_row))
-    beside.extend(places)
-    if not places:
+    beside.extend(positions)
+    if not positions:
         keys = [
             (c, partition_key(table, [c.written[p.name] for p in table.partition_columns]))
             for c in writing

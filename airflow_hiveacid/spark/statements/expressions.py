@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.engine.expressions.catalyst import Resolved
 
-_PLACE: Final = "<the text>"
+_VALUE: Final = "<the text>"
 _MOST_SHOWN: Final = 100
 _NANOSECONDS: Final = r"\.[0-9]{6}[0-9]*[1-9]"
 
@@ -115,9 +115,9 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
     """Return a column that raises an error: the string, which is shown, does not fit the type."""
     error = TypeMismatchError(
-        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_PLACE}'"
+        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
-    before, after = carried(error).split(_PLACE)
+    before, after = carried(error).split(_VALUE)
     # The string with JSON escapes, but without the surrounding braces, name and quotes.
     shown = F.to_json(F.struct(F.substring(text, 1, _MOST_SHOWN).alias("v")))
     shown = F.regexp_replace(shown, r'^\{"v":"|"\}$', "")

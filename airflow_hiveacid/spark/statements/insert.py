@@ -165,7 +165,7 @@ def _row_events(
         F.lit(0).alias("_clause"),
     )
     if not table.partition_columns and not table.num_buckets:
-        return insert_events(_in_place(_joined(table, rows, source)))
+        return insert_events(_in_partitions(_joined(table, rows, source)))
     return grouped(
         insert_events(spread(table, with_no_old_row(rows), _writers(source), row_hash(table)))
     )
@@ -200,7 +200,7 @@ def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     return rebalanced(hashed, _HASH, _writers(source)).drop(_HASH)
 
 
-def _in_place(rows: DataFrame) -> DataFrame:
+def _in_partitions(rows: DataFrame) -> DataFrame:
     """Write each Spark partition as one bucket; combine partitions if there are too many."""
     return with_no_old_row(rows.coalesce(MAX_BUCKET_ID + 1)).withColumn(
         "_bucket", F.spark_partition_id()
@@ -228,10 +228,10 @@ def fixed_partition(
     key = partition_key(table, [values[n] for n in names])
     try:
         with typed_failures():
-            (place,) = one_row.select(key).collect()
+            (row,) = one_row.select(key).collect()
     except PySparkException as error:
         raise ConfigurationError(
             f"INSERT into {table.ref}: partition {fixed} does not fit its columns' types:"
             f" {reason_of(error)}"
         ) from error
-    return (table.partition_name(json.loads(place[0])),)
+    return (table.partition_name(json.loads(row[0])),)

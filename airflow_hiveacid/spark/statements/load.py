@@ -175,10 +175,10 @@ def _copied(spark: SparkSession, copies: Sequence[FileToCopy]) -> dict[int, str]
     """Copy files; return a dict from each file's index to the attempt that was accepted."""
     if len(copies) <= _FEW_FILES and sum(map(_work, copies)) <= TASK_BYTES:
         rows = [row for copy in copies for batch in copy_task(copy) for row in batch.to_pylist()]
-        return {row["place"]: row["attempt"] for row in rows}
+        return {row["position"]: row["attempt"] for row in rows}
     with typed_failures():
         found = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
-    return {row.place: row.attempt for row in found}
+    return {row.position: row.attempt for row in found}
 
 
 def _work(copy: FileToCopy) -> int:
@@ -189,7 +189,7 @@ def copy_task(copy: FileToCopy) -> Iterator[pa.RecordBatch]:
     """Copy one file to a path unique to this attempt, and yield the file's index and attempt."""
     attempt = uuid.uuid4().hex
     name = data_file(copy.number, _PLAIN)
-    place = copy.staging.attempt_path(copy.directory, name, attempt)
-    copy_file(copy.source, place, copy.format)
-    row = {"place": copy.at, "attempt": attempt}
+    uri = copy.staging.attempt_path(copy.directory, name, attempt)
+    copy_file(copy.source, uri, copy.format)
+    row = {"position": copy.at, "attempt": attempt}
     yield pa.RecordBatch.from_pylist([row], schema=_COPIED_ARROW)

@@ -256,7 +256,7 @@ class _Join:
     program: MergeProgram
     names: HelperNames
     t: DataFrame
-    places: list[Column]
+    positions: list[Column]
     s: DataFrame
     on: Column
     is_small: bool
@@ -282,7 +282,7 @@ class _Join:
             program=program,
             names=names,
             t=t,
-            places=reach.place_fields(names.place),
+            positions=reach.position_columns(names.position),
             s=s,
             on=on,
             is_small=sizes.used_bytes <= _BROADCAST_BYTES,
@@ -322,7 +322,7 @@ class _Join:
         )
         columns = brought(program.table, program.clauses)
         return acted_on(
-            program.table, rows, clauses, self.names, columns=columns, places=self.places
+            program.table, rows, clauses, self.names, columns=columns, positions=self.positions
         )
 
 

@@ -64,11 +64,11 @@ def planned(
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)
-    for place, spec in enumerate(specs):
+    for number, spec in enumerate(specs):
         common = None
         if isinstance(spec, MultiInsertSpec):
             with naming(len(changes) + 1, count):
-                common = common_of(job, spec, place)
+                common = common_of(job, spec, number)
         for one in each(spec):
             with naming(len(changes) + 1, count):
                 changes.append(planned_one(job, one, common=common))
@@ -83,7 +83,7 @@ def step_of(change: CheckedStatement) -> Step:
         table=str(change.table.ref),
         replaces=DataOperation.OVERWRITE in change.operations,
         partition=None if fixed is None else fixed[0],
-        together=None if change.common is None else change.common.place,
+        together=None if change.common is None else change.common.number,
     )
 
 

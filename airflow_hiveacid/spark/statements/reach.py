@@ -68,7 +68,7 @@ def new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[Partitio
     keys = [kept.alias("s").select(partition_key(table, values)) for values in columns]
     if not keys:
         return frozenset()
-    places = reduce(DataFrame.union, keys).distinct().limit(MOST_NAMED + 1).collect()
-    if len(places) > MOST_NAMED:
+    rows = reduce(DataFrame.union, keys).distinct().limit(MOST_NAMED + 1).collect()
+    if len(rows) > MOST_NAMED:
         return None
-    return frozenset(table.partition_name(json.loads(place[0])) for place in places)
+    return frozenset(table.partition_name(json.loads(row[0])) for row in rows)

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.work import AsOf
+    from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 
@@ -126,7 +126,7 @@ class Restoring:
             make_files=self.stage,
             partitions=self.touched,
             empties=lambda _names: (),  # `stage` makes the empty bases
-            details=lambda: _told(self.outcomes),
+            details=lambda: _details(self.outcomes),
         )
 
     def look(self) -> tuple[Differing, ...] | None:
@@ -151,7 +151,7 @@ class Restoring:
             return Touched()
         return Touched(names=nameable(tuple(root.info.name for root in roots)))
 
-    def stage(self, plan: WritePlan, now: Target, as_of: AsOf) -> tuple[StagedFile, ...]:
+    def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
         """Stage the files that restore the version.
 
         Raises:
@@ -160,7 +160,7 @@ class Restoring:
         comparison = _Comparison.of(now, as_of(self.version))
         self.outcomes = comparison.outcomes()
         ways: dict[Way, list[PartitionInfo]] = {way: [] for way in Way}
-        for info, outcome in zip(comparison.places, self.outcomes, strict=True):
+        for info, outcome in zip(comparison.partitions, self.outcomes, strict=True):
             ways[outcome.how].append(info)
         files: tuple[StagedFile, ...] = ()
         if isinstance(comparison, _PlainComparison):
@@ -207,13 +207,13 @@ class _Comparison:
         # Look up the version's files in all partitions, so that an incomplete version is refused as
         # a whole.
         both = zip(now.partitions, now.states, then.states, strict=True)
-        places = [info for info, state, _ in both if may_differ(state, part)]
+        partitions = [info for info, state, _ in both if may_differ(state, part)]
         plain = now.table.kind is TransactionalKind.INSERT_ONLY
         kind = _PlainComparison if plain else _AcidComparison
-        return kind(now=now.of_partitions(places), then=then.of_partitions(places))
+        return kind(now=now.of_partitions(partitions), then=then.of_partitions(partitions))
 
     @property
-    def places(self) -> tuple[PartitionInfo, ...]:
+    def partitions(self) -> tuple[PartitionInfo, ...]:
         """The partitions that may differ, with their locations."""
         return self.now.partitions
 
@@ -229,7 +229,7 @@ class _AcidComparison(_Comparison):
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
         """Return the outcome of each partition, in order."""
-        if not self.places:
+        if not self.partitions:
             return ()
         now, then = F.col(_NOW), F.col(_THEN)
         counted = (
@@ -244,7 +244,7 @@ class _AcidComparison(_Comparison):
         )
         found = {row["_partition"]: row for row in counted.collect()}
         outcomes = []
-        for info in self.places:
+        for info in self.partitions:
             row = found.get(partition_text(info.name))
             outcomes.append(
                 RestoredPartition.of(
@@ -258,9 +258,9 @@ class _AcidComparison(_Comparison):
             )
         return tuple(outcomes)
 
-    def within(self, places: Sequence[PartitionInfo]) -> _AcidComparison:
+    def within(self, partitions: Sequence[PartitionInfo]) -> _AcidComparison:
         """Return the comparison of only these partitions."""
-        now, then = (target.of_partitions(places) for target in (self.now, self.then))
+        now, then = (target.of_partitions(partitions) for target in (self.now, self.then))
         return _AcidComparison(now=now, then=then)
 
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
@@ -270,7 +270,7 @@ class _AcidComparison(_Comparison):
             plan: the plan of a delta.
             changed: the number of rows added or removed.
         """
-        if not self.places:
+        if not self.partitions:
             return ()
         rows = self._rows().where(F.col(_NOW) != F.col(_THEN))
         rows = rows.withColumn("row", _no_row(self.table))
@@ -287,7 +287,7 @@ class _AcidComparison(_Comparison):
             plan: the plan of an overwrite.
             most: the number of rows of the largest partition.
         """
-        if not self.places:
+        if not self.partitions:
             return ()
         rows = _identities(self.then).withColumn("row", _no_row(self.table))
         self._check_allowed(rows)
@@ -318,9 +318,11 @@ class _AcidComparison(_Comparison):
         names = _demanded(self.table)
         if not names:
             return
-        place, key = free_name("place", self.table.column_names), ["_partition", *IDENTITY]
+        position, key = free_name("position", self.table.column_names), ["_partition", *IDENTITY]
         values = F.struct(*[F.col(quoted(name)) for name in names]).alias("row")
-        rows = self.then.scan(names, place=place).select(values, *self.then.place_fields(place))
+        rows = self.then.scan(names, position=position).select(
+            values, *self.then.position_columns(position)
+        )
         held = rows.join(come.select(*key), on=key, how="left_semi")
         _check_values(self.table, held.select("row.*"), names)
 
@@ -331,7 +333,7 @@ class _PlainComparison(_Comparison):
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
         """Return the outcome of each partition, in order."""
-        go, come = ([0] * len(self.places) for _ in range(2))
+        go, come = ([0] * len(self.partitions) for _ in range(2))
         for target, counts in ((self.now, go), (self.then, come)):
             for number, rows in _rows_by_file(target).items():
                 counts[partition_at(number)] += rows
@@ -339,7 +341,7 @@ class _PlainComparison(_Comparison):
             RestoredPartition.of(
                 come=come[at], go=go[at], stay=0, is_plain=True, partition=str(info.name)
             )
-            for at, info in enumerate(self.places)
+            for at, info in enumerate(self.partitions)
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
@@ -356,7 +358,9 @@ class _PlainComparison(_Comparison):
                 " that version, and run INSERT OVERWRITE ... SELECT ... FOR VERSION AS OF",
             )
 
-    def copies(self, plan: WritePlan, places: Sequence[PartitionInfo]) -> tuple[StagedFile, ...]:
+    def copies(
+        self, plan: WritePlan, partitions: Sequence[PartitionInfo]
+    ) -> tuple[StagedFile, ...]:
         """Copy the version's files of these partitions.
 
         Raises:
@@ -364,16 +368,16 @@ class _PlainComparison(_Comparison):
                 cannot be copied.
             ConstraintViolationError: the table does not allow one of the rows.
         """
-        if not places:
+        if not partitions:
             return ()
-        then = self.then.of_partitions(places)
+        then = self.then.of_partitions(partitions)
         if names := _demanded(self.table):
             _check_values(self.table, then.rows(names), names)
         rows = _rows_by_file(then)
         copies: list[FileToCopy] = []
-        numbers = dict.fromkeys((info.name for info in places), 0)
+        numbers = dict.fromkeys((info.name for info in partitions), 0)
         for number, file in then.plain_files:
-            info = places[partition_at(number)]
+            info = partitions[partition_at(number)]
             if not file.length:
                 continue
             self._check_copyable(file)
@@ -425,7 +429,7 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
         job_key=job.spec.job_key,
         status=JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO,
         table=str(TableRef.parse(job.job_of(RestoreSpec).target)),
-        details=_told(outcomes),
+        details=_details(outcomes),
     )
 
 
@@ -433,14 +437,14 @@ def _changes(outcomes: Collection[RestoredPartition]) -> bool:
     return any(one.how is not Way.NOTHING for one in outcomes)
 
 
-def _told(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
+def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
     return {"restore": [to_json(one) for one in outcomes]}
 
 
 def _identities(target: Target) -> DataFrame:
     """Return the partition, bucket, file and row ID of every live row."""
-    place = free_name("place", target.table.column_names)
-    return target.scan((), place=place).select(*target.place_fields(place))
+    position = free_name("position", target.table.column_names)
+    return target.scan((), position=position).select(*target.position_columns(position))
 
 
 def _no_row(table: TableInfo) -> Column:
@@ -477,9 +481,9 @@ def _rows_by_file(target: Target) -> dict[int, int]:
     """Return the number of rows in each non-empty file of an insert-only table, by file number."""
     if not target.partitions:
         return {}
-    place = free_name("place", target.table.column_names)
-    number = F.col(f"{quoted(place)}.{NUMBER}").alias("number")
-    counted = target.live_rows((), place).select(number).groupBy("number")
+    position = free_name("position", target.table.column_names)
+    number = F.col(f"{quoted(position)}.{NUMBER}").alias("number")
+    counted = target.live_rows((), position).select(number).groupBy("number")
     return {row["number"]: row["rows"] for row in counted.agg(_rows()).collect()}
 
 

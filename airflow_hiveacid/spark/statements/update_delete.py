@@ -106,7 +106,7 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
         [always],
         names,
         columns=brought(table, [clause]),
-        places=reach.place_fields(names.place),
+        positions=reach.position_columns(names.position),
     )
     changed = kept_changes([clause], acted)
     parts = row_changes(table, [clause], changed)

@@ -44,7 +44,7 @@ def remove_abandoned(
     """
     if not abandoned:
         return
-    places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
+    locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
         found = [d for d in entry.directories if d.rpartition("/")[0] in places]

@@ -38,12 +38,12 @@ class Common:
     tables: Mapping[str, str]
     queries: Mapping[str, str]
     moment: Moment
-    place: int
+    number: int
     versions: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
-def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
+def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
     """Return the checked inputs that INSERTs share, and register their views for queries.
 
     Raises:
@@ -53,7 +53,7 @@ def common_of(job: JobContext, spec: MultiInsertSpec, place: int) -> Common:
         tables=spec.tables,
         queries=spec.shared,
         moment=Moment.now(job.spark, job.terms({})),
-        place=place,
+        number=number,
         versions=spec.versions,
         parameters=spec.parameters,
     )

@@ -216,9 +216,13 @@ def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
     """Return a directory that would be published outside its partition, or None."""
-    places = {info.name: open_location(info.location)[1] for info in partitions}
+    locations = {info.name: open_location(info.location)[1] for info in partitions}
     return next(
-        (d for d in directories if places.get(d.partition) != open_location(d.staging.location)[1]),
+        (
+            d
+            for d in directories
+            if locations.get(d.partition) != open_location(d.staging.location)[1]
+        ),
         None,
     )
 

@@ -104,12 +104,12 @@ def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> 
     if not staged.directories:
         return "it had staged nothing"
     names = tuple(dict.fromkeys(d.partition for d in staged.directories))
-    there = {place.name: place for place in client.get_partitions(table, names)}
-    places = [
+    there = {info.name: info for info in client.get_partitions(table, names)}
+    partitions = [
         there.get(name) or PartitionInfo(name=name, location=table.default_partition_location(name))
         for name in names
     ]
-    stray = misplaced(staged.directories, places)
+    stray = misplaced(staged.directories, partitions)
     if stray is not None:
         return f"partition {stray.partition} is no longer at {stray.staging.location}"
     return None

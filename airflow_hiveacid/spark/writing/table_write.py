@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
@@ -61,7 +61,11 @@ class TableWrite:
     """The part of a write that changes one table. Mutable: it remembers where its files are."""
 
     def __init__(
-        self, client: MetastorePort, txn: Transaction, order: WriteOrder, access: TableAccess
+        self,
+        client: MetastorePort,
+        txn: MetastoreTransaction,
+        order: WriteOrder,
+        access: TableAccess,
     ) -> None:
         self.table: TableInfo = access.table
         self._client, self._txn, self._order, self._access = client, txn, order, access
@@ -89,11 +93,11 @@ class TableWrite:
         """The staged directories in the form in which a later statement reads them, or None."""
         if not self._directories:
             return None
-        places = {d.partition: d.staging.location for d in self._directories}
+        locations = {d.partition: d.staging.location for d in self._directories}
         return Staged(
             write_id=self.write_id,
-            partitions=tuple(PartitionInfo(name=n, location=p) for n, p in places.items()),
-            files={name: tuple(_files(self._directories, name)) for name in places},
+            partitions=tuple(PartitionInfo(name=n, location=p) for n, p in locations.items()),
+            files={name: tuple(_files(self._directories, name)) for name in locations},
         )
 
     def token(self, statement_id: StatementId) -> str:
@@ -147,7 +151,7 @@ class TableWrite:
         if not entry.is_confirmed:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
-    def bury_abandoned(self) -> None:
+    def remove_abandoned(self) -> None:
         """Remove files and entries of this job's aborted attempts, which `earlier_run` has found.
 
         Raises:
@@ -200,7 +204,7 @@ class TableWrite:
 
         found = found_in(partitions, rival_among)
         if found is not None:
-            place, rival = found
+            root, rival = found
             raise WriteConflictError(
                 txn_id=self._txn.txn_id,
                 reason=f"{place.location.rstrip('/')}/{rival.directory} was committed while this"
@@ -306,7 +310,7 @@ class TableWrite:
             self._txn.change_nothing(self.table.ref)
         elif self.table.is_partitioned:
             names = self._partitions
-            self._check_places(self._client.add_partitions(self.table, names))
+            self._check_locations(self._client.add_partitions(self.table, names))
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
             for name in names:
                 alike.setdefault(frozenset(self._operations[name]), []).append(name)
@@ -326,8 +330,8 @@ class TableWrite:
         if self._directories:
             self.check_table()
             # The locations were checked at registration, and `check_published` checks them again.
-            places = {d.partition: d.staging.location for d in self._directories}
-            written = [PartitionInfo(name=name, location=place) for name, place in places.items()]
+            homes = {d.partition: d.staging.location for d in self._directories}
+            written = [PartitionInfo(name=name, location=home) for name, home in homes.items()]
             self.check_no_rival(written)
             self.check_not_overtaken(written)
             check_free(self._directories)
@@ -367,7 +371,7 @@ class TableWrite:
                     took no lock. A later drop also removes the published directories.
         """
         if self.table.is_partitioned:
-            self._check_places(self._client.get_partitions(self.table, self._partitions))
+            self._check_locations(self._client.get_partitions(self.table, self._partitions))
 
     def take_back(self) -> None:
         """Undo this write's changes to the table; call this only if the transaction was aborted."""
@@ -422,7 +426,7 @@ class TableWrite:
     def _partitions(self) -> tuple[PartitionName, ...]:
         return tuple(sorted({d.partition for d in self._directories}, key=str))
 
-    def _check_places(self, partitions: Sequence[PartitionInfo]) -> None:
+    def _check_locations(self, partitions: Sequence[PartitionInfo]) -> None:
         stray = misplaced(self._directories, partitions)
         if stray is not None:
             raise self.overtaken(f"partition {stray.partition} is not at {stray.staging.location}")

@@ -69,11 +69,11 @@ _NOW: Final[Mapping[str, str]] = {}
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
 """Function that turns a target, and a function that reads the source, into events."""
 
-AsOf = Callable[[VersionSpec], Target]
+TargetAsOf = Callable[[VersionSpec], Target]
 """Function that returns the target as of a version, under the transaction's snapshot."""
 
-MakeFiles = Callable[[WritePlan, Target, AsOf], tuple[StagedFile, ...]]
-"""Function that stages files, from the write plan, the target, and the target's `AsOf`."""
+MakeFiles = Callable[[WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
+"""Function that stages files, from the write plan, the target, and the target's `TargetAsOf`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.writing.order import WriteOrder
     from airflow_hiveacid.spark.writing.publish import StagedDirectory
 
@@ -74,7 +74,7 @@ class WriteState(enum.Enum):
 class Write:
     """One write in progress. Mutable: it tracks its state."""
 
-    def __init__(self, client: MetastorePort, txn: Transaction, order: WriteOrder) -> None:
+    def __init__(self, client: MetastorePort, txn: MetastoreTransaction, order: WriteOrder) -> None:
         self.txn = txn
         self.state = WriteState.BEGUN
         self._order = order
@@ -120,7 +120,7 @@ class Write:
         known = [(table, entry) for table, entry in found if entry is not None]
         if not known:
             for table in tables:
-                table.bury_abandoned()
+                table.remove_abandoned()
             return None
         certain = [entry for table, entry in known if table.is_certain(entry)]
         if not certain:

@@ -455,7 +455,7 @@ def _path_begin(piece: Piece, index: int) -> int:
     return index
 
 
-def _told(least: int, most: int | None) -> str:
+def _count_text(least: int, most: int | None) -> str:
     if most is None:
         return f"{least} or more"
     return str(least) if least == most else f"{least} to {most}"
@@ -639,8 +639,8 @@ def _suggested(name: str) -> str:
     if name in _INSTEAD:
         return _INSTEAD[name]
     near = difflib.get_close_matches(name, COMPARED, n=3)
-    told = f"one of {', '.join(near)}" if near else "it with other functions"
-    return f"{told}, or run this statement in Hive"
+    choice = f"one of {', '.join(near)}" if near else "it with other functions"
+    return f"{choice}, or run this statement in Hive"
 
 
 def _refuse(piece: Piece, index: int, problem: str, remedy: str) -> None:

@@ -31,7 +31,7 @@ _SOURCE_ALIAS: Final = "source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class KeyPair:
     """The names of a target column and the source column that it must equal, in lower case."""
 
     target: str
@@ -40,7 +40,7 @@ class Key:
 
 def taken_apart(
     piece: Piece, node: exp.Expr, names: NameScope
-) -> tuple[tuple[Key, ...], tuple[Piece, ...]]:
+) -> tuple[tuple[KeyPair, ...], tuple[Piece, ...]]:
     """Split an ON condition into the keys and the remaining conditions.
 
     Args:
@@ -53,7 +53,7 @@ def taken_apart(
     """
     if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")
-    keys: dict[str, Key] = {}
+    keys: dict[str, KeyPair] = {}
     rest: list[Piece] = []
     for part in _conjuncts(piece):
         key = _key(part, names)
@@ -85,7 +85,7 @@ def _conjuncts(piece: Piece) -> list[Piece]:
     return _conjuncts(inner) if inner.find("OR") is None else [piece]
 
 
-def _key(piece: Piece, names: NameScope) -> Key | None:
+def _key(piece: Piece, names: NameScope) -> KeyPair | None:
     tree = parsed(piece, names)
     if not isinstance(tree, exp.EQ):
         return None
@@ -99,13 +99,13 @@ def _key(piece: Piece, names: NameScope) -> Key | None:
         found[uses[0].side] = (uses[0].column.name or "").lower()
     if found.keys() != {TARGET, SOURCE}:
         return None
-    return Key(target=found[TARGET], source=found[SOURCE])
+    return KeyPair(target=found[TARGET], source=found[SOURCE])
 
 
 def renamed(
     source: SourceSpec,
     names: NameScope,
-    keys: Sequence[Key],
+    keys: Sequence[KeyPair],
     columns: Mapping[str, str],
 ) -> tuple[SourceSpec, NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
@@ -122,7 +122,9 @@ def renamed(
     return query, replace(names, renamed={old: quoted(new) for old, new in columns.items()})
 
 
-def named_columns(keys: Sequence[Key], names: NameScope, pieces: Sequence[Piece]) -> dict[str, str]:
+def named_columns(
+    keys: Sequence[KeyPair], names: NameScope, pieces: Sequence[Piece]
+) -> dict[str, str]:
     """Return the source columns in expressions, each with a new name that no key has.
 
     Raises:

@@ -196,16 +196,16 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
     from_ = tree.args.get("from_")
     tables = [*([] if from_ is None else [from_.this]), *joins]
     found = [table for table in tables if isinstance(table, exp.Subquery)]
-    places = [
+    offsets = [
         index
         for index, token in piece.outside()
         if token.word == "("
         and piece.word(index - 1) in {"FROM", "JOIN", ","}
         and piece.word(index + 1) in QUERY_BEGINS
     ]
-    if len(found) != len(places):
+    if len(found) != len(offsets):
         piece.fail("it is not clear where a FROM query ends", "give each parentheses and a name")
-    for begin, table in zip(places, found, strict=True):
+    for begin, table in zip(offsets, found, strict=True):
         end = piece.closing(begin)
         view = views.share(_text(piece[begin + 1 : end], table.this, views))
         views.put(piece.tokens[begin].start, piece.tokens[end].end, f"`{view}`")

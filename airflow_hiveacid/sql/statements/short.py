@@ -170,10 +170,10 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
     if cursor.took("TRANSACTIONS"):
         found = ShowTransactions()
     elif cursor.took("COMPACTIONS"):
-        target, partition = _place(cursor, database)
+        target, partition = _table_and_partition(cursor, database)
         found = ShowCompactions(target=target, partition=partition)
     elif cursor.took("LOCKS"):
-        target, partition = _place(cursor, database)
+        target, partition = _table_and_partition(cursor, database)
         cursor.took("EXTENDED")  # no effect: the result always has every detail
         found = ShowLocks(target=target, partition=partition)
     else:
@@ -196,7 +196,7 @@ def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
     return AbortTransactions(txn_ids=tuple(dict.fromkeys(found)))
 
 
-def _place(cursor: Cursor, database: str | None) -> tuple[str, PartitionValues]:
+def _table_and_partition(cursor: Cursor, database: str | None) -> tuple[str, PartitionValues]:
     if cursor.at >= len(cursor.piece) or cursor.word in {"EXTENDED", "DATABASE", "SCHEMA"}:
         return "", ()
     target = cursor.table(database)

@@ -20,7 +20,7 @@ from sqlglot.dialects.hive import Hive
 from sqlglot.errors import ParseError
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.sql.text.tokens import Token, check_gaps, place_of, tokens_of
+from airflow_hiveacid.sql.text.tokens import Token, check_gaps, line_and_column, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -89,10 +89,10 @@ class Piece:
             before = token
         return "".join(parts)
 
-    def place(self, position: int | None = None) -> tuple[int, int]:
+    def line_and_column(self, position: int | None = None) -> tuple[int, int]:
         """Return the line and column of a position, from 1; the default is the first token."""
         at = position if position is not None else self.tokens[0].start if self.tokens else self.at
-        return place_of(self.whole, at)
+        return line_and_column(self.whole, at)
 
     def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
         """Refuse the statement with an error at a position.
@@ -100,7 +100,7 @@ class Piece:
         Raises:
             SqlTextError: always.
         """
-        line, column = self.place(at.start if isinstance(at, Token) else at)
+        line, column = self.line_and_column(at.start if isinstance(at, Token) else at)
         raise SqlTextError(
             statement=self.number, line=line, column=column, problem=problem, remedy=remedy
         )
@@ -188,7 +188,7 @@ class Piece:
         found = details.get("highlight")
         what = f"cannot be read at {found!r}" if found else "cannot be read"
         nested = isinstance(error, RecursionError)
-        raise_at = self.place(at)
+        raise_at = self.line_and_column(at)
         reason = "it is nested too deeply" if nested else details.get("description") or str(error)
         if reason.startswith("Required keyword"):  # contains a field of sqlglot, no user text
             reason = "something is missing there"

@@ -104,7 +104,7 @@ class Token:
         return self.raw if self.kind is Kind.WORD else None
 
 
-def place_of(script: str, position: int) -> tuple[int, int]:
+def line_and_column(script: str, position: int) -> tuple[int, int]:
     """Return the line and column, each from 1, of a position in the script."""
     return script.count("\n", 0, position) + 1, position - (script.rfind("\n", 0, position) + 1) + 1
 
@@ -275,7 +275,7 @@ def _refuse(script: str, at: int, problem: str, remedy: str) -> NoReturn:
 
 
 def _error(script: str, at: int, problem: str, remedy: str) -> SqlTextError:
-    line, column = place_of(script, at)
+    line, column = line_and_column(script, at)
     number = _number(script, at)
     return SqlTextError(statement=number, line=line, column=column, problem=problem, remedy=remedy)
 

@@ -113,7 +113,7 @@ class Keys:
                 )
         return found
 
-    def places_of(self, others: Keys) -> npt.NDArray[np.intp]:
+    def positions_of(self, others: Keys) -> npt.NDArray[np.intp]:
         """Return the positions of the rows that are also in `others`, in ascending order.
 
         `self` and `others` must be sorted, and `others` must not contain duplicates. The result

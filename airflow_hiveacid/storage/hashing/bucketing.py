@@ -285,16 +285,16 @@ def _of_decimals(array: pa.Array, version: int) -> Hashes:
 
 
 def _of_timestamps(array: pa.Array) -> Hashes:
-    distinct, places = np.unique(
+    distinct, positions = np.unique(
         np.stack(seconds_and_nanos(array), axis=1), axis=0, return_inverse=True
     )
     hashes = [_murmur_one(timestamp_bytes(*moment)) for moment in distinct.tolist()]
-    return _spread(np.array(hashes, np.uint32), places.reshape(-1))
+    return _spread(np.array(hashes, np.uint32), positions.reshape(-1))
 
 
-def _spread(hashes: Hashes, places: npt.NDArray[Any]) -> Hashes:
+def _spread(hashes: Hashes, positions: npt.NDArray[Any]) -> Hashes:
     # If all values are NULL, there are no hashes.
-    return hashes[places] if len(hashes) else np.zeros(len(places), np.uint32)
+    return hashes[positions] if len(hashes) else np.zeros(len(positions), np.uint32)
 
 
 def _murmur_decimal(value: decimal.Decimal) -> int:

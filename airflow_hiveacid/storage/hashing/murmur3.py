@@ -69,10 +69,10 @@ def _tails(
     """Return the sign-extended bytes after each value's last whole word; 0 if there are none."""
     signed = data.view(np.int8)
     tails = np.zeros(len(starts), np.uint32)
-    for place in range(_WORD_BYTES - 1):
-        has_one = counts > place
-        found = signed[starts[has_one] + place].astype(np.int32).view(np.uint32)
-        tails[has_one] ^= found << np.uint32(8 * place)
+    for byte in range(_WORD_BYTES - 1):
+        has_one = counts > byte
+        found = signed[starts[has_one] + byte].astype(np.int32).view(np.uint32)
+        tails[has_one] ^= found << np.uint32(8 * byte)
     return tails
 
 

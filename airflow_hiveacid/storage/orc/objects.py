@@ -86,12 +86,12 @@ def count_objects(section: bytes, shape: Shape, most: int) -> int:
 
 def _varint(section: bytes, at: int, end: int) -> tuple[int, int]:
     value = 0
-    for place in range(_LONGEST_VARINT):
+    for number in range(_LONGEST_VARINT):
         if at >= end:
             break
         byte = section[at]
         at += 1
-        value |= (byte & ~_CONTINUED) << (7 * place)
+        value |= (byte & ~_CONTINUED) << (7 * number)
         if not byte & _CONTINUED:
             return value, at
     raise DecodeError("a number is cut off")

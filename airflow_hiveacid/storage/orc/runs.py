@@ -83,7 +83,7 @@ def column_of_runs(series: Series, layout: RunLayout) -> RunColumn:
     for start in range(0, series.rows, layout.stride):
         number, values = divmod(start, _MOST_IN_A_RUN)
         entry = index.entries.add()
-        entry.positions.extend((*_place(offsets[number], starts, layout), values))
+        entry.positions.extend((*_positions(offsets[number], starts, layout), values))
         stop = min(start + layout.stride, series.rows)
         entry.statistics.CopyFrom(series.statistics(start, stop))
     statistics = series.statistics(0, series.rows)
@@ -123,7 +123,7 @@ def _chunks(plain: bytes, layout: RunLayout) -> tuple[bytes, list[int]]:
     return stored, starts
 
 
-def _place(offset: int, starts: list[int], layout: RunLayout) -> tuple[int, ...]:
+def _positions(offset: int, starts: list[int], layout: RunLayout) -> tuple[int, ...]:
     """Convert an offset in the uncompressed stream to the position that the row index stores."""
     if layout.compression is Compression.NONE:
         return (offset,)

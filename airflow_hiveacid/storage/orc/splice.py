@@ -54,7 +54,7 @@ class Stretch:
     length: int
 
 
-Piece = Stretch | bytes
+Content = Stretch | bytes
 
 
 _shown: Final[weakref.WeakSet[_SplicedFile]] = weakref.WeakSet()
@@ -83,7 +83,7 @@ class OpenedFile(Protocol):
 
 
 def splice(
-    source: OpenedFile, pieces: Sequence[Piece], ahead: OpenedFile | None = None
+    source: OpenedFile, pieces: Sequence[Content], ahead: OpenedFile | None = None
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
@@ -103,7 +103,7 @@ def splice(
     return pa.PythonFile(_SplicedFile(ahead or source, pieces, lengths), mode="r")
 
 
-def _in_memory(source: OpenedFile, pieces: Sequence[Piece]) -> OpenedFile:
+def _in_memory(source: OpenedFile, pieces: Sequence[Content]) -> OpenedFile:
     """Read the range that covers all stretches into memory if it is small; else return the file."""
     stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
     end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
@@ -124,7 +124,7 @@ class _Part:
         return self.content[offset - self.offset : offset - self.offset + size]
 
 
-def _content(source: OpenedFile, piece: Piece) -> bytes:
+def _content(source: OpenedFile, piece: Content) -> bytes:
     if isinstance(piece, bytes):
         return piece
     content: bytes = source.read_at(piece.length, piece.offset)
@@ -136,7 +136,9 @@ def _content(source: OpenedFile, piece: Piece) -> bytes:
 class _SplicedFile(io.RawIOBase):
     """A file that consists of pieces. Mutable: it has a position."""
 
-    def __init__(self, source: OpenedFile, pieces: Sequence[Piece], lengths: Sequence[int]) -> None:
+    def __init__(
+        self, source: OpenedFile, pieces: Sequence[Content], lengths: Sequence[int]
+    ) -> None:
         super().__init__()
         _shown.add(self)
         self._source = source
@@ -174,7 +176,7 @@ class _SplicedFile(io.RawIOBase):
             at, index = end, index + 1
 
 
-def _cut(piece: Piece, start: int, stop: int) -> Piece:
+def _cut(piece: Content, start: int, stop: int) -> Content:
     if isinstance(piece, bytes):
         return piece[start:stop]
     return Stretch(offset=piece.offset + start, length=stop - start)
@@ -216,7 +218,7 @@ def without_seconds(
     tail: OrcTail,
     timestamps: Collection[int],
     values: Callable[[int, int], int],
-) -> tuple[list[Piece], pb.Footer]:
+) -> tuple[list[Content], pb.Footer]:
     """Return pieces for stripes in which all seconds of some timestamp columns are 0.
 
     Seconds and nanoseconds are separate streams; zeros replace the stream of seconds. In ORC, 0
@@ -235,7 +237,7 @@ def without_seconds(
     Raises:
         CorruptFileError: a stripe footer is damaged.
     """
-    pieces: list[Piece] = [_HEADER]
+    pieces: list[Content] = [_HEADER]
     footer = pb.Footer()
     footer.CopyFrom(tail.footer)
     offset = len(_HEADER)

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import MAGIC
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.splice import Piece, Stretch, stripe_footer
+from airflow_hiveacid.storage.orc.splice import Content, Stretch, stripe_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ class StripeStream:
 
     kind: int
     column: int
-    content: Piece
+    content: Content
 
     @property
     def length(self) -> int:
@@ -83,8 +83,8 @@ def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeC
             raise UnsupportedFileError(
                 path=tail.path, reason=f"it has streams of the kind {stream.kind}"
             )
-        place = Stretch(offset=at, length=stream.length)
-        streams.append(StripeStream(kind=stream.kind, column=stream.column, content=place))
+        stretch = Stretch(offset=at, length=stream.length)
+        streams.append(StripeStream(kind=stream.kind, column=stream.column, content=stretch))
         at += stream.length
     lengths = [sum(s.length for s in streams if s.is_index is index) for index in (True, False)]
     if lengths != [stripe.index_length, stripe.data_length]:
@@ -178,9 +178,9 @@ class StripeWriter:
         self.position += len(data)
 
 
-def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Iterable[Content]) -> Iterator[Content]:
     """Join adjacent streams into one stretch, so that fewer reads are needed."""
-    before: Piece = b""
+    before: Content = b""
     for piece in pieces:
         if isinstance(before, bytes) and isinstance(piece, bytes):
             before += piece
@@ -196,7 +196,7 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
     yield before
 
 
-def _windows(source: pa.NativeFile, piece: Piece, path: str) -> Iterator[bytes]:
+def _windows(source: pa.NativeFile, piece: Content, path: str) -> Iterator[bytes]:
     if isinstance(piece, bytes):
         yield piece
         return
@@ -205,10 +205,10 @@ def _windows(source: pa.NativeFile, piece: Piece, path: str) -> Iterator[bytes]:
         yield _read(source, Stretch(offset=piece.offset + start, length=length), path)
 
 
-def _read(source: pa.NativeFile, place: Stretch, path: str) -> bytes:
-    found: bytes = source.read_at(place.length, place.offset)
-    if len(found) != place.length:
+def _read(source: pa.NativeFile, stretch: Stretch, path: str) -> bytes:
+    found: bytes = source.read_at(stretch.length, stretch.offset)
+    if len(found) != stretch.length:
         raise CorruptFileError(
-            path=path, reason=f"it ends before byte {place.offset + place.length}"
+            path=path, reason=f"it ends before byte {stretch.offset + stretch.length}"
         )
     return found

@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import (
-    Piece,
+    Content,
     Stretch,
     splice,
     stripe_footer,
@@ -176,9 +176,9 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
 
 def _pieces(
     source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: ColumnView
-) -> tuple[list[Piece], OrcTail]:
+) -> tuple[list[Content], OrcTail]:
     """Return the pieces that form the file for Arrow, and the tail of that file."""
-    pieces: list[Piece]
+    pieces: list[Content]
     if view.timestamps is ShowTimestamps.NANOS:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
         chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BLOCK_BYTES: Final = 8 << 20
 
 
-def copy_file(source: LoadableFile, place: str, format_: FileFormat) -> None:
+def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
     """Copy a file to a path that does not exist yet; create its directory.
 
     Raises:
@@ -33,7 +33,7 @@ def copy_file(source: LoadableFile, place: str, format_: FileFormat) -> None:
         LocationPermissionError: reading the file or writing the target is not permitted.
         StorageError: reading or writing failed for another reason.
     """
-    fs, target = open_location(place)
+    fs, target = open_location(uri)
     if not traits_of(fs).renames:
         # On a store without renames, a staged file cannot be read. So check a local copy before the
         # upload.

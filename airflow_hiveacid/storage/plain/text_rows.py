@@ -93,15 +93,15 @@ def text_rows(
                 path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
-    places = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
+    positions = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
     narrower = _narrower(file, types)
     for texts in _texts(file, form):
         for name, type_ in narrower.items():
-            if places[name] < texts.num_columns:  # else Hive shows NULL
-                _values(file, texts.column(places[name]), type_, name, timestamps)
+            if positions[name] < texts.num_columns:  # else Hive shows NULL
+                _values(file, texts.column(positions[name]), type_, name, timestamps)
         values = [
-            _values(file, texts.column(places[f.name]), types[f.name], f.name, timestamps)
-            if places.get(f.name, texts.num_columns) < texts.num_columns
+            _values(file, texts.column(positions[f.name]), types[f.name], f.name, timestamps)
+            if positions.get(f.name, texts.num_columns) < texts.num_columns
             else pa.nulls(texts.num_rows, f.type)
             for f in fields
         ]

@@ -15,9 +15,9 @@ from there.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")
-    place = feed.place_for(WriteId(12), "1-abc")
-    ...  # tasks write files to `task_file(place, name)`
-    feed.publish(place, note, sizes)
+    directory = feed.new_directory(WriteId(12), "1-abc")
+    ...  # tasks write files to `task_file(directory, name)`
+    feed.publish(directory, note, sizes)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ChangeFeed:
         """Return the URI of the range that begins at a version."""
         return f"{self.location.rstrip('/')}/changes_{since:07d}"
 
-    def place_of(self, note: FeedNote) -> str:
+    def directory_of(self, note: FeedNote) -> str:
         """Return the URI of the directory that contains a range's files."""
         return posixpath.join(self.uri_of(note.since), note.directory).rstrip("/")
 
@@ -163,7 +163,7 @@ class ChangeFeed:
         except FileNotFoundError:
             return None  # the writer was killed before the range was complete
 
-    def place_for(self, since: int, attempt: str) -> str:
+    def new_directory(self, since: int, attempt: str) -> str:
         """Return the directory in which this attempt alone writes a range's files.
 
         Create the directory if the store renames directories.
@@ -172,14 +172,14 @@ class ChangeFeed:
         staged = staging_directory(f"feed_{attempt}")
         if not traits_of(fs).renames:
             return f"{self.uri_of(since)}/{staged}"
-        place = f"{self.location.rstrip('/')}/{staged}"
+        directory = f"{self.location.rstrip('/')}/{staged}"
         self._remove_orphans(fs, root)
-        make_directory(*open_location(place))
-        return place
+        make_directory(*open_location(directory))
+        return directory
 
     def publish(
         self,
-        place: str,
+        directory: str,
         note: FeedNote,
         sizes: Mapping[str, int],
         *,
@@ -188,7 +188,7 @@ class ChangeFeed:
         """Publish the files listed in a note as a range; return their directory.
 
         Args:
-            place: the directory to which tasks have written the files.
+            directory: the directory to which tasks have written the files.
             note: the note of the range.
             sizes: the sizes of the files in bytes, by name.
             guard: called right before the range appears; if it raises, the range does not appear.
@@ -197,9 +197,9 @@ class ChangeFeed:
             FeedOvertakenError: another writer continued from the same version.
             LocationPermissionError, StorageError: publishing failed for another reason.
         """
-        fs, path = open_location(place)
+        fs, path = open_location(directory)
         if not traits_of(fs).renames:
-            return self._publish_files(place, note, sizes, guard)
+            return self._publish_files(directory, note, sizes, guard)
         target = self.uri_of(note.since)
         chosen = path + _CHOSEN
         make_directory(fs, chosen)
@@ -215,21 +215,21 @@ class ChangeFeed:
             except DirectoryExistsError as error:
                 raise FeedOvertakenError(location=target) from error
         except (FeedOvertakenError, MetastoreError, TransactionError):
-            self.discard(place + _CHOSEN)
-            self.discard(place)
+            self.discard(directory + _CHOSEN)
+            self.discard(directory)
             raise
-        self.discard(place)
+        self.discard(directory)
         return target
 
     def _publish_files(
-        self, place: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
+        self, directory: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
     ) -> str:
         """Publish files one by one on a store without renames, then the note."""
-        fs, path = open_location(place)
-        done = dataclasses.replace(note, directory=_own_directory(place))
+        fs, path = open_location(directory)
+        done = dataclasses.replace(note, directory=_own_directory(directory))
         with storage_errors("publish", path):
             for name in note.files:
-                fs.handler.publish(open_location(task_file(place, name))[1], sizes[name])
+                fs.handler.publish(open_location(task_file(directory, name))[1], sizes[name])
         _, root = open_location(self.uri_of(note.since))
         noted = posixpath.join(root, _NOTE)
         try:
@@ -240,12 +240,12 @@ class ChangeFeed:
                 except FileExistsError as error:
                     raise FeedOvertakenError(location=self.uri_of(note.since)) from error
         except (FeedOvertakenError, MetastoreError, TransactionError):
-            self.discard(place)
+            self.discard(directory)
             delete_directory(fs, posixpath.join(root, done.directory))
             raise
-        self.discard(place)
+        self.discard(directory)
         self._sweep(fs, root, done.directory)
-        return self.place_of(done)
+        return self.directory_of(done)
 
     def _sweep(self, fs: pafs.FileSystem, root: str, directory: str) -> None:
         """Remove the directories of killed or overtaken writers from this range."""
@@ -256,14 +256,14 @@ class ChangeFeed:
         except HiveAcidError as error:
             _log.warning("cannot remove other writers' files below %s: %s", root, error)
 
-    def discard(self, place: str) -> None:
+    def discard(self, directory: str) -> None:
         """Remove unpublished files of tasks; log a warning if removal fails.
 
         Remaining files are harmless, since no range contains them.
         """
         try:
-            delete_directory(*open_location(place))
-            give_up_all(posixpath.join(posixpath.dirname(place), _own_directory(place)))
+            delete_directory(*open_location(directory))
+            give_up_all(posixpath.join(posixpath.dirname(directory), _own_directory(directory)))
         except HiveAcidError as error:
             _log.warning("cannot remove %s: %s", place, error)
 
@@ -288,16 +288,16 @@ def _inside(fs: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
     return found
 
 
-def task_file(place: str, name: str) -> str:
+def task_file(directory: str, name: str) -> str:
     """Return the path at which a task writes a file; `name` must be unique to the attempt."""
-    if traits_of(open_location(place)[0]).renames:
-        return f"{place}/{name}"
-    return attempt_path(place, name, _own_directory(place), name)
+    if traits_of(open_location(directory)[0]).renames:
+        return f"{directory}/{name}"
+    return attempt_path(directory, name, _own_directory(directory), name)
 
 
-def _own_directory(place: str) -> str:
+def _own_directory(directory: str) -> str:
     """Return the name of the attempt's directory inside the range's directory."""
-    return posixpath.basename(place).removeprefix(_STAGED)
+    return posixpath.basename(directory).removeprefix(_STAGED)
 
 
 def _text_of(note: FeedNote) -> bytes:

@@ -148,12 +148,12 @@ def _hadoop(
     if importlib.util.find_spec("hdfs_native") is not None:
         return open_hdfs(scheme, authority)
     host, _, port = authority.partition(":")
-    place = f"{scheme}://{host}" if host else "default"
+    name_node = f"{scheme}://{host}" if host else "default"
     active = without_observers(given_settings())
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
         return pafs.HadoopFileSystem(
-            place, int(port or 0), **({"extra_conf": active} if active else {})
+            name_node, int(port or 0), **({"extra_conf": active} if active else {})
         )
     except (ImportError, OSError, ValueError, pa.ArrowException) as error:
         raise ConfigurationError(

@@ -215,15 +215,15 @@ class Staging:
             StorageError: a directory was not built, or renaming failed.
         """
         fs, root = open_location(self.root)
-        _, place = open_location(self.location)
+        _, table = open_location(self.location)
         for directory in directories:
-            if exists(fs, f"{place}/{directory}"):
-                raise DirectoryExistsError(path=f"{place}/{directory}")
+            if exists(fs, f"{table}/{directory}"):
+                raise DirectoryExistsError(path=f"{table}/{directory}")
             if not exists(fs, f"{root}/{directory}"):
                 raise StorageError(f"cannot publish {root}/{directory}: it was not built")
         make_directory(fs, place)
         for directory in directories:
-            rename_directory(fs, f"{root}/{directory}", f"{place}/{directory}")
+            rename_directory(fs, f"{root}/{directory}", f"{table}/{directory}")
         return tuple(self.final_path(directory) for directory in directories)
 
     @property

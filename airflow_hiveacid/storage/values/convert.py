@@ -116,11 +116,11 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     )
     if matching is Matching.UNAMBIGUOUS and not by_position:
         _require_known_names(tail, struct, columns)
-    places = {column.name: at for at, column in enumerate(columns)}
+    positions = {column.name: at for at, column in enumerate(columns)}
     plans = []
     for column in wanted:
-        place = places[column.name]
-        column_id = _at(struct, place) if by_position else child_named(struct, column.name)
+        position = positions[column.name]
+        column_id = _at(struct, position) if by_position else child_named(struct, column.name)
         plans.append(_field_plan(source, column, column_id))
     return tuple(plans)
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Mask = npt.NDArray[np.bool_]
-
 _TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
@@ -330,6 +328,6 @@ _STORED: Final[Mapping[int, pa.DataType]] = {
 }
 
 
-def _numpy_mask(array: pa.Array) -> Mask:
-    mask: Mask = array.is_null().to_numpy(zero_copy_only=False)
+def _numpy_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
     return mask

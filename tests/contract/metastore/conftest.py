@@ -49,7 +49,7 @@ def _bench(request: pytest.FixtureRequest) -> Bench:
 @pytest.fixture(scope="session")
 def login_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginLab]:
     """Metastores behind logins, each started when a test asks for it."""
-    with LoginLab(tmp_path_factory.mktemp("doors")) as lab:
+    with LoginLab(tmp_path_factory.mktemp("logins")) as lab:
         yield lab
 
 

@@ -359,7 +359,7 @@ def test_the_columns_of_each_partition_are_passed_over_unless_it_is_sent_back() 
         v4(get_partitions_by_names=lambda *_: answer) as server,
         client_of(server.uri) as client,
     ):
-        (found,) = client._places(ref, ["day=1"])
+        (found,) = client._locations(ref, ["day=1"])
         (whole,) = client._raw_partitions(ref, ["day=1"])
     assert (found.values, found.sd.location) == (["1"], "file:/t/day=1")
     assert found.parameters == {"numRows": "7"}

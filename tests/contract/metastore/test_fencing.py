@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from tests.contract.bench import Bench
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
@@ -40,7 +40,7 @@ def job(
     attempt: AttemptId | None = None,
     first_txn_id: TxnId | None = None,
     earlier_key: str | None = None,
-) -> AbstractContextManager[Transaction]:
+) -> AbstractContextManager[MetastoreTransaction]:
     return begin(
         bench.client(),
         job_key=key,

@@ -1,4 +1,4 @@
-"""Doors of real metastores: who is let in, who is not, and what a job does that outlives its login.
+"""Logins at real metastores: accepted, refused, and a job that outlives its login.
 
 All cases, and more servers, are in `make clusters`.
 """
@@ -87,7 +87,7 @@ def test_a_proxied_user_is_whom_the_metastore_sees(login_lab: LoginLab) -> None:
     with log.open("rb") as stream:
         stream.seek(before)
         said = stream.read().decode(errors="replace")
-    assert re.search(r"ugi=alice\b.*cmd=.*door_", said)
+    assert re.search(r"ugi=alice\b.*cmd=.*login_", said)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,13 @@ from tests.contract.bench import access
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from tests.contract.bench import Bench
 
 INSERT = DataOperation.INSERT
 
 
-def entry_of(txn: Transaction, table: TableInfo) -> LedgerEntry:
+def entry_of(txn: MetastoreTransaction, table: TableInfo) -> LedgerEntry:
     return LedgerEntry(
         job_key="job",
         generation=0,

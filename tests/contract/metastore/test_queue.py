@@ -500,7 +500,7 @@ def test_what_was_taken_over_is_back_in_the_queue_when_the_compaction_came_to_no
 
 
 @NEEDS_V4
-def test_what_another_program_works_on_is_not_buried(
+def test_what_another_program_works_on_is_not_removed(
     client: MetastorePort, table: TableInfo
 ) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from tests.support.s3_lab import MotoS3
 
 
-def write(place: str, *names: str) -> None:
+def write(directory: str, *names: str) -> None:
     for name in names:
-        fs, path = open_location(task_file(place, name))
+        fs, path = open_location(task_file(directory, name))
         with fs.open_output_stream(path) as stream:
             pq.write_table(pa.table({"id": [1]}), stream)
 
 
-def publish(feed: ChangeFeed, place: str, told: FeedNote) -> str:
+def publish(feed: ChangeFeed, directory: str, told: FeedNote) -> str:
     body = io.BytesIO()
     pq.write_table(pa.table({"id": [1]}), body)
-    return feed.publish(place, told, dict.fromkeys(told.files, len(body.getvalue())))
+    return feed.publish(directory, told, dict.fromkeys(told.files, len(body.getvalue())))
 
 
 def note(since: int, until: int, *files: str) -> FeedNote:
@@ -53,19 +53,19 @@ def names(s3: MotoS3) -> list[str]:
 def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     assert feed.last() is None
-    write(feed.place_for(0, "dead"), "part-dead.parquet")
+    write(feed.new_directory(0, "dead"), "part-dead.parquet")
     assert feed.last() is None, "nobody has said that it counts"
-    place = feed.place_for(0, "a")
-    write(place, "part-a.parquet")
-    write(place, "part-lost.parquet")
-    uri = publish(feed, place, note(0, 3, "part-a.parquet"))
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-a.parquet")
+    write(directory, "part-lost.parquet")
+    uri = publish(feed, directory, note(0, 3, "part-a.parquet"))
     assert names(s3) == ["changes_0000000/_changes.json", "changes_0000000/a/part-a.parquet"]
     last = feed.last()
     assert last == replace(note(0, 3, "part-a.parquet"), directory="a")
-    assert uri == feed.place_of(last)
+    assert uri == feed.directory_of(last)
     fs, path = open_location(f"{uri}/part-a.parquet")
     assert pq.read_table(path, filesystem=fs).num_rows == 1
-    nothing = feed.place_for(3, "b")
+    nothing = feed.new_directory(3, "b")
     write(nothing, "part-b.parquet")
     feed.discard(nothing)
     assert len(s3.objects()) == 2
@@ -74,10 +74,10 @@ def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table
 
 def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
-    publish(feed, feed.place_for(0, "a"), note(0, 3))
+    publish(feed, feed.new_directory(0, "a"), note(0, 3))
     assert names(s3) == ["changes_0000000/_changes.json"]
     assert feed.last() == replace(note(0, 3), directory="a")
-    other = feed.place_for(0, "b")
+    other = feed.new_directory(0, "b")
     write(other, "part-b.parquet")
     with pytest.raises(FeedOvertakenError):
         publish(feed, other, replace(note(0, 4, "part-b.parquet"), attempt="1-b"))
@@ -87,17 +87,17 @@ def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
 
 def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
-    place = feed.place_for(0, "a")
-    write(place, "part-a.parquet")
-    fs, path = open_location(task_file(place, "part-cut.parquet"))
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-a.parquet")
+    fs, path = open_location(task_file(directory, "part-cut.parquet"))
     cut = fs.open_output_stream(path)
     cut.write(bytes(32 << 20))
     assert len(open_uploads(feed.location)) == 2
-    uri = publish(feed, place, note(0, 3, "part-a.parquet"))
+    uri = publish(feed, directory, note(0, 3, "part-a.parquet"))
     assert open_uploads(feed.location) == (), "of a task that was cut off, neither"
     with contextlib.suppress(OSError):
         cut.close()
-    write(place, "part-late.parquet")
+    write(directory, "part-late.parquet")
     fs, root = open_location(uri)
     assert pq.read_table(root, filesystem=fs).num_rows == 1
     counted = [name for name in names(s3) if "/_" not in name]
@@ -108,9 +108,9 @@ def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
     s3: MotoS3, table: str
 ) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
-    one = feed.place_for(4, "a")
+    one = feed.new_directory(4, "a")
     write(one, "part-a.parquet")
-    other = feed.place_for(4, "b")
+    other = feed.new_directory(4, "b")
     write(other, "part-b.parquet")
     uri = publish(feed, one, note(4, 6, "part-a.parquet"))
     write(other, "part-b.parquet", "part-late.parquet")

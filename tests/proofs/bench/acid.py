@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 DATABASE: Final = "bench"
 
-_STORIES: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
+_JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "insert": insert,
     "merge": merge,
     "update": update,
@@ -271,7 +271,7 @@ class AcidTable:
             context = JobContext(
                 spark=self.lab.spark, spec=spec, client=client, on_step=_ignore_step
             )
-            result = _STORIES[spec.kind](context)
+            result = _JOB_FUNCTIONS[spec.kind](context)
         if result.status is not JobStatus.COMMITTED:
             raise WrongRowsError(f"the {spec.kind} job ended as {result.status.value}: {result}")
         return result.size_bytes

@@ -18,9 +18,9 @@ from tests.proofs.bench.machine import Setting, setting, setting_of
 from tests.proofs.bench.recorder import Recorder
 from tests.proofs.bench.records import read_records, write_records
 from tests.proofs.bench.sales import STAMPED_COLUMNS
+from tests.proofs.bench.scenario import Scenario
 from tests.proofs.bench.sizes import Sizes
-from tests.proofs.bench.stamped import StampedStory
-from tests.proofs.bench.story import Story
+from tests.proofs.bench.stamped import StampedScenario
 from tests.proofs.bench.systems import SYSTEMS
 
 if TYPE_CHECKING:
@@ -150,14 +150,14 @@ def _run(
     plain, stamped = workloads
     if only_changes:
         make = partial(_make, system, lab, plain)
-        Story(recorder=recorder, workload=plain, make=make, name=name, only_changes=True).run()
+        Scenario(recorder=recorder, workload=plain, make=make, name=name, only_changes=True).run()
         return recorder.records
-    for story, workload, table in (
-        (Story, plain, name),
-        (StampedStory, stamped, f"{name}_stamped"),
+    for scenario, workload, table in (
+        (Scenario, plain, name),
+        (StampedScenario, stamped, f"{name}_stamped"),
     ):
         make = partial(_make, system, lab, workload)
-        story(recorder=recorder, workload=workload, make=make, name=table).run()
+        scenario(recorder=recorder, workload=workload, make=make, name=table).run()
     return recorder.records
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StampedStory:
+class StampedScenario:
     """One contender against flat files with the same columns.
 
     Attributes:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.spark.runtime import JobFunction
 
-_STORIES: Final[Mapping[str, JobFunction]] = {
+_JOB_FUNCTIONS: Final[Mapping[str, JobFunction]] = {
     "clean": clean,
     "compact": compact,
     "delete": delete,
@@ -64,7 +64,7 @@ def main() -> None:
 
 def _run(spark: SparkSession, taken: Path, box: Box) -> None:
     spec = JobSpec.parse(taken.read_text(encoding="utf-8"))
-    run_spec(spark, _STORIES[spec.kind], str(taken))
+    run_spec(spark, _JOB_FUNCTIONS[spec.kind], str(taken))
     box.say_answered(spec.attempt)
 
 

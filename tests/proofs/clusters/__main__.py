@@ -23,7 +23,7 @@ from tests.proofs.clusters.cells import FAILED, JSON, PAGE, SUPPORT, Cell, drop_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_AREAS: Final = ["doors", "guides", "hdfs", "kerberos", "kubernetes", "places", "s3", "yarn"]
+_AREAS: Final = ["guides", "hdfs", "kerberos", "kubernetes", "logins", "places", "s3", "yarn"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The places of jobs: one change of a table with each master, at each door, on each store.
+"""The places of jobs: one change of a table with each master, with each login, on each store.
 
 Other areas test more for each of them. `spark-submit` starts a driver on this machine; operators
 start those in the cluster (`kubernetes`, `yarn`).
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _AREA: Final = "Where jobs run"
-_DOORS: Final = {
+_LOGINS: Final = {
     "Kerberos": "Kerberos by keytab, auth-conf",
     "token": "token, auth-conf",
     "password": "password of LDAP in TLS",
@@ -57,7 +57,7 @@ class _Spark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Door:
+class _Access:
     """The rest of a place: a login, a store, and their addresses.
 
     `uri` is the parent of databases; None uses the metastore's warehouse. `settings` are Spark's.
@@ -72,7 +72,7 @@ class _Door:
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:
     """Yield a cell for each place with the words in its name, after running a job there."""
-    for name in ("doors", "hdfs"):
+    for name in ("logins", "hdfs"):
         (folder / name).mkdir()
     with ExitStack() as stack:
         sparks = {
@@ -80,19 +80,19 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
             "standalone, client": stack.enter_context(_standalone(folder)),
             "Kubernetes, client": stack.enter_context(_kubernetes(folder)),
         }
-        lab = stack.enter_context(LoginLab(folder / "doors"))
+        lab = stack.enter_context(LoginLab(folder / "logins"))
         hdfs = stack.enter_context(MiniHdfs.started(folder / "hdfs"))
         plain = lab.endpoint("plain", V4, None)
         for store, uri in (("disk", None), ("HDFS", hdfs.uri)):
-            access = _Door(login="none", store=store, endpoint=plain, uri=uri)
+            access = _Access(login="none", store=store, endpoint=plain, uri=uri)
             yield from _tried(folder, sparks, access, only)
         lab.end("plain", V4)
         yield from _on_s3(folder, sparks, only)
-        for login, name in _DOORS.items():
+        for login, name in _LOGINS.items():
             (case,) = [case for case in CASES if case.name == name]
             with environ(lab.environment):
                 endpoint = lab.endpoint(case.kind, V4, case.login(lab, V4))
-                access = _Door(login=login, store="disk", endpoint=endpoint)
+                access = _Access(login=login, store="disk", endpoint=endpoint)
                 yield from _tried(folder, sparks, access, only)
 
 
@@ -102,7 +102,7 @@ def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]
         s3.metastore(folder / "metastore-on-s3") as metastore,
         patch.dict(os.environ, s3.environment),
     ):
-        access = _Door(
+        access = _Access(
             login="none",
             store="S3",
             endpoint=MetastoreEndpoint(uris=(metastore.uri,)),
@@ -111,7 +111,7 @@ def _on_s3(folder: Path, sparks: dict[str, _Spark], only: str) -> Iterator[Cell]
         yield from _tried(folder, sparks, access, only)
 
 
-def _tried(folder: Path, sparks: dict[str, _Spark], access: _Door, only: str) -> Iterator[Cell]:
+def _tried(folder: Path, sparks: dict[str, _Spark], access: _Access, only: str) -> Iterator[Cell]:
     for name, spark in sparks.items():
         place = Place(name, access.login, access.store)
         combination = "; ".join((place.spark, f"login: {place.login}", place.store))
@@ -132,7 +132,7 @@ def _tried(folder: Path, sparks: dict[str, _Spark], access: _Door, only: str) ->
         )
 
 
-def _insert(folder: Path, spark: _Spark, access: _Door) -> None:
+def _insert(folder: Path, spark: _Spark, access: _Access) -> None:
     """Insert rows through executors into a new table, and read them by its metastore and files."""
     db = f"places_{os.getpid()}_{next(_numbers)}"
     ref = TableRef(db, "t")

@@ -18,7 +18,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.events import IDENTITY
 from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER
-from airflow_hiveacid.spark.reading.target import PLACE, resolve_target
+from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.line_process import JudgeError
@@ -98,7 +98,7 @@ class NativeReader:
         """Return row IDs; see `Reader`."""
         if table.kind.is_insert_only:
             return None
-        found = _target(table).scan(["id"]).select(*[f"{PLACE}.{n}" for n in IDENTITY], "id")
+        found = _target(table).scan(["id"]).select(*[f"{POSITION}.{n}" for n in IDENTITY], "id")
         return {
             number: (write_id, bucket, row) for write_id, bucket, row, number in found.collect()
         }
@@ -116,7 +116,7 @@ class ArrowReader:
             raise NotReadHereError("rows without identity have one way")
         target = _target(table)
         names = [column.name for column in target.table.columns]
-        found = target.read_with_arrow(names).select(f"{PLACE}.{NUMBER}", *names).collect()
+        found = target.read_with_arrow(names).select(f"{POSITION}.{NUMBER}", *names).collect()
         keys = [p.name.values for p in target.partitions]
         return as_rows(table.columns, [(*row[1:], *keys[row[0] >> FILE_BITS]) for row in found])
 
@@ -207,7 +207,7 @@ def misplaced(table: Table) -> int:
         return 0
     target = _target(table)
     names = list(info.bucket_columns)
-    found = target.scan(names).select(f"{PLACE}.bucket", *names).collect()
+    found = target.scan(names).select(f"{POSITION}.bucket", *names).collect()
     types = tuple(parse_type(c.type) for n in names for c in info.columns if c.name == n)
     by_name = {c.name: _ARROW[c.type.partition("(")[0]] for c in info.columns if c.name in names}
     values = [pa.array([row[n] for row in found], by_name[n]) for n in names]

@@ -23,7 +23,7 @@ def test_no_area_is_every_area(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_try", try_one)
     monkeypatch.setattr(command, "drop_others", lambda *_: None)
     assert command.main([]) == 0
-    assert {"doors", "hdfs", "s3", "yarn"} <= set(tried)
+    assert {"logins", "hdfs", "s3", "yarn"} <= set(tried)
     assert command.main(["s3"]) == 0
     assert tried[-1] == "s3"
     with pytest.raises(SystemExit):

@@ -97,7 +97,7 @@ def test_of_several_statements_the_last_one_is_told() -> None:
     assert "committed" in said[0]
 
 
-def test_lines_come_in_the_order_of_the_story() -> None:
+def test_lines_come_in_the_order_of_the_runs() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "committed"})

@@ -14,7 +14,7 @@ from demo.__main__ import main
 from demo.airflow_api import Run
 from demo.changes import BOOTSTRAP_FILE
 from demo.environment import MARK
-from demo.errors import StoryError
+from demo.errors import DemoRunError
 from demo.layout import REPOSITORY, DemoLayout
 from demo.report import Report, console
 
@@ -49,7 +49,7 @@ def merged(day: int, state: str = "success") -> Run:
 
 def test_the_last_merged_day_is_the_last_that_succeeded() -> None:
     assert shell.last_merged([merged(2), merged(1), merged(3, "failed")]) == date(2013, 1, 2)
-    with pytest.raises(StoryError, match="make demo"):
+    with pytest.raises(DemoRunError, match="make demo"):
         shell.last_merged([merged(1, "running")])
 
 

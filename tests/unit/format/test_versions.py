@@ -257,7 +257,7 @@ def test_a_promise_begins_with_what_is_live() -> None:
     assert floor_of(resolve(found, now(), None, INSERT_ONLY), INSERT_ONLY).floor == 6
 
 
-def test_a_missing_witness_breaks_a_promise() -> None:
+def test_missing_evidence_breaks_a_promise() -> None:
     kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     full = listing("base_0000003", delta(4), delta(5), "base_0000005")
     assert names(full, 4, kept=kept) == ["base_0000003", delta(4)]

@@ -61,7 +61,7 @@ class Reading:
         )
 
     def _row(self, row: dict[str, Any]) -> Told:
-        number, *identity = row["place"].values()
+        number, *identity = row["position"].values()
         place = self._files.stretches[number >> FILE_BITS][0].name.values[0]
         columns = tuple(row[c.name] for c in TypedWorld.columns)
         return int(place or 0), row[VERSION], row[IS_BORN], tuple(identity), columns  # type: ignore[return-value]
@@ -73,7 +73,7 @@ class Reading:
             is_net=self.is_net,
             columns=TypedWorld.columns,
             wanted=tuple(c.name for c in TypedWorld.columns),
-            place="place",
+            position="position",
         )
         yield from files._whole(make)
         yield from files._in_part(make)

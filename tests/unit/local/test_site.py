@@ -109,7 +109,7 @@ def test_a_value_the_server_would_choke_on_is_refused_by_name(
         replace(config, **change)
 
 
-def test_a_door_brings_settings_of_its_own(config: LocalMetastoreConfig) -> None:
+def test_a_login_brings_settings_of_its_own(config: LocalMetastoreConfig) -> None:
     access = Access(
         language=Language.SASL,
         settings={"metastore.sasl.enabled": "true", "some.password": "hidden"},
@@ -127,6 +127,6 @@ def test_a_door_brings_settings_of_its_own(config: LocalMetastoreConfig) -> None
     assert fingerprint(replace(config, access=other)) == fingerprint(guarded)
 
 
-def test_a_door_that_a_release_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_a_login_that_a_release_does_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="would let every user in"):
         LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path, access=http())

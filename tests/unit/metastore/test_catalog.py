@@ -212,7 +212,7 @@ class Wire:
         self.sent.append(sum(len(part.sd.cols) for part in arguments[0].partitions))
         return None
 
-    places_call = call
+    brief_call = call
 
     def partition(self, name: str) -> Partition:
         return Partition(

@@ -74,9 +74,9 @@ def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
     )
 
 
-def story(
+def run_program(
     server: FakeMetastore,
-    program: acid.Program,
+    program: acid.ProgramFunction,
     *,
     on_step: Callable[[str], None] = lambda _: None,
     job_key: str = "dag/run/task/-1",
@@ -194,7 +194,7 @@ def test_a_block_that_ends_by_an_error_ends_its_transaction(
             insert(kept[0])
 
     with pytest.raises(ConfigurationError, match="ended without a transaction"):
-        story(server, program)
+        run_program(server, program)
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
@@ -247,14 +247,14 @@ def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
         with acid.transaction(spark, task):
             calls.append("entered")
 
-    assert story(server, program, on_step=append).status is JobStatus.COMMITTED
+    assert run_program(server, program, on_step=append).status is JobStatus.COMMITTED
     assert calls == ["called", "entered"]
 
 
 def test_a_program_may_end_its_process_as_programs_do(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
-    def ends(code: int | None, *, inside: bool = False) -> acid.Program:
+    def ends(code: int | None, *, inside: bool = False) -> acid.ProgramFunction:
         def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
             with acid.transaction(spark, task):
                 if inside:
@@ -264,14 +264,14 @@ def test_a_program_may_end_its_process_as_programs_do(
         return program
 
     with pytest.raises(ConfigurationError, match="ended without a transaction"):
-        story(server, ends(0, inside=True), job_key="inside")
-    assert story(server, ends(0)).status is JobStatus.COMMITTED
+        run_program(server, ends(0, inside=True), job_key="inside")
+    assert run_program(server, ends(0)).status is JobStatus.COMMITTED
     with pytest.raises(SystemExit):
-        story(server, ends(3), job_key="three")
+        run_program(server, ends(3), job_key="three")
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
-def enters(calls: list[str]) -> acid.Program:
+def enters(calls: list[str]) -> acid.ProgramFunction:
     """A program that says so when it is called, and when its block is entered."""
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
@@ -292,7 +292,9 @@ def test_who_reads_other_partitions_than_it_has_locked_begins_anew(
         if step == "opened" and calls == ["called"]:
             FakeClient(server).add_partitions(parts, [PartitionName.parse("p=1")])
 
-    story(server, enters(calls), on_step=append, reads=(str(parts.ref),), inserts=(str(table.ref),))
+    run_program(
+        server, enters(calls), on_step=append, reads=(str(parts.ref),), inserts=(str(table.ref),)
+    )
     assert calls == ["called", "called", "entered"]
 
 
@@ -308,7 +310,7 @@ def test_who_changes_rows_below_what_it_sees_begins_anew(
             client.allocate_write_id(txn_id, table.ref)
             client.commit_txn(txn_id)
 
-    story(server, enters(calls), on_step=append, changes=(str(table.ref),))
+    run_program(server, enters(calls), on_step=append, changes=(str(table.ref),))
     assert calls == ["called", "called", "entered"]
 
 
@@ -327,7 +329,9 @@ def test_a_program_that_is_run_again_may_read_what_it_has_locked(
             if len(seen) == 1:
                 raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
-    assert story(server, program, **{operation: (str(table.ref),)}).status is JobStatus.COMMITTED
+    assert (
+        run_program(server, program, **{operation: (str(table.ref),)}).status is JobStatus.COMMITTED
+    )
     # Its reader's own, and what keeps its place.
     assert [len(txns) for txns in seen] == [1, 2]
     assert server.locks == {}
@@ -350,7 +354,7 @@ def test_a_program_that_is_killed_before_its_second_transaction_stays_ended(
             raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
     with pytest.raises(TransactionAbortedError):
-        story(server, program, overwrites=(str(table.ref),))
+        run_program(server, program, overwrites=(str(table.ref),))
     assert calls == ["called"] * 2
     assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 3
     assert server.locks == {}
@@ -369,7 +373,7 @@ def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
                 server.break_next("lock", lost, is_done=True)
                 raise OvertakenError(table=table.ref, txn_id=1, why="of a test")
 
-    assert story(server, program, overwrites=(str(table.ref),)).status is JobStatus.COMMITTED
+    assert run_program(server, program, overwrites=(str(table.ref),)).status is JobStatus.COMMITTED
     states = [t.state for t in server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.ABORTED, TxnState.COMMITTED]
     assert server.locks == {}
@@ -378,8 +382,8 @@ def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
 def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: TableInfo) -> None:
     del parts
     calls: list[str] = []
-    assert story(server, enters(calls)).status is JobStatus.COMMITTED
-    assert story(server, enters(calls)).status is JobStatus.ALREADY_DONE
+    assert run_program(server, enters(calls)).status is JobStatus.COMMITTED
+    assert run_program(server, enters(calls)).status is JobStatus.ALREADY_DONE
     assert calls == ["called", "entered", "called"]
 
 
@@ -471,7 +475,7 @@ def test_of_a_table_that_is_named_twice_the_most_counts(
             locks.append({lock.lock_type.name for lock in held})
 
     tables = {"reads": (name,), "inserts": (name,), "changes": (name.upper(),)}
-    story(server, enters([]), on_step=look, **tables)
+    run_program(server, enters([]), on_step=look, **tables)
     assert locks == [{"SHARED_WRITE"}]
 
 

@@ -1,4 +1,4 @@
-"""What every application says before its own story; no Spark is started here."""
+"""What every application logs before its own work; starts no Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPEC = JobSpec(
 )
 
 
-def story(job: JobContext) -> JobResult:
+def succeed(job: JobContext) -> JobResult:
     return JobResult(
         kind=job.spec.kind, job_key=job.spec.job_key, status=JobStatus.COMMITTED, table="d.t"
     )
@@ -84,7 +84,7 @@ def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
     monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
     (tmp_path / "spec.json").write_text(SPEC.dump())
     spark = a_session()
-    assert runtime.run_spec(spark, story, str(tmp_path / "spec.json")) is ExitCode.OK
+    assert runtime.run_spec(spark, succeed, str(tmp_path / "spec.json")) is ExitCode.OK
     warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
     assert any("clients that died" in text for text in warned) is not is_reaping
 
@@ -101,7 +101,7 @@ def test_a_program_may_stop_the_session_when_it_is_done(
 
     def stops(job: JobContext) -> JobResult:
         del spark.sparkContext
-        return story(job)
+        return succeed(job)
 
     assert runtime.run_spec(spark, stops, str(tmp_path / "spec.json")) is ExitCode.OK
     assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"
@@ -109,12 +109,12 @@ def test_a_program_may_stop_the_session_when_it_is_done(
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCode]:
-    """Run a story whose result goes to a URI."""
+    """Run a job whose result goes to a URI."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
     monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
     monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
 
-    def run(uri: str, told: Callable[[JobContext], JobResult] = story) -> ExitCode:
+    def run(uri: str, told: Callable[[JobContext], JobResult] = succeed) -> ExitCode:
         (tmp_path / "spec.json").write_text(dataclasses.replace(SPEC, result_uri=uri).dump())
         return runtime.run_spec(a_session(), told, str(tmp_path / "spec.json"))
 
@@ -177,7 +177,7 @@ def test_of_the_attempt_to_write_nothing_stays(
 
     def looks(job: JobContext) -> JobResult:
         seen.append(sorted(p.name for p in shared.rglob("*")))
-        return story(job)
+        return succeed(job)
 
     assert run(f"file:{shared}/1/result.json", looks) is ExitCode.OK
     assert seen == [[]]

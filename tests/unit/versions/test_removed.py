@@ -409,7 +409,7 @@ def test_who_forgets_commits_says_that_their_versions_are_gone(bench: Bench) -> 
             bench.names(version=version)
 
 
-def test_a_history_and_a_reader_say_the_same_of_what_a_witness_refuses(bench: Bench) -> None:
+def test_a_history_and_a_reader_say_the_same_of_what_evidence_refuses(bench: Bench) -> None:
     for _ in range(3):
         bench.we_write()
     shutil.rmtree(bench.root / D2)

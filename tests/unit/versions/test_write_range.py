@@ -228,7 +228,7 @@ def test_a_feed_knows_of_what_no_range_has_changed(make_bench: Callable[..., Ben
         _stretches(target, asked(still))
 
 
-def test_original_files_bear_witness_too(bench: Bench) -> None:
+def test_original_files_are_evidence_too(bench: Bench) -> None:
     (bench.root / "000000_0").write_bytes(b"x")
     held = newest(bench)
     assert held == "000000_0"

@@ -97,7 +97,7 @@ class Pod:
         return f"{self.namespace}:{self.name}"
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """The name and namespace for log messages."""
         return f"pod {self.name} in namespace {self.namespace}"
 

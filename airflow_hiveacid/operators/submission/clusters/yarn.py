@@ -85,7 +85,7 @@ class YarnApplication:
         )
 
     @property
-    def place(self) -> str:
+    def display_name(self) -> str:
         """The ID and queue for log messages."""
         return f"{self.id} in queue {self.queue}"
 

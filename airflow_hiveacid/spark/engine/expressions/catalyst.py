@@ -148,10 +148,10 @@ class Moment:
         """Return the current time, in the session's time zone."""
         jvm = jvm_of(spark)
         asked = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
-        told = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(asked)
+        computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(asked)
         literals = jvm.java.util.HashMap()
         for call, literal in zip(
-            _each(asked.expressions()), _each(told.expressions()), strict=True
+            _each(asked.expressions()), _each(computed.expressions()), strict=True
         ):
             literals.put(call.child(), literal.child())
         # Spark transforms its trees with a partial function, and a Scala map is a partial function.

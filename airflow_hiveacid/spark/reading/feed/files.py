@@ -42,7 +42,7 @@ from airflow_hiveacid.spark.reading.files.file_numbers import (
 )
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.orc_fit import doubts_about
-from airflow_hiveacid.spark.reading.files.orc_frame import PLACE_FIELDS
+from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.read.changed_rows import change_files
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
     from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile
 
-Stretch = tuple["PartitionInfo", "ChangeSegment"]
+PartitionSegment = tuple["PartitionInfo", "ChangeSegment"]
 """A partition, with one stretch of its history."""
 
 _CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongType()))
@@ -85,12 +85,12 @@ class ChangedFiles:
 
     spark: SparkSession
     table: TableInfo
-    stretches: Sequence[Stretch]
+    stretches: Sequence[PartitionSegment]
     is_net: bool
     old: frozenset[str] | None = None
 
-    def changes(self, wanted: Sequence[str], place: str) -> Changes:
-        """Return the changes: `place`, the wanted data columns, `IS_BORN` and `VERSION`.
+    def changes(self, wanted: Sequence[str], position: str) -> Changes:
+        """Return the changes: `position`, the wanted data columns, `IS_BORN` and `VERSION`.
 
         Columns that are not read for removed rows are NULL.
 
@@ -99,11 +99,11 @@ class ChangedFiles:
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         make = functools.partial(
-            ChangePiece, is_net=self.is_net, columns=self.table.columns, place=place
+            ChangePiece, is_net=self.is_net, columns=self.table.columns, position=position
         )
 
-        def told(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
-            where = StructField(place, StructType(list(PLACE_FIELDS)))
+        def frame_of(pieces: Sequence[ChangePiece], columns: Sequence[Column]) -> DataFrame:
+            where = StructField(position, StructType(list(POSITION_FIELDS)))
             schema = StructType([where, *struct_of(columns), *_CODES])
             return run_tasks(self.spark, scan_changes, pieces, schema, work=work_of_changes)
 
@@ -112,15 +112,15 @@ class ChangedFiles:
         parts = list(self._in_part(functools.partial(make, wanted=_names(old))))
         new = [target for target, file in self._files if self._is_new(target, file)]
         pieces = [*whole, *parts]
-        frames = [self._as_live(new, wanted, place)] if new else []
+        frames = [self._as_live(new, wanted, position)] if new else []
         if parts and len(old) < len(columns):
             unread = [field for field in struct_of(columns) if field.name not in _names(old)]
             nulls = {field.name: F.lit(None).cast(field.dataType) for field in unread}
-            frames.append(told(parts, old).withColumns(nulls))
+            frames.append(frame_of(parts, old).withColumns(nulls))
         else:
             whole = pieces
         if whole or not frames:
-            frames.append(told(whole, columns))
+            frames.append(frame_of(whole, columns))
         sizes = [work_of_file(target.data) for target in new]
         sizes += map(work_of_changes, pieces)
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
@@ -135,7 +135,9 @@ class ChangedFiles:
             and segment.is_all_of_range(file.data.key.partition("/")[0])
         )
 
-    def _as_live(self, files: Sequence[TargetFile], wanted: Sequence[str], place: str) -> DataFrame:
+    def _as_live(
+        self, files: Sequence[TargetFile], wanted: Sequence[str], position: str
+    ) -> DataFrame:
         """Read files that contain only new rows, with Spark's reader if it reads them correctly."""
         live = LiveFiles(
             spark=self.spark,
@@ -146,8 +148,8 @@ class ChangedFiles:
             write_ids=self._segment(files[0]).part.until,
             ranges={},
         )
-        born_by = F.col(f"{quoted(place)}.{ORIGINAL_WRITE_ID}")
-        return live.rows(wanted, place).withColumns({IS_BORN: F.lit(True), VERSION: born_by})
+        born_by = F.col(f"{quoted(position)}.{ORIGINAL_WRITE_ID}")
+        return live.rows(wanted, position).withColumns({IS_BORN: F.lit(True), VERSION: born_by})
 
     def _whole(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
         """Yield pieces for the files that are read completely."""
@@ -233,11 +235,11 @@ def _in_tasks(file: ChangeFile) -> list[tuple[tuple[int, ...], int]]:
 def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     spark: SparkSession,
     table: TableInfo,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     wanted: Sequence[str],
     *,
     is_net: bool,
-    place: str,
+    position: str,
 ) -> Changes:
     """Return changes of an insert-only table, where directories are added or overwritten.
 
@@ -247,17 +249,17 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
     dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
     frames = [
-        _plain(spark, table, found, is_born=is_born, wanted=wanted, place=place)
+        _plain(spark, table, found, is_born=is_born, wanted=wanted, position=position)
         for found, is_born in ((born, True), (dead, False))
         if found
     ]
     if not frames:
-        frames = [_plain(spark, table, [], is_born=True, wanted=wanted, place=place)]
+        frames = [_plain(spark, table, [], is_born=True, wanted=wanted, position=position)]
     sizes = [d.size_bytes for _, segment in (*born, *dead) for d in segment.state.live]
     return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
 
-def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
+def _born(info: PartitionInfo, segment: ChangeSegment) -> PartitionSegment:
     """Return a stretch with only the directories that it added."""
     state = segment.state
     base = state.base if state.base is not None and state.base.text in segment.fresh else None
@@ -266,7 +268,7 @@ def _born(info: PartitionInfo, segment: ChangeSegment) -> Stretch:
     return info, dataclasses.replace(segment, state=only)
 
 
-def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stretch:
+def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> PartitionSegment:
     """Return a stretch with only the directories that were removed at its end.
 
     If `is_net`, directories that the same stretch had added are left out.
@@ -283,11 +285,11 @@ def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Stre
 def _plain(  # noqa: PLR0913 - as `plain_changes`
     spark: SparkSession,
     table: TableInfo,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     *,
     is_born: bool,
     wanted: Sequence[str],
-    place: str,
+    position: str,
 ) -> DataFrame:
     found = PlainRows(
         spark=spark,
@@ -300,8 +302,8 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
         str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
         for number, file in found.files
     ]
-    return found.rows(wanted, place).withColumns(
-        {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, place)}
+    return found.rows(wanted, position).withColumns(
+        {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, position)}
     )
 
 
@@ -316,7 +318,7 @@ def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId |
     return next(w for w in several if segment.part.until.is_visible(w))
 
 
-def _looked_up(versions: Sequence[str], place: str) -> SparkColumn:
-    number = F.col(f"`{place}`.{NUMBER}")
+def _looked_up(versions: Sequence[str], position: str) -> SparkColumn:
+    number = F.col(f"`{position}`.{NUMBER}")
     file = number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
     return looked_up(versions, LongType(), file) if versions else F.lit(None).cast("bigint")

@@ -52,7 +52,7 @@ from airflow_hiveacid.spark.reading.feed.columns import (
     type_of,
     without_old_values,
 )
-from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, Stretch, plain_changes
+from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
 from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.names import free_name
@@ -159,7 +159,7 @@ class ChangeQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FoundChanges:
     """Changes, and the newest directory or file of each partition at the range's end (`newest_of`).
 
     `held` maps a partition's name to that newest entry; if a later range does not find the entry,
@@ -179,7 +179,7 @@ def writes_between(
     )
 
 
-def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
     """Return the requested changes; see `read_changes`.
 
     Raises:
@@ -193,11 +193,11 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
     stretches, still = _stretches(target, wanted)
-    place = free_name("place", table.column_names, CHANGE_COLUMNS)
+    position = free_name("position", table.column_names, CHANGE_COLUMNS)
     old = None if wanted.pre_images else frozenset((*wanted.keys, *used))
-    found = _found(spark, wanted, stretches, names, place, old)
-    places = [info for info, _ in stretches]
-    rows = _with_change_columns(target, wanted, places, found.rows, names, place)
+    found = _found(spark, wanted, stretches, names, position, old)
+    partitions = [info for info, _ in stretches]
+    rows = _with_change_columns(target, wanted, partitions, found.rows, names, position)
     if wanted.where is not None:
         rows = _where(table, rows, names, wanted.where, moment)
     if not wanted.pre_images:
@@ -210,7 +210,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
         rows = rows.coalesce(1)
     rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
     rows = in_order(rows, is_small=is_small)
-    return Told(
+    return FoundChanges(
         rows=rows.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
         held=still | _held((info, segment.state) for info, segment in stretches),
     )
@@ -236,7 +236,7 @@ def _touched(
     return Touched(names=left, seen=seen)
 
 
-def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> Told:
+def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
     """Return all rows of a table at the end of a range, each as an insert.
 
     The version of each insert is the write that inserted the row.
@@ -256,16 +256,16 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     # The current version is readable even if a partition was dropped.
     past = None if wanted.writes.ends_now else wanted.writes.last
     target = resolve_target(spark, client, table, snapshot.snapshot, past=past)
-    place = free_name("place", table.column_names, CHANGE_COLUMNS)
-    rows = target.live_rows(names, place)
-    stored = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
-    born = F.col(f"{quoted(place)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
+    position = free_name("position", table.column_names, CHANGE_COLUMNS)
+    rows = target.live_rows(names, position)
+    stored = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
+    born = F.col(f"{quoted(position)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
     rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
-    whole = _with_change_columns(target, wanted, target.partitions, rows, names, place)
+    whole = _with_change_columns(target, wanted, target.partitions, rows, names, position)
     if wanted.where is not None:
         whole = _where(table, whole, names, wanted.where, moment)
     whole = whole.withColumn(CHANGE_TYPE, F.lit(ChangeType.INSERT.value))
-    return Told(
+    return FoundChanges(
         rows=whole.select(*[F.col(quoted(n)) for n in (*wanted.columns, *CHANGE_COLUMNS)]),
         held=_held(zip(target.partitions, target.states, strict=True)),
     )
@@ -277,7 +277,9 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
     return {name: newest for name, newest in found if newest is not None}
 
 
-def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict[str, str]]:
+def _stretches(
+    target: Target, wanted: ChangeQuery
+) -> tuple[list[PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
     Entries that the caller already has are left out.
@@ -288,16 +290,16 @@ def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict
     """
     refused: list[ChangesGoneError] = []
 
-    def of(place: tuple[PartitionInfo, Listing]) -> list[Stretch]:
+    def of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
         try:
-            return [(place[0], segment) for segment in wanted.writes.segments(*place)]
+            return [(root[0], segment) for segment in wanted.writes.segments(*root)]
         except ChangesGoneError as error:
             refused.append(error)
             return []
 
     listings = each_in_threads(target.listing, target.partitions)
-    places = list(zip(target.partitions, listings, strict=True))
-    each = each_in_threads(of, places)
+    roots = list(zip(target.partitions, listings, strict=True))
+    each = each_in_threads(of, roots)
     if refused:
         # The range must be readable in all partitions, so use the latest start.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
@@ -311,7 +313,7 @@ def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict
         )
     still = {
         str(info.name): wanted.writes.newest(listing)
-        for (info, listing), found in zip(places, each, strict=True)
+        for (info, listing), found in zip(roots, each, strict=True)
         if not found and str(info.name) not in wanted.writes.held
     }
     return (
@@ -323,36 +325,40 @@ def _stretches(target: Target, wanted: ChangeQuery) -> tuple[list[Stretch], dict
 def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
     spark: SparkSession,
     wanted: ChangeQuery,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[PartitionSegment],
     names: Sequence[str],
-    place: str,
+    position: str,
     old: frozenset[str] | None,
 ) -> Changes:
     if wanted.table.kind is TransactionalKind.FULL_ACID:
         files = ChangedFiles(
             spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net, old=old
         )
-        return files.changes(names, place)
-    return plain_changes(spark, wanted.table, stretches, names, is_net=wanted.is_net, place=place)
+        return files.changes(names, position)
+    return plain_changes(
+        spark, wanted.table, stretches, names, is_net=wanted.is_net, position=position
+    )
 
 
-def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their places, and the request
+def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions, and the request
     target: Target,
     wanted: ChangeQuery,
-    places: Sequence[PartitionInfo],
+    partitions: Sequence[PartitionInfo],
     rows: DataFrame,
     names: Sequence[str],
-    place: str,
+    position: str,
 ) -> DataFrame:
     """Return changes with the table's columns and the change columns, except the change type.
 
-    The partition position in a row's file number is a position in `places`.
+    The partition position in a row's file number is a position in `partitions`.
     """
     known = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
-    values = target.of_partitions(places).values([known[name] for name in names], place)
-    here = {field.name for field in rows.schema[place].dataType}  # type: ignore[attr-defined] # a struct
+    values = target.of_partitions(partitions).values([known[name] for name in names], position)
+    here = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
     identity = [
-        (F.col(f"{quoted(place)}.{name}") if name in here else F.lit(None)).cast(type_).alias(own)
+        (F.col(f"{quoted(position)}.{name}") if name in here else F.lit(None))
+        .cast(type_)
+        .alias(own)
         for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
     ]
     return rows.select(

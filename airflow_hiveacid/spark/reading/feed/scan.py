@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.changed_rows import Changed
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
 
 IS_BORN: Final = "__is_born"
 """The column that is true for an inserted row, false for a removed row."""
@@ -41,8 +41,8 @@ VERSION: Final = "__version"
 class ChangePiece:
     """Data files of one bucket, or stripes of one file, with delete files; plain values.
 
-    `numbers` are the numbers of the files; `place` is the name of the column with file number and
-    row ID. If `is_whole` is False, the files have no row that was inserted in the range.
+    `numbers` are the numbers of the files; `position` is the name of the column with file number
+    and row ID. If `is_whole` is False, the files have no row that was inserted in the range.
     `size_bytes` is the size of the stripes.
     """
 
@@ -56,7 +56,7 @@ class ChangePiece:
     is_whole: bool
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
-    place: str
+    position: str
     size_bytes: int | None = None
 
 
@@ -87,10 +87,10 @@ def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
                 yield numbered(events, number)
 
         for found in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
-            yield _told(found, piece)
+            yield _batch_of(found, piece)
 
 
-def _near(piece: ChangePiece) -> list[Bounds] | None:
+def _near(piece: ChangePiece) -> list[KeyBounds] | None:
     """Return the bounds of the row IDs in a piece's stripes; None for whole files."""
     if piece.stripes is None:
         return None
@@ -99,7 +99,7 @@ def _near(piece: ChangePiece) -> list[Bounds] | None:
     return [bounds[stripe] for stripe in piece.stripes]
 
 
-def _told(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
+def _batch_of(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
     batch = scanned(found.rows, piece)
     is_born = pa.repeat(pa.scalar(found.is_born), batch.num_rows)
     return pa.RecordBatch.from_arrays(

@@ -58,8 +58,8 @@ class TargetFile:
 class ScanPiece:
     """Data files of one bucket, or stripes of one file, with their delete files; plain values.
 
-    `numbers` are the numbers of the files; `place` is the name of the column with the
-    `PLACE_FIELDS`.
+    `numbers` are the numbers of the files; `position` is the name of the column with the
+    `POSITION_FIELDS`.
     """
 
     numbers: tuple[int, ...]
@@ -70,7 +70,7 @@ class ScanPiece:
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
     ranges: Mapping[str, KeyRange]
-    place: str
+    position: str
 
 
 def work_of_scan(piece: ScanPiece) -> int:
@@ -201,8 +201,8 @@ class Scanned(Protocol):
         """The names of the columns to return."""
 
     @property
-    def place(self) -> str:
-        """The name of the column with the `PLACE_FIELDS`."""
+    def position(self) -> str:
+        """The name of the column with the `POSITION_FIELDS`."""
 
 
 def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
@@ -211,9 +211,9 @@ def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
     row = events.column("row")
     # Extracting one field costs as much as extracting all, so extract them all at once.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
-    place = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
+    numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
     columns = {
-        piece.place: pa.StructArray.from_arrays(list(place.values()), names=list(place)),
+        piece.position: pa.StructArray.from_arrays(list(numbered.values()), names=list(numbered)),
         **{n: for_spark(fields[n], types[n]) for n in piece.wanted},
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

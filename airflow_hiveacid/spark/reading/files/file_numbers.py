@@ -70,7 +70,7 @@ def bucket_of(bucket_property: Column) -> Column:
     return F.when(version == F.lit(int(BucketCodec.V1)), bucket).otherwise(bucket_property)
 
 
-def looked_up(values: Sequence[str | None], data_type: DataType, place: Column) -> Column:
+def looked_up(values: Sequence[str | None], data_type: DataType, position: Column) -> Column:
     """Return the string at each row's position in a list from the driver, cast to a type.
 
     The list becomes one literal, so no join is needed. Spark evaluates a filter on these values for
@@ -79,13 +79,13 @@ def looked_up(values: Sequence[str | None], data_type: DataType, place: Column) 
     Args:
         values: the strings, by position.
         data_type: the type to which the strings are cast.
-        place: the position, 0-based.
+        position: the position, 0-based.
     """
     if len(set(values)) == 1:
         return F.lit(values[0]).cast(data_type)
     known = F.from_json(F.lit(json.dumps(values)), "array<string>")
     found = known if isinstance(data_type, StringType) else known.cast(f"array<{_sql(data_type)}>")
-    return found[place]
+    return found[position]
 
 
 def _sql(data_type: DataType) -> str:

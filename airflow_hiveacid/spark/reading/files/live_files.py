@@ -2,7 +2,7 @@
 
 Spark's ORC reader is used for the files that it reads correctly (`orc_fit`, `orc_frame`). Our
 reader reads the other files (`arrow_scan`), and one log line gives the reasons. The input is data
-files with their delete files; the output is frames of `PLACE_FIELDS` and data columns.
+files with their delete files; the output is frames of `POSITION_FIELDS` and data columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_hiveacid.spark.reading.files.file_numbers import file_number
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
 from airflow_hiveacid.spark.reading.files.orc_fit import Asked, Doubts, delete_files, judged
 from airflow_hiveacid.spark.reading.files.orc_frame import (
-    PLACE_FIELDS,
+    POSITION_FIELDS,
     DeleteEvents,
     NativeFiles,
     live_rows,
@@ -63,8 +63,8 @@ class LiveFiles:
     write_ids: ValidWriteIdList
     ranges: Mapping[str, KeyRange]
 
-    def rows(self, wanted: Collection[str], place: str) -> DataFrame:
-        """Return the live rows: `place`, the wanted data columns, and the columns with ranges.
+    def rows(self, wanted: Collection[str], position: str) -> DataFrame:
+        """Return the live rows: `position`, the wanted data columns, and the columns with ranges.
 
         Raises:
             HiveAcidError: a footer cannot be read.
@@ -79,25 +79,25 @@ class LiveFiles:
         found = self._judged(asked)
         native = [file for file, why in found if why is None]
         others = [(file, why) for file, why in found if why is not None]
-        frames = [self._native(native, asked, place)] if native else []
+        frames = [self._native(native, asked, position)] if native else []
         if others or not frames:
-            self._tell(others)
-            frames.append(self.with_arrow(needed, place, [file for file, _ in others]))
+            self._log_reasons(others)
+            frames.append(self.with_arrow(needed, position, [file for file, _ in others]))
         return reduce(DataFrame.unionByName, frames)
 
     def with_arrow(
-        self, wanted: Collection[str], place: str, files: Sequence[TargetFile] | None = None
+        self, wanted: Collection[str], position: str, files: Sequence[TargetFile] | None = None
     ) -> DataFrame:
         """Read the live rows with our own reader, which reads every file correctly.
 
         Args:
             wanted: names of data columns.
-            place: the name of the column with the `PLACE_FIELDS`.
+            position: the name of the column with the `POSITION_FIELDS`.
             files: the files to read; all by default.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         schema = StructType(
-            [StructField(place, StructType(list(PLACE_FIELDS))), *struct_of(columns)]
+            [StructField(position, StructType(list(POSITION_FIELDS))), *struct_of(columns)]
         )
         pieces = [
             ScanPiece(
@@ -109,7 +109,7 @@ class LiveFiles:
                 columns=self.table.columns,
                 wanted=tuple(c.name for c in columns),
                 ranges=self.ranges,
-                place=place,
+                position=position,
             )
             for together, stripes in read_together(
                 self.files if files is None else files,
@@ -133,7 +133,7 @@ class LiveFiles:
             if verdict.rows and not verdict.is_outside
         ]
 
-    def _native(self, files: Sequence[TargetFile], asked: Asked, place: str) -> DataFrame:
+    def _native(self, files: Sequence[TargetFile], asked: Asked, position: str) -> DataFrame:
         # The partition is part of the join key, since one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         found = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
@@ -148,13 +148,13 @@ class LiveFiles:
                 for partition in (deletes[one.file.path][0].partition,)
             ],
         )
-        return live_rows(self.spark, asked, native, self.write_ids, place)
+        return live_rows(self.spark, asked, native, self.write_ids, position)
 
     def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
         root = (file.root or self.partitions[partition].location).rstrip("/")
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
-    def _tell(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
+    def _log_reasons(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
         """Log in one line the files that are read in Python, which is several times slower."""
         found = {why: str(self.partitions[file.partition].name) for file, why in others}
         if found:

@@ -159,8 +159,8 @@ def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
     The task that would find such a change may never run: an older row may satisfy `LIMIT 1`.
     """
     require_new_rows(file, tail)
-    is_told = tail.integer_range(OPERATION_COLUMN_ID) is not None
-    if file.kind is FileKind.DATA and tail.rows and not is_told and not file.is_of_base:
+    has_operations = tail.integer_range(OPERATION_COLUMN_ID) is not None
+    if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:
         for _ in read_identity(file):
             pass  # reading the file checks its events
 

@@ -74,8 +74,8 @@ _IDENTITY: Final = tuple(
     StructField(name, IntegerType() if name == BUCKET_PROPERTY else LongType())
     for name in IDENTITY_COLUMNS
 )
-PLACE_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
-"""The fields of a row's place: the number of its file, and its row ID."""
+POSITION_FIELDS: Final = (StructField(NUMBER, LongType()), *_IDENTITY)
+"""The fields of a row's position: the number of its file, and its row ID."""
 
 _ROOT: Final = (
     StructField(OPERATION, IntegerType()),
@@ -118,7 +118,11 @@ class NativeFiles:
 
 
 def live_rows(
-    spark: SparkSession, asked: Asked, files: NativeFiles, write_ids: ValidWriteIdList, place: str
+    spark: SparkSession,
+    asked: Asked,
+    files: NativeFiles,
+    write_ids: ValidWriteIdList,
+    position: str,
 ) -> DataFrame:
     """Return a frame of the live rows of some data files.
 
@@ -127,10 +131,10 @@ def live_rows(
         asked: the requested columns and ranges.
         files: files that Spark's reader reads correctly.
         write_ids: the reader's valid write IDs.
-        place: the name of the column with the `PLACE_FIELDS`.
+        position: the name of the column with the `POSITION_FIELDS`.
 
     Returns:
-        The `PLACE_FIELDS`, then the data columns.
+        The `POSITION_FIELDS`, then the data columns.
     """
     # A column that no file has costs nothing to read.
     absent = free_name("absent", [c.name for c in asked.table_columns])
@@ -143,7 +147,7 @@ def live_rows(
         rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), wanted))
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
-    where = F.struct(*[F.col(field.name) for field in PLACE_FIELDS]).alias(place)
+    where = F.struct(*[F.col(field.name) for field in POSITION_FIELDS]).alias(position)
     return rows.select(
         where, *[value_of(spark, c, F.col(f"{ROW}.{quoted(c.name)}")) for c in asked.columns]
     )
@@ -236,7 +240,7 @@ def _without(
             _Deletes(file=one.delete.file, number=one.file.number, write_ids=write_ids)
             for one in others
         ]
-        found.append(run_tasks(spark, _read_deletes, pieces, StructType(list(PLACE_FIELDS))))
+        found.append(run_tasks(spark, _read_deletes, pieces, StructType(list(POSITION_FIELDS))))
     dead = reduce(lambda a, b: a.union(b), [one.select(*keys) for one in found])
     if sum(one.delete.rows for one in deletes) <= _BROADCAST_DELETES:
         dead = dead.hint("broadcast")

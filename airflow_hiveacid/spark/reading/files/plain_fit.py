@@ -171,10 +171,10 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
 def _why_not_parquet(
     asked: Asked, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
 ) -> str | None:
-    places = FieldPositions(facts.schema, file.path)
+    positions = FieldPositions(facts.schema, file.path)
     for column in asked.columns:
-        place = places.of(column.name)
-        if place is None:
+        position = positions.of(column.name)
+        if position is None:
             continue
         if not file.knows(column.name):
             return f"its partition was created before column {column.name} was added"
@@ -186,9 +186,11 @@ def _why_not_parquet(
     return None
 
 
-def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: bool) -> str | None:
+def _why_not_column(
+    facts: ParquetFacts, position: int, column: Column, *, in_utc: bool
+) -> str | None:
     wanted = parse_type(column.type)
-    if not is_exactly(facts, facts.schema.field(place).type, wanted):
+    if not is_exactly(facts, facts.schema.field(position).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
     if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
         return "Spark would skip its NaN values"  # for Spark NaN is greater than all other numbers

@@ -60,14 +60,14 @@ _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTE
 class PlainPiece:
     """A file for a task, with its number; plain values.
 
-    `place` is the name of the column with the file number.
+    `position` is the name of the column with the file number.
     """
 
     number: int
     file: PlainFile
     columns: tuple[Column, ...]
     wanted: tuple[str, ...]
-    place: str
+    position: str
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
@@ -115,8 +115,8 @@ class PlainRows:
     def _is_flat(self) -> bool:
         return self.table.kind is TransactionalKind.NONE
 
-    def rows(self, wanted: Collection[str], place: str) -> DataFrame:
-        """Return the rows: `place`, the wanted data columns, and the columns with ranges.
+    def rows(self, wanted: Collection[str], position: str) -> DataFrame:
+        """Return the rows: `position`, the wanted data columns, and the columns with ranges.
 
         Raises:
             HiveAcidError: a footer cannot be read; see also `files`.
@@ -134,10 +134,10 @@ class PlainRows:
             else:
                 others.append((number, file))
                 reasons[verdict.why_not] = file.key
-        frames = [self._native(asked, place, manner, found) for manner, found in native.items()]
+        frames = [self._native(asked, position, manner, found) for manner, found in native.items()]
         if others or not frames:
-            self._tell(len(others), reasons)
-            frames.append(self.with_arrow(needed, place, others))
+            self._log_reasons(len(others), reasons)
+            frames.append(self.with_arrow(needed, position, others))
         return reduce(DataFrame.unionByName, frames)
 
     def _asked(self, wanted: Collection[str]) -> Asked:
@@ -175,7 +175,7 @@ class PlainRows:
     def _native(
         self,
         asked: Asked,
-        place: str,
+        position: str,
         manner: SparkManner,
         files: Sequence[NumberedFile],
     ) -> DataFrame:
@@ -190,34 +190,34 @@ class PlainRows:
         if manner.format is FileFormat.PARQUET:
             options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
         rows = rows_of_files(self.spark, files, schema, options, manner.format)
-        where = F.struct(F.col(NUMBER)).alias(place)
+        where = F.struct(F.col(NUMBER)).alias(position)
         values = [value_of(self.spark, c, _cut(c, manner.format)) for c in asked.columns]
         return rows.select(where, *values)
 
     def with_arrow(
         self,
         wanted: Collection[str],
-        place: str,
+        position: str,
         files: Sequence[tuple[int, PlainFile]] | None = None,
     ) -> DataFrame:
         """Read the rows with our own reader, from all files by default."""
         asked = self._asked(wanted)
         names = tuple(c.name for c in asked.columns)  # shared by all pieces, so it is sent once
         where = StructType([StructField(NUMBER, LongType())])
-        schema = StructType([StructField(place, where), *struct_of(asked.columns)])
+        schema = StructType([StructField(position, where), *struct_of(asked.columns)])
         pieces = [
             PlainPiece(
                 number=number,
                 file=file,
                 columns=self.table.columns,
                 wanted=names,
-                place=place,
+                position=position,
             )
             for number, file in (self.files if files is None else files)
         ]
         return run_tasks(self.spark, read_piece, pieces, schema)
 
-    def _tell(self, count: int, reasons: Mapping[str, str]) -> None:
+    def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
         """Log in one line the files that are read in Python, which is several times slower."""
         if count:
             log.info(
@@ -250,4 +250,4 @@ def read_piece(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
         number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
         where = pa.StructArray.from_arrays([number], names=[NUMBER])
         values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
-        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.place, *piece.wanted])
+        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.position, *piece.wanted])

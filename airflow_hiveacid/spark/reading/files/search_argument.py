@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 
-_TOLD: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
+_PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _FILTER: Final = "orc.kryo.sarg"
 _COLUMNS: Final = "orc.sarg.column.names"
@@ -45,7 +45,7 @@ def search_argument(
         columns: the columns that are read.
         ranges: the ranges of some of these columns.
     """
-    usable = [c for c in columns if c.type in _TOLD and _PLAIN_NAME.fullmatch(c.name)]
+    usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
     jvm = jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql
     filters = [

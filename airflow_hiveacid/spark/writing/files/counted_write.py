@@ -26,13 +26,13 @@ _COUNT: Final = "numOutputRows"
 
 
 def write_orc(
-    rows: DataFrame, place: str, options: Mapping[str, str], by: Sequence[str]
+    rows: DataFrame, directory: str, options: Mapping[str, str], by: Sequence[str]
 ) -> int | None:
     """Write rows with Spark and return their number, or None if Spark does not report it.
 
     Args:
         rows: the rows to write.
-        place: the new directory.
+        directory: the new directory.
         options: the writer's options, which override the session's settings.
         by: the columns by which Spark partitions the rows into directories.
 
@@ -43,7 +43,7 @@ def write_orc(
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
     given = jvm.java.util.HashMap()
-    for name, value in {**options, "path": place}.items():
+    for name, value in {**options, "path": directory}.items():
         given.put(name, value)
     to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
     source = sql.execution.datasources.DataSource(

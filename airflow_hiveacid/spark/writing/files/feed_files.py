@@ -58,7 +58,7 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
 
     Args:
         rows: the frame.
-        location: the directory that the feed assigns (`ChangeFeed.place_for`).
+        location: the directory that the feed assigns (`ChangeFeed.new_directory`).
         counted: a string column; the rows of each value are counted.
 
     Raises:

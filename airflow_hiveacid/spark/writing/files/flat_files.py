@@ -143,8 +143,8 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
         PySparkException: Spark could not compute the rows.
         StorageError: reading or writing failed.
     """
-    place = _staging(plan).flat_path(uuid.uuid4().hex)
-    counted = _write(rows, place, plan)
+    directory = _staging(plan).flat_path(uuid.uuid4().hex)
+    counted = _write(rows, directory, plan)
     if counted is None:
         raise _untrusted(place, "Spark does not report how many rows it wrote")
     copies = bucket_copies(committed_files(place))
@@ -154,9 +154,9 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     return written
 
 
-def _untrusted(place: str, reason: str) -> UnsupportedFileError:
+def _untrusted(directory: str, reason: str) -> UnsupportedFileError:
     log.warning("ignoring Spark's files and writing the rows again with our writer: %s", reason)
-    return UnsupportedFileError(path=place, reason=reason)
+    return UnsupportedFileError(path=directory, reason=reason)
 
 
 def _copied(
@@ -174,7 +174,7 @@ def _staging(plan: WritePlan) -> Staging:
     return Staging(location=plan.table.location, token=plan.token)
 
 
-def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
+def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
     """Write the rows with Spark and return its row count."""
     options = plan.options
     settings = {
@@ -189,7 +189,7 @@ def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
     }
     try:
         with typed_failures():
-            return write_orc(rows, place, settings, [GROUP] if GROUP in rows.columns else [])
+            return write_orc(rows, directory, settings, [GROUP] if GROUP in rows.columns else [])
     except SPARK_ERRORS as error:
         reason = beneath(error)
         # Java's ORC writer raises this error for unexpected values, such as a long string of
@@ -200,14 +200,14 @@ def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
         raise reason from error
 
 
-def committed_files(place: str) -> list[FlatFile]:
+def committed_files(directory: str) -> list[FlatFile]:
     """Return the files of tasks whose commit Spark allowed, in a fixed order.
 
     Raises:
         UnsupportedFileError: there are files with unexpected names, which may contain rows.
     """
-    fs, root = open_location(place)
-    with file_errors("list", place):
+    fs, root = open_location(directory)
+    with file_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
     found = []
     for info in infos:
@@ -218,7 +218,7 @@ def committed_files(place: str) -> list[FlatFile]:
         if match is None:
             raise UnsupportedFileError(path=info.path, reason="Spark gave it an unexpected name")
         group = None if match[1] is None else int(match[1])
-        found.append(FlatFile(uri=f"{place}/{path}", group=group, size_bytes=info.size))
+        found.append(FlatFile(uri=f"{directory}/{path}", group=group, size_bytes=info.size))
     return sorted(found, key=lambda file: (file.group or 0, file.uri))
 
 
@@ -274,7 +274,7 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
     attempt = uuid.uuid4().hex
     is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
 
-    def place(bucket: BucketId, key: str | None) -> str:
+    def new_file(bucket: BucketId, key: str | None) -> str:
         staging = plan.staging(plan.partition(_NO_PARTITION if key is None else key))
         return staging.attempt_path(directory, data_file(bucket, plan.table.kind), attempt)
 
@@ -290,7 +290,7 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
-        made = copy_flat(work, partial(place, copy.bucket))
+        made = copy_flat(work, partial(new_file, copy.bucket))
         if made is not None:
             written = Written(
                 partition=_NO_PARTITION if made.key is None else made.key,

@@ -324,7 +324,7 @@ class _Group:
         needs_old: np.ndarray,
     ) -> pa.StructArray:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
-        place = np.cumsum(needs_old) - 1 + batch.num_rows
+        index = np.cumsum(needs_old) - 1 + batch.num_rows
         # Flatten once: extracting one field costs as much as extracting all.
         given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         fields = []
@@ -334,7 +334,7 @@ class _Group:
                 # No clause sets this column, so every row here takes it from an old row.
                 fields.append(fetched[column.name])
             elif column.name in kept:
-                pick = np.where(kept[column.name], place, np.arange(batch.num_rows))
+                pick = np.where(kept[column.name], index, np.arange(batch.num_rows))
                 old = fetched[column.name]
                 both = pa.concat_arrays([values.cast(old.type), old])
                 fields.append(both.take(pa.array(pick)))

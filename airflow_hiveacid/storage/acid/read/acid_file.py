@@ -102,7 +102,7 @@ class AcidFile:
         is_row = self.kind is FileKind.DATA
         return is_row and isinstance(parse_directory_name(self.key.partition("/")[0]), BaseName)
 
-    def may_meet(self, other: AcidFile) -> bool:
+    def may_overlap(self, other: AcidFile) -> bool:
         """Return whether this file and `other` may contain events of the same row."""
         return (
             self.greatest_write_id is None or other.least_write_id <= self.greatest_write_id

@@ -51,7 +51,7 @@ class BucketFiles:
         Without this selection, a reader of a thousand deltas would read a thousand delete deltas
         for each delta.
         """
-        found = tuple(file for file in self.deletes if file.may_meet(data))
+        found = tuple(file for file in self.deletes if file.may_overlap(data))
         return self.deletes if len(found) == len(self.deletes) else found
 
 

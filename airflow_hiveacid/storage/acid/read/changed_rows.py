@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.identity import Mask
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import Bounds
+    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
 
     Ints = npt.NDArray[np.int64]
-    Read = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
+    ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
 
 _ALIVE: Final = -1
 _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
@@ -103,13 +103,13 @@ class Changed:
 class Deaths:
     """The delete events of a range, one per row, and the rows that were deleted before the range.
 
-    `keys` were deleted in the range, at the write IDs in `write_ids`. `buried` were deleted before
-    the range. `keys` and `buried` are sorted.
+    `keys` were deleted in the range, at the write IDs in `write_ids`. `deleted_before` were deleted
+    before the range. `keys` and `deleted_before` are sorted.
     """
 
     keys: Keys
     write_ids: Ints
-    buried: Keys
+    deleted_before: Keys
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -129,7 +129,7 @@ class FeedManner:
 
 
 def deaths_of(
-    files: Iterable[AcidFile], part: ChangeRange, near: Sequence[Bounds] | None = None
+    files: Iterable[AcidFile], part: ChangeRange, near: Sequence[KeyBounds] | None = None
 ) -> Deaths:
     """Return the rows that were deleted in a range, and the rows that were deleted before it.
 
@@ -142,19 +142,19 @@ def deaths_of(
         HiveAcidError: see `read_identity`.
     """
     dead: list[pa.RecordBatch] = []
-    buried: list[pa.RecordBatch] = []
+    deleted_before: list[pa.RecordBatch] = []
     for file in files:
         tail = file.tail()
         stripes = None if near is None else meeting(bounds_of(file, tail), near)
         events = read_identity(file, stripes=stripes, tail=tail)
         for batch in visible_events(events, part.until):
             before = visible_mask(current_write_ids(batch), part.since)
-            for found, chosen in ((buried, before), (dead, ~before)):
+            for found, chosen in ((deleted_before, before), (dead, ~before)):
                 if chosen.any():
                     found.append(batch.filter(pa.array(chosen)))
     keys, write_ids = _first_of_each(dead)
-    old, _ = _first_of_each(buried)
-    return Deaths(keys=keys, write_ids=write_ids, buried=old)
+    old, _ = _first_of_each(deleted_before)
+    return Deaths(keys=keys, write_ids=write_ids, deleted_before=old)
 
 
 def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to read it
@@ -162,7 +162,7 @@ def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to rea
     stripes: Sequence[int] | None,
     deaths: Deaths,
     manner: FeedManner,
-    read: Read,
+    read: ReadStripes,
     *,
     is_whole: bool,
 ) -> Iterator[Changed]:
@@ -195,9 +195,9 @@ def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to rea
 def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
     """Yield only the rows that were deleted in the range, which are usually few."""
     for events in batches:
-        places = Keys.of(events).places_of(deaths.keys)
-        if len(places):
-            yield events.take(pa.array(places))
+        positions = Keys.of(events).positions_of(deaths.keys)
+        if len(positions):
+            yield events.take(pa.array(positions))
 
 
 def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iterator[Changed]:
@@ -205,7 +205,7 @@ def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iter
     birth = keys.original
     death = _deaths_at(keys, deaths, manner.ends_with)
     born = _held(birth, manner.part)
-    unseen = keys.found_in(deaths.buried) | (born & (death != _ALIVE) & (death <= birth))
+    unseen = keys.found_in(deaths.deleted_before) | (born & (death != _ALIVE) & (death <= birth))
     born &= ~unseen
     dead = (death != _ALIVE) & ~unseen
     if manner.is_net:

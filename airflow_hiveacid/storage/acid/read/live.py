@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.merge import Batches
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
-    Read = Callable[[AcidFile], Batches]
+    ReadFile = Callable[[AcidFile], Batches]
 
 
 def visible_in(
-    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: Read = read_identity
+    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = read_identity
 ) -> Batches:
     """Return the merged visible events of the files; a file is opened when the merge reaches it."""
     streams = [visible_events(read(file), write_ids) for file in files]
@@ -33,8 +33,8 @@ def live_in(
     inserts: Sequence[AcidFile],
     deletes: Sequence[AcidFile],
     write_ids: ValidWriteIdList,
-    read: Read,
-    read_deletes: Read = read_identity,
+    read: ReadFile,
+    read_deletes: ReadFile = read_identity,
 ) -> Batches:
     """Return the visible insert events that have no visible delete event.
 

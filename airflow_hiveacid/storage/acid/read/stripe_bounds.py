@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-Bounds = tuple[tuple[int, int] | None, ...]
+KeyBounds = tuple[tuple[int, int] | None, ...]
 """Least and greatest value of each identity column of one stripe; None if unknown."""
 
 
-def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
+def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
     """Return the bounds of every stripe, in file order."""
     made = file.synthetic
     stripes = range(len(tail.stripes))
@@ -39,13 +39,13 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[Bounds]:
     ]
 
 
-def meeting(found: Sequence[Bounds], wanted: Iterable[Bounds]) -> list[int]:
+def meeting(found: Sequence[KeyBounds], wanted: Iterable[KeyBounds]) -> list[int]:
     """Return the indices of the stripes that may have a row in common with a stripe in `wanted`."""
     others = list(wanted)
-    return [at for at, one in enumerate(found) if any(_may_meet(one, other) for other in others)]
+    return [at for at, one in enumerate(found) if any(_may_overlap(one, other) for other in others)]
 
 
-def _may_meet(one: Bounds, other: Bounds) -> bool:
+def _may_overlap(one: KeyBounds, other: KeyBounds) -> bool:
     return all(
         a is None or b is None or (a[0] <= b[1] and b[0] <= a[1])
         for a, b in zip(one, other, strict=True)

@@ -47,8 +47,8 @@ def numbered(
     skipped = firsts[chosen] - (ends - lengths[chosen])
     at = 0
     for batch in batches:
-        places = np.arange(at, at + batch.num_rows)
-        numbers = places + skipped[np.searchsorted(ends, places, "right")]
+        positions = np.arange(at, at + batch.num_rows)
+        numbers = positions + skipped[np.searchsorted(ends, positions, "right")]
         at += batch.num_rows
         yield _made(synthetic, synthetic.first_row_id + numbers), batch
 

@@ -141,12 +141,12 @@ class CopiedFile:
     key: str | None
 
 
-def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile | None:
+def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFile | None:
     """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
     Args:
         work: The plan of the copy.
-        place: A function from the value of the key column to the URI of the new file.
+        new_file: A function from the value of the key column to the URI of the new file.
 
     Raises:
         UnsupportedFileError: a flat file has a different layout, so its rows must be written in a
@@ -160,7 +160,7 @@ def copy_flat(work: FlatCopy, place: Callable[[str | None], str]) -> CopiedFile 
     if first is None:
         return None
     key = key_of(first.tail) if work.has_key else None
-    fs, path = open_location(place(key))
+    fs, path = open_location(new_file(key))
     make_directory(fs, posixpath.dirname(path))
     with storage_errors("write", path):
         out = fs.open_output_stream(path, compression=None)

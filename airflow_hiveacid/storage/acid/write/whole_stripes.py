@@ -285,7 +285,7 @@ def _untouched(
     stripes: Sequence[WholeStripe], deletes: Sequence[AcidFile], write_ids: ValidWriteIdList
 ) -> tuple[WholeStripe, ...]:
     """Return the stripes in which no row has a visible delete event."""
-    near = [d for d in deletes if any(d.may_meet(one.file) for one in stripes)]
+    near = [d for d in deletes if any(d.may_overlap(one.file) for one in stripes)]
     touched: set[int] = set()
     for batch in visible_in(near, write_ids):
         keys = Keys.of(batch)

@@ -91,13 +91,13 @@ def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
 def _number(source: BoundedSource, *, may_end: bool = False) -> int | None:
     """Read a number in Avro's encoding: zigzag, with seven bits per byte and low bits first."""
     value = 0
-    for place in range(_LONGEST_NUMBER):
+    for number in range(_LONGEST_NUMBER):
         byte = source.read(1)
         if not byte:
-            if may_end and not place:
+            if may_end and not number:
                 return None
             raise EOFError("a number is cut off")
-        value |= (byte[0] & ~_CONTINUED) << (7 * place)
+        value |= (byte[0] & ~_CONTINUED) << (7 * number)
         if not byte[0] & _CONTINUED:
             return (value >> 1) ^ -(value & 1)
     raise ValueError("a number of more than 64 bits")
@@ -121,8 +121,8 @@ def _of_bzip2(data: bytes, most: int) -> bytes:
 
 def _of_snappy(data: bytes, most: int) -> bytes:
     length = 0
-    for place, byte in enumerate(data[:_LONGEST_SNAPPY_LENGTH]):
-        length |= (byte & ~_CONTINUED) << (7 * place)
+    for number, byte in enumerate(data[:_LONGEST_SNAPPY_LENGTH]):
+        length |= (byte & ~_CONTINUED) << (7 * number)
         if not byte & _CONTINUED:
             break
     if length > most:

@@ -216,10 +216,12 @@ def _without_times(schema: Schema) -> Schema:
         return [_without_times(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    told = {key: _without_times(value) if key in _BELOW else value for key, value in schema.items()}
-    if told.get("logicalType") in _TIMES:
-        del told["logicalType"]
-    return told
+    cleaned = {
+        key: _without_times(value) if key in _BELOW else value for key, value in schema.items()
+    }
+    if cleaned.get("logicalType") in _TIMES:
+        del cleaned["logicalType"]
+    return cleaned
 
 
 def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401

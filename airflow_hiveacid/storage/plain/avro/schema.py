@@ -247,10 +247,10 @@ def _facts(schema: Schema) -> tuple[object, ...]:
 
 
 def _other(found: Schema, wanted: HiveType) -> str:
-    return f"is stored as {_told(found)}, not as {_told(_leaf(wanted) or str(wanted))}"
+    return f"is stored as {_text(found)}, not as {_text(_leaf(wanted) or str(wanted))}"
 
 
-def _told(schema: Schema) -> str:
+def _text(schema: Schema) -> str:
     if isinstance(schema, dict):
         parts = (schema.get("logicalType"), schema.get("type"), schema.get("precision"))
         return " ".join(str(part) for part in parts if part is not None)

@@ -54,13 +54,11 @@ from airflow_hiveacid.storage.values.timestamps import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
     import pyarrow.parquet as pq
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
-
-    Longs = npt.NDArray[np.int64]
+    from airflow_hiveacid.storage.values.limits import Longs
 
 _NANOS_A_MICRO: Final = 1_000
 _TIMESTAMP: Final = PrimitiveType("timestamp")

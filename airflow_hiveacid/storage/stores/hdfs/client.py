@@ -4,7 +4,7 @@ The contract suite's in-memory client implements the same protocols. The module 
 hdfs-native, which need not be installed if no table is on HDFS.
 
 Example:
-    >>> place_of("hdfs", "nn", {}), place_of("hdfs", "lake", {"dfs.ha.namenodes.lake": "nn1,nn2"})
+    >>> root_uri("hdfs", "nn", {}), root_uri("hdfs", "lake", {"dfs.ha.namenodes.lake": "nn1,nn2"})
     ('hdfs://nn:8020', 'hdfs://lake')
 """
 
@@ -76,7 +76,7 @@ class FileSink(Protocol):
         ...
 
 
-def place_of(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
+def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
     """Return the file system's URI with the defaults of Java's client for authority and port.
 
     If an authority has no port, hdfs-native treats it as a name service.

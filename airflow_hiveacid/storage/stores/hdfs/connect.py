@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.stores.given_settings import (
     without_observers,
 )
 from airflow_hiveacid.storage.stores.hadoop_settings import settings_folder, umask_of
-from airflow_hiveacid.storage.stores.hdfs.client import place_of
+from airflow_hiveacid.storage.stores.hdfs.client import root_uri
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
@@ -70,21 +70,21 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
         StoreUnavailableError: the KDC does not respond.
     """
     settings = given_settings()
-    place = place_of(scheme, authority, settings)
+    root = root_uri(scheme, authority, settings)
     _become_sparks_user(settings, os.environ)
     try:
         import hdfs_native  # noqa: PLC0415 - without tables on HDFS it need not be installed
 
-        with hdfs_errors(place):
-            told = _in_reach_first(place, client_settings(settings))
-            make = partial(hdfs_native.Client, _by_token(place, settings), told)
+        with hdfs_errors(root):
+            given = _in_reach_first(root, client_settings(settings))
+            make = partial(hdfs_native.Client, _by_token(root, settings), given)
             client = within(answer_s(settings), make)  # it may ask a KDC for a ticket
     except TimeoutError as error:
-        raise StoreUnavailableError(location=place, action="open", reason=str(error)) from error
+        raise StoreUnavailableError(location=root, action="open", reason=str(error)) from error
     except (ImportError, OSError) as error:
         folder = settings_folder()
         raise ConfigurationError(
-            f"no client for {place}: {error}. It comes from the package hdfs-native, which reads"
+            f"no client for {root}: {error}. It comes from the package hdfs-native, which reads"
             " name services, mount tables and the default file system from core-site.xml and"
             f" hdfs-site.xml in HADOOP_CONF_DIR, which is {folder or 'not set'}, and from"
             " spark.hadoop.*"
@@ -95,7 +95,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     }
     return pafs.PyFileSystem(
         HdfsHandler(
-            place,
+            root,
             client,
             umask_of(settings),
             # Java's client has its own defaults; hdfs-native uses the defaults of the name node.
@@ -112,29 +112,29 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     Observers are excluded: a client that has not changed anything would accept their outdated
     answers.
     """
-    told = {**settings, **without_observers(settings)}
+    given = {**settings, **without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
-            told[name] = ",".join(_names_in(settings[name]))
+            given[name] = ",".join(_names_in(settings[name]))
     if _most_name_nodes(settings) == 1:
-        told.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
-    return told
+        given.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
+    return given
 
 
-def _in_reach_first(place: str, told: dict[str, str]) -> dict[str, str]:
+def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:
     """Return the settings; move unresponsive name nodes from the start of the list to its end.
 
     For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes. Only
     a name node that refuses the connection, or replies that it is not active, is skipped at once.
     """
-    service = place.removeprefix("hdfs://")
-    nodes = _names_in(told.get(f"{_NAME_NODES}{service}", ""))
+    service = root.removeprefix("hdfs://")
+    nodes = _names_in(given.get(f"{_NAME_NODES}{service}", ""))
     silent = list(
-        itertools.takewhile(lambda n: _is_silent(told.get(f"{_ADDRESS}{service}.{n}", "")), nodes)
+        itertools.takewhile(lambda n: _is_silent(given.get(f"{_ADDRESS}{service}.{n}", "")), nodes)
     )
     if not silent:
-        return told
-    return told | {f"{_NAME_NODES}{service}": ",".join([*nodes[len(silent) :], *silent])}
+        return given
+    return given | {f"{_NAME_NODES}{service}": ",".join([*nodes[len(silent) :], *silent])}
 
 
 def _is_silent(address: str) -> bool:
@@ -177,23 +177,23 @@ def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping
         environment.setdefault(_USER, environment[_SPARK_USER])
 
 
-def _by_token(place: str, settings: Mapping[str, str]) -> str:
+def _by_token(root: str, settings: Mapping[str, str]) -> str:
     """Return the URI in the form that tokens contain, with the name node's IP address.
 
     hdfs-native does not resolve host names when it looks for a token. The token of a name service
     contains the service's name. With Kerberos the name node itself sends its principal, so the host
     name is not needed.
     """
-    host, colon, port = place.removeprefix("hdfs://").partition(":")
-    is_named = place.startswith("hdfs://") and colon
+    host, colon, port = root.removeprefix("hdfs://").partition(":")
+    is_named = root.startswith("hdfs://") and colon
     if (
         not is_named
         or _TOKENS not in os.environ
         or settings.get(_LOGIN, "simple") == "simple"
         or settings.get(_BY_ADDRESS, "true") != "true"
     ):
-        return place
+        return root
     try:
         return f"hdfs://{socket.gethostbyname(host)}:{port}"
     except OSError:
-        return place  # connecting will report the error
+        return root  # connecting will report the error

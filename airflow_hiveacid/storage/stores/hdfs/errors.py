@@ -154,7 +154,7 @@ def hdfs_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        number, text = _told(error)
+        number, text = _number_and_text(error)
         # Logs include an error's cause, so drop a cause that contains a secret.
         cause = None if _SECRET.search(str(error)) else error
         raise OSError(number, text, where) from cause
@@ -164,21 +164,23 @@ def hdfs_errors(where: str) -> Iterator[None]:
         raise OSError(errno.EIO, f"hdfs-native failed: {_first_line(str(error))}", where) from error
 
 
-def _told(error: OSError | RuntimeError) -> tuple[int, str]:
+def _number_and_text(error: OSError | RuntimeError) -> tuple[int, str]:
     if isinstance(error, OSError):
-        return _told_by_system(error)
+        return _of_system(error)
     text = str(error)
     if match := _RPC.match(text):
-        return _told_by_java(match[1].rpartition(".")[2], _first_line(match[2]))
+        return _of_java(match[1].rpartition(".")[2], _first_line(match[2]))
     if isinstance(error, NotImplementedError):
         return errno.ENOTSUP, f"hdfs-native cannot do this: {_first_line(text)}"
     if match := _LOGIN.match(text):
-        return _told_of_login(_first_line(match[1] or ""))
+        return _of_login(_first_line(match[1] or ""))
     match = _OWN.match(text)
-    told = _first_line(match[2] if match is not None else text)
-    if (of_keys := _told_of_keys(told)) is not None:
+    message = _first_line(match[2] if match is not None else text)
+    if (of_keys := _of_keys(message)) is not None:
         return of_keys
-    return (errno.EAGAIN, f"{told}. {_LATE_REMEDY}") if _LATE.match(text) else (errno.EIO, told)
+    return (
+        (errno.EAGAIN, f"{message}. {_LATE_REMEDY}") if _LATE.match(text) else (errno.EIO, message)
+    )
 
 
 def _told_of_keys(told: str) -> tuple[int, str] | None:
@@ -193,7 +195,7 @@ def _told_of_keys(told: str) -> tuple[int, str] | None:
     return None
 
 
-def _told_by_system(error: OSError) -> tuple[int, str]:
+def _of_system(error: OSError) -> tuple[int, str]:
     text = _first_line(error.strerror or str(error))
     if _HUNG_UP in text:  # hdfs-native does not report the server's last message
         return errno.ECONNRESET, f"{text}. If the name node requires Kerberos: {_PLAIN_REMEDY}"
@@ -201,7 +203,7 @@ def _told_by_system(error: OSError) -> tuple[int, str]:
     return number, f"{text}. {_RESET_REMEDY}" if number == errno.ECONNRESET else text
 
 
-def _told_by_java(name: str, text: str) -> tuple[int, str]:
+def _of_java(name: str, text: str) -> tuple[int, str]:
     number, remedy = _NUMBERS.get(name, errno.EIO), _REMEDIES.get(name, "")
     if _FULL.search(text):
         number, remedy = errno.ENOSPC, _FULL_REMEDY
@@ -210,7 +212,7 @@ def _told_by_java(name: str, text: str) -> tuple[int, str]:
     return number, f"{text} ({name})" + (f". {remedy}" if remedy else "")
 
 
-def _told_of_login(text: str) -> tuple[int, str]:
+def _of_login(text: str) -> tuple[int, str]:
     if not text:
         return errno.EAGAIN, _NO_MECHANISM
     for pattern, (number, remedy) in _TICKETS.items():

@@ -53,7 +53,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     """pyarrow's handler for one client. Mutable: it records whether ACLs are enabled.
 
     Args:
-        place: the URI of the client's file system.
+        root: the URI of the client's file system.
         client: `hdfs_native.Client`.
         umask: the permission bits that new files and directories do not get.
         options: `hdfs_native.WriteOptions`.
@@ -62,21 +62,21 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
     def __init__(
         self,
-        place: str,
+        root: str,
         client: HdfsClient,
         umask: int,
         options: Callable[..., object],
         answer_s: float = ANSWER_S,
     ) -> None:
-        self._place, self._client, self._umask, self._options = place, client, umask, options
+        self._root, self._client, self._umask, self._options = root, client, umask, options
         self._answer_s = answer_s
         self._has_lists = True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and other._place == self._place
+        return isinstance(other, HdfsHandler) and other._root == self._root
 
     def __hash__(self) -> int:
-        return hash(self._place)
+        return hash(self._root)
 
     def get_type_name(self) -> str:
         """Return `HDFS_NATIVE`."""
@@ -92,7 +92,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             return within(self._answer_s, call)
 
     def _where(self, path: str) -> str:
-        return f"{self._place.rstrip('/')}{path}"
+        return f"{self._root.rstrip('/')}{path}"
 
     # ---- looking ---------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
                     raise  # without the list, the users in it could lose access
                 # This name node has access control lists disabled; others behind a mount table may
                 # not.
-                self._has_lists = self._place.startswith("viewfs:")
+                self._has_lists = self._root.startswith("viewfs:")
                 return False
             else:
                 return any(entry.scope == "default" for entry in entries)

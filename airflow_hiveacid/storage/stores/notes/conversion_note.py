@@ -84,7 +84,7 @@ class ConversionNote:
         return cls(moves=moves, emptied=emptied, **body)
 
     @staticmethod
-    def place(location: str) -> str:
+    def uri(location: str) -> str:
         """Return the URI of a table's note, for messages."""
         return _uri(location)
 
@@ -128,8 +128,8 @@ class ConversionNote:
 
     def not_back(self) -> list[str]:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
-        places = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
-        return [place for place in sorted(places) if exists(*open_location(place))]
+        uris = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
+        return [uri for uri in sorted(uris) if exists(*open_location(uri))]
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:

@@ -151,7 +151,7 @@ class VersionNotes:
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
         # Without the commit notes, a later loss of the compacted files could not be detected. So
         # first mark these versions as unreadable.
-        self.note_resets(_without_witness(over, oldest, _latest(r for r in resets if not r.names)))
+        self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))
         gone = {note.write_id for note in over}
         kept = [note for note in every if note.write_id not in gone]
         for at in range(0, len(kept), _MOST_IN_BUNDLE):
@@ -456,7 +456,7 @@ def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
     return found
 
 
-def _without_witness(
+def _without_evidence(
     over: Iterable[CommitNote], oldest: Mapping[str, WriteId], known: Mapping[str, WriteId]
 ) -> list[Reset]:
     """For each partition, return a reset that makes the versions of removed notes unreadable."""

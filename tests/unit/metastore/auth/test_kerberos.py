@@ -84,8 +84,8 @@ def test_the_strongest_protection_is_chosen_and_kept(
     assert login.answer(b"token") == b"last"
     assert login.answer(offer(layers)) == b"s" + struct.pack(">I", choice[0] << 24 | choice[1])
     login.finish(b"")
-    assert login.seal(b"m") == sealed
-    assert login.unseal(sealed) == b"m"
+    assert login.wrap(b"m") == sealed
+    assert login.unwrap(sealed) == b"m"
 
 
 def test_what_must_be_secret_is_not_taken_in_clear() -> None:
@@ -94,7 +94,7 @@ def test_what_must_be_secret_is_not_taken_in_clear() -> None:
     login.answer(b"token")
     login.answer(offer(4))
     with pytest.raises(MechanismError, match="in clear"):
-        login.unseal(b"sm")
+        login.unwrap(b"sm")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_protection_that_is_agreed_on_is_not_agreed_on_again() -> None:
     login.answer(offer(4))
     with pytest.raises(MechanismError, match="second offer"):
         login.answer(offer(1))
-    assert login.seal(b"m") == b"em"
+    assert login.wrap(b"m") == b"em"
 
 
 def test_a_server_that_ends_the_login_before_it_proved_itself_is_left() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOOK_UP = socket.getaddrinfo
-DOORS: list[tuple[Transport, Any]] = [
+LOGINS: list[tuple[Transport, Any]] = [
     (Transport.PLAIN, None),
     (Transport.TLS, None),
     (Transport.HTTP, HeaderLogin(user="etl")),
@@ -45,8 +45,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 @pytest.mark.usefixtures("silent")
-@pytest.mark.parametrize(("transport", "login"), DOORS)
-def test_no_door_waits_for_a_silent_name_server(transport: Transport, login: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize(("transport", "login"), LOGINS)
+def test_no_login_waits_for_a_silent_name_server(transport: Transport, login: Any) -> None:  # noqa: ANN401
     uri = f"{transport.scheme}://hms.silent:9083"
     endpoint = MetastoreEndpoint(
         uris=(uri,), transport=transport, login=login, connect_timeout_s=0.2
@@ -65,7 +65,7 @@ def test_the_next_server_is_asked_and_the_error_names_both() -> None:
     assert "127.0.0.1:1" in str(caught.value)
 
 
-@pytest.mark.parametrize(("transport", "login"), DOORS)
+@pytest.mark.parametrize(("transport", "login"), LOGINS)
 def test_a_name_that_is_none_is_told(transport: Transport, login: Any) -> None:  # noqa: ANN401
     uri = f"{transport.scheme}://nowhere.invalid:9083"
     endpoint = MetastoreEndpoint(uris=(uri,), transport=transport, login=login)

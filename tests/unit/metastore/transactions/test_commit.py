@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from tests.contract.fake_client import FakeClient
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
@@ -36,7 +36,7 @@ def lost(method: str) -> MetastoreUnavailableError:
     return MetastoreUnavailableError(uris=("thrift://hms:9083",), method=method, reason="cut off")
 
 
-def write(client: FakeClient, table: TableInfo, clock: ManualClock) -> Transaction:
+def write(client: FakeClient, table: TableInfo, clock: ManualClock) -> MetastoreTransaction:
     with begin(
         client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
     ) as txn:

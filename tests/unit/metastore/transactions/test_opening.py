@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 
@@ -52,7 +52,7 @@ def left_out(client: FakeClient, server: FakeMetastore, table: TableInfo) -> Wri
 
 def opened(
     client: FakeClient, table: TableInfo, clock: ManualClock, *operations: DataOperation
-) -> Transaction:
+) -> MetastoreTransaction:
     with begin(
         client,
         job_key="job",
@@ -131,7 +131,7 @@ class CutOff(FakeClient):
         return answer
 
 
-def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> Transaction:
+def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> MetastoreTransaction:
     """A job under the strict policy that begins, and ends at once."""
     mine = replace(access(table, INSERT), policy=ConflictPolicy.STRICT)
     with begin(

@@ -36,7 +36,7 @@ def outcome(
             raise failures[str(partition.name)]
         return str(partition.name)
 
-    return each_partition(client, table, days, work, at_once=2, tell=str.upper)
+    return each_partition(client, table, days, work, at_once=2, describe=str.upper)
 
 
 def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: TableInfo) -> None:
@@ -85,7 +85,7 @@ def test_a_connection_serves_the_next_partition_unless_something_went_wrong_on_i
             raise StorageError("no disk")
 
     with pytest.raises(PartitionsFailedError):
-        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1, tell=str)
+        each_partition(Own(client.server), table, DAYS * 2, work, at_once=1, describe=str)
     one, two, three, four, five, six = (own for own, _ in served)
     assert one is two
     assert three is four is five
@@ -105,7 +105,7 @@ def test_a_thousand_partitions_take_a_few_connections_at_once(
 
     monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", Pool)
     done = each_partition(
-        client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999, tell=str
+        client, table, DAYS * 333, lambda _c, p: str(p.name), at_once=999, describe=str
     )
     assert len(done) == 999
     assert asked == [8]

@@ -94,7 +94,7 @@ def test_a_run_finds_its_range_though_another_run_went_on(
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     for since, run in enumerate(("one", "two")):
-        feed.publish(feed.place_for(since, "a"), note(since, run), {})
+        feed.publish(feed.new_directory(since, "a"), note(since, run), {})
     assert _own(feed, job("one", try_number, generation)) == note(0, "one")
     assert _own(feed, job("two", try_number, generation)) == note(1, "two")
     assert _own(feed, job("three", try_number, generation)) is None
@@ -114,7 +114,7 @@ def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_bef
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     done = replace(note(0, "one"), asked=_asked(job("one", **then)))
-    feed.publish(feed.place_for(0, "a"), done, {})
+    feed.publish(feed.new_directory(0, "a"), done, {})
     with (
         nullcontext()
         if differing is None
@@ -177,7 +177,7 @@ def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
 def test_a_primary_key_that_has_changed_is_asked_about(tmp_path: Path) -> None:
     """Behind one that was dropped, rows that go without old values would have no key at all."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
-    feed.publish(feed.place_for(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
+    feed.publish(feed.new_directory(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
     last = feed.last()
     assert last is not None
     _check_keys(feed, last, ("id", "day"))
@@ -194,7 +194,7 @@ def test_a_range_that_an_earlier_release_has_written_is_this_runs(
     """Its keys named no installation; one without a name has the same key now, and is another."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     written = replace(note(0, "k"), contract=contract)
-    feed.publish(feed.place_for(0, "a"), written, {})
+    feed.publish(feed.new_directory(0, "a"), written, {})
     spec: Any = SimpleNamespace(job_key="k@blue", earlier_key="k", statement={})
     job: Any = SimpleNamespace(spec=spec)
     assert _own(feed, job) == (written if is_own else None)

@@ -1,4 +1,4 @@
-"""The whole story of a statement that somebody overtakes; its rows alone are not made by Spark.
+"""A whole statement that another job overtakes; only its rows are not made by Spark.
 
 A write that begins anew is a write: it ends its transaction, keeps its rank, and gives way to a
 newer copy of the job wherever that one turns up.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.metastore.transactions.fencing import Rival
-    from airflow_hiveacid.metastore.transactions.transaction import Transaction
+    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from tests.contract.fake_metastore import FakeMetastore
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
@@ -185,7 +185,7 @@ def test_whoever_begins_anew_gives_way_to_a_newer_try_that_is_at_work(
             lock_timeout_s=5,
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
-        txns: list[Transaction] = []
+        txns: list[MetastoreTransaction] = []
         with pytest.raises(FencedError):
             overtaken(statement, operation=operation, at=at).run()
         (txn,) = txns

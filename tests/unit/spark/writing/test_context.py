@@ -73,7 +73,7 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
     client.add_partitions(table, days[3:])
     touched = look()
     assert (touched.names, asked) == ((days[0],), [3, 4])
-    assert [p.name for p in touched.places(client, table)] == days[:1]
+    assert [p.name for p in touched.partitions(client, table)] == days[:1]
 
 
 @pytest.mark.parametrize(("names", "found"), [(None, ("1", "2")), (("2", "9"), ("2",)), ((), ())])
@@ -84,7 +84,7 @@ def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
     client.add_partitions(table, [table.partition_name([day]) for day in "12"])
     named = None if names is None else tuple(table.partition_name([day]) for day in names)
     for seen in ((), client.partition_names(table)):
-        places = Touched(names=named, seen=seen).places(client, table)
+        places = Touched(names=named, seen=seen).partitions(client, table)
         assert tuple(p.name.values[0] for p in places) == found
 
 
@@ -96,5 +96,5 @@ def test_a_partition_that_is_not_found_by_its_name_is_looked_for_among_all(
     infos = client.add_partitions(table, seen)
     # As where somebody has escaped a name otherwise than we do.
     monkeypatch.setattr(client, "get_partitions", lambda *_: ())
-    assert Touched(names=seen[1:], seen=seen).places(client, table) == infos[1:]
-    assert Touched(names=seen[1:]).places(client, table) == ()
+    assert Touched(names=seen[1:], seen=seen).partitions(client, table) == infos[1:]
+    assert Touched(names=seen[1:]).partitions(client, table) == ()

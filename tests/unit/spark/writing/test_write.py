@@ -44,8 +44,7 @@ from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, component
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing import abandoned as burial
-from airflow_hiveacid.spark.writing import publish
+from airflow_hiveacid.spark.writing import abandoned, publish
 from airflow_hiveacid.spark.writing.job import already_done
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
@@ -631,7 +630,7 @@ def test_what_could_not_be_taken_back_is_still_noted_for_the_next_attempt(
     assert notes(table) == ["prepared"]
 
 
-def test_what_could_not_be_buried_is_still_noted_for_the_next_attempt(
+def test_what_could_not_be_removed_is_still_noted_for_the_next_attempt(
     job: Job,
     table: TableInfo,
     server: FakeMetastore,
@@ -646,7 +645,7 @@ def test_what_could_not_be_buried_is_still_noted_for_the_next_attempt(
     clock.sleep(21)
     server.reap()
     with monkeypatch.context() as patch:
-        patch.setattr(burial, "delete_directory", cannot_delete)
+        patch.setattr(abandoned, "delete_directory", cannot_delete)
         with pytest.raises(StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transactions.transaction import Transaction
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
@@ -364,7 +364,7 @@ def test_all_that_statements_do_to_a_partition_is_recorded(
     )
     recorded: list[frozenset[DataOperation]] = []
     monkeypatch.setattr(
-        Transaction,
+        MetastoreTransaction,
         "register_partitions",
         lambda _txn, _ref, _names, operations: recorded.append(frozenset(operations)),
     )

@@ -62,7 +62,7 @@ def test_membership_wants_all_three_parts_equal() -> None:
     assert len(keys([]).found_in(keys(others))) == 0
 
 
-def test_places_are_where_membership_is() -> None:
+def test_positions_are_where_membership_is() -> None:
     dice = random.Random(7)
     for _ in range(300):
         every = [(w, b, r) for w in range(3) for b in (-1, 4) for r in range(-3, 4)]
@@ -70,10 +70,10 @@ def test_places_are_where_membership_is() -> None:
         others = sorted(dice.sample(every, dice.randint(0, 20)))
         if dice.randrange(3) == 0 and some:  # a row that is there twice
             some = sorted([*some, dice.choice(some)])
-        found = keys(some).places_of(keys(others)).tolist()
+        found = keys(some).positions_of(keys(others)).tolist()
         assert found == [at for at, row in enumerate(some) if row in others], (some, others)
     ends = [(0, 0, -(1 << 63)), (0, 0, (1 << 63) - 1)]
-    assert keys(ends).places_of(keys(ends)).tolist() == [0, 1]
+    assert keys(ends).positions_of(keys(ends)).tolist() == [0, 1]
 
 
 def test_repeats_are_the_second_and_later_of_equal_rows() -> None:

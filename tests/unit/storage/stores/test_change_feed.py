@@ -31,13 +31,13 @@ def note(since: int, until: int, *files: str, job_key: str = "dag/run/task/-1") 
     )
 
 
-def write(place: str, *names: str) -> None:
+def write(directory: str, *names: str) -> None:
     for name in names:
-        Path(task_file(place, name).removeprefix("file:")).write_text("rows")
+        Path(task_file(directory, name).removeprefix("file:")).write_text("rows")
 
 
-def publish(feed: ChangeFeed, place: str, told: FeedNote) -> str:
-    return feed.publish(place, told, dict.fromkeys(told.files, 4))
+def publish(feed: ChangeFeed, directory: str, told: FeedNote) -> str:
+    return feed.publish(directory, told, dict.fromkeys(told.files, 4))
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
 ) -> None:
     assert feed.last() is None
     for since, until in ((0, 4), (4, 12), (12, 20_000_000)):
-        place = feed.place_for(since, "a")
-        write(place, "part-1.parquet")
-        uri = publish(feed, place, note(since, until, "part-1.parquet"))
+        directory = feed.new_directory(since, "a")
+        write(directory, "part-1.parquet")
+        uri = publish(feed, directory, note(since, until, "part-1.parquet"))
         assert feed.last() == note(since, until, "part-1.parquet")
         assert sorted(p.name for p in Path(uri.removeprefix("file:")).iterdir()) == [
             "_changes.json",
             "part-1.parquet",
         ]
-    place = feed.place_for(20_000_000, "a")
-    publish(feed, place, note(20_000_000, 20_000_001))
+    directory = feed.new_directory(20_000_000, "a")
+    publish(feed, directory, note(20_000_000, 20_000_001))
     last = feed.last()
     assert last is not None
     assert last.until == 20_000_001
@@ -74,7 +74,7 @@ def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
 def test_of_two_that_go_on_from_one_version_the_second_fails(
     feed: ChangeFeed, tmp_path: Path
 ) -> None:
-    one, other = feed.place_for(4, "a"), feed.place_for(4, "b")
+    one, other = feed.new_directory(4, "a"), feed.new_directory(4, "b")
     assert one != other
     write(one, "part-a.parquet")
     write(other, "part-b.parquet")
@@ -86,10 +86,10 @@ def test_of_two_that_go_on_from_one_version_the_second_fails(
 
 
 def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) -> None:
-    place = feed.place_for(0, "a")
-    write(place, "part-1.parquet")
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-1.parquet")
     assert feed.last() is None
-    feed.discard(place)
+    feed.discard(directory)
     assert list((tmp_path / "feed").iterdir()) == []
 
 
@@ -103,15 +103,15 @@ def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) ->
 def test_who_is_told_right_before_its_range_appears_that_it_is_over_leaves_nothing(
     feed: ChangeFeed, tmp_path: Path, error: Exception
 ) -> None:
-    place = feed.place_for(0, "a")
-    write(place, "part-1.parquet")
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-1.parquet")
 
     def guard() -> None:
         assert list((tmp_path / "feed").glob("*/_changes.json"))
         raise error
 
     with pytest.raises(type(error)):
-        feed.publish(place, note(0, 1, "part-1.parquet"), {"part-1.parquet": 4}, guard=guard)
+        feed.publish(directory, note(0, 1, "part-1.parquet"), {"part-1.parquet": 4}, guard=guard)
     assert list((tmp_path / "feed").iterdir()) == []
 
 
@@ -119,53 +119,53 @@ def test_who_is_told_right_before_its_range_appears_that_it_is_over_leaves_nothi
 def test_files_of_tasks_that_were_not_heard_do_not_get_in_however_late(
     feed: ChangeFeed, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = feed.place_for(0, "a")
-    write(place, "part-1.parquet", "part-lost.parquet")
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-1.parquet", "part-lost.parquet")
     take = getattr(change_feed, step)
 
     def late(*arguments: object) -> None:
-        write(place, "part-late.parquet")
+        write(directory, "part-late.parquet")
         take(*arguments)
 
     monkeypatch.setattr(change_feed, step, late)
-    uri = publish(feed, place, note(0, 1, "part-1.parquet"))
+    uri = publish(feed, directory, note(0, 1, "part-1.parquet"))
     there = {path.name for path in Path(uri.removeprefix("file:")).iterdir()}
     assert there == {"_changes.json", "part-1.parquet"}
     assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000000"]
 
 
 def test_a_file_that_its_task_told_of_and_that_is_gone_makes_no_range(feed: ChangeFeed) -> None:
-    place = feed.place_for(0, "a")
-    write(place, "part-1.parquet")
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-1.parquet")
     with pytest.raises(StorageError):
-        publish(feed, place, note(0, 1, "part-1.parquet", "part-2.parquet"))
+        publish(feed, directory, note(0, 1, "part-1.parquet", "part-2.parquet"))
     assert feed.last() is None
 
 
 def test_what_cannot_be_swept_up_does_not_undo_a_range(
     feed: ChangeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = feed.place_for(0, "a")
-    write(place, "part-1.parquet", "part-lost.parquet")
+    directory = feed.new_directory(0, "a")
+    write(directory, "part-1.parquet", "part-lost.parquet")
 
     def refuse(*_: object) -> None:
         raise StorageError("no")
 
     monkeypatch.setattr(change_feed, "delete_directory", refuse)
-    publish(feed, place, note(0, 1, "part-1.parquet"))
+    publish(feed, directory, note(0, 1, "part-1.parquet"))
     assert feed.last() == note(0, 1, "part-1.parquet")
 
 
 def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
     feed: ChangeFeed, tmp_path: Path
 ) -> None:
-    dead, living = feed.place_for(0, "dead"), feed.place_for(0, "living")
+    dead, living = feed.new_directory(0, "dead"), feed.new_directory(0, "living")
     long_ago = time.time() - 2 * 86400
     os.utime(dead.removeprefix("file:"), (long_ago, long_ago))
     other = tmp_path / "feed" / "_tmp_hiveacid_other"
     other.mkdir()
     os.utime(other, (long_ago, long_ago))
-    feed.place_for(0, "next")
+    feed.new_directory(0, "next")
     assert not Path(dead.removeprefix("file:")).exists()
     assert Path(living.removeprefix("file:")).exists()
     assert other.exists()
@@ -173,7 +173,7 @@ def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
 
 def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) -> None:
     for since in (0, 1):
-        publish(feed, feed.place_for(since, "a"), note(since, since + 1))
+        publish(feed, feed.new_directory(since, "a"), note(since, since + 1))
     first = Path(feed.uri_of(0).removeprefix("file:"))
     (first / "_changes.json").unlink()
     first.rmdir()
@@ -182,7 +182,9 @@ def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) 
 
 def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
     for since in (0, 1, 2):
-        publish(feed, feed.place_for(since, "a"), note(since, since + 1, job_key=f"run {since}"))
+        publish(
+            feed, feed.new_directory(since, "a"), note(since, since + 1, job_key=f"run {since}")
+        )
     assert feed.written_by("run 1") == note(1, 2, job_key="run 1")
     assert feed.written_by("run 9") is None
 
@@ -191,7 +193,7 @@ def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
     "text", ["", "{}", "[1]", '{"version": 1, "table": 1}', '{"version": 2}', "{" * 5000]
 )
 def test_a_note_that_is_none_is_an_error_and_no_new_beginning(feed: ChangeFeed, text: str) -> None:
-    uri = publish(feed, feed.place_for(0, "a"), note(0, 1))
+    uri = publish(feed, feed.new_directory(0, "a"), note(0, 1))
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
     with pytest.raises(FeedError):
         feed.last()

@@ -83,7 +83,7 @@ def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
             columns=COLUMNS,
             wanted=("id",),
             ranges={},
-            place="place",
+            position="position",
         )
         for together, stripes in read_together(files, 1)
     ]
@@ -91,7 +91,7 @@ def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
     rows = [row for piece in pieces for batch in scan_piece(piece) for row in batch.to_pylist()]
     assert len(asked.opened) < 4 * len(files)  # of 40 data and 38 delete files
     last = {f"{100 * DELTAS + 10 * bucket}" for bucket in (0, 1)}
-    alive = {row["id"]: row["place"]["__number"] for row in rows}
+    alive = {row["id"]: row["position"]["__number"] for row in rows}
     assert len(alive) == len(rows) == 2 * DELTAS + len(last)
     # Each with the number of its own file.
     number_of = {(file.data.bucket_id, file.data.least_write_id): file.number for file in files}
@@ -154,7 +154,7 @@ def test_a_part_of_a_file_reads_the_delete_events_of_its_rows_alone(
             columns=ID,
             wanted=("id",),
             ranges={},
-            place="place",
+            position="position",
         )
         found += [row["id"] for batch in scan_piece(piece) for row in batch.to_pylist()]
     assert sorted(found) == [i for i in range(rows) if i % 3]

@@ -1,4 +1,4 @@
-"""The doors of a metastore: every login that is admitted, and every one that is refused.
+"""The logins at a metastore: every login that is accepted, and every one that is refused.
 
 A refusal counts if the error has the required type and words.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_LET_IN, _KEPT_OUT = "Metastore logins that are accepted", "Metastore logins that are refused"
+_ACCEPTED, _NOT_ACCEPTED = "Metastore logins that are accepted", "Metastore logins that are refused"
 _REFUSED: Final = "refused with an error"
 
 
@@ -44,7 +44,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         leaks = lab.leaks()
         closed()
     yield Cell(
-        area=_KEPT_OUT,
+        area=_NOT_ACCEPTED,
         combination="secrets in logs and command lines of all these runs",
         version="all",
         outcome=FAILED if leaks else "none found",
@@ -58,7 +58,7 @@ def _let_in(lab: LoginLab, case: Case, version: str) -> Cell:
         case.run(lab, version)
     except Exception as error:  # noqa: BLE001 - any error is the case's result
         outcome, note = FAILED, f"{type(error).__name__}: {error}"
-    return Cell(area=_LET_IN, combination=case.name, version=version, outcome=outcome, note=note)
+    return Cell(area=_ACCEPTED, combination=case.name, version=version, outcome=outcome, note=note)
 
 
 def _kept_out(lab: LoginLab, refusal: Refusal, version: str) -> Cell:
@@ -71,5 +71,5 @@ def _kept_out(lab: LoginLab, refusal: Refusal, version: str) -> Cell:
     except Exception as error:  # noqa: BLE001 - as above
         outcome, note = FAILED, f"{type(error).__name__}: {error}"
     return Cell(
-        area=_KEPT_OUT, combination=refusal.name, version=version, outcome=outcome, note=note
+        area=_NOT_ACCEPTED, combination=refusal.name, version=version, outcome=outcome, note=note
     )

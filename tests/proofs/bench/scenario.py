@@ -50,7 +50,7 @@ def _size_of(flat: FlatOrc) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class Scenario:
     """One contender against flat files.
 
     Attributes:
