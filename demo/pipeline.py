@@ -256,10 +256,10 @@ class Pipeline:
                 expected = truth.by_carrier(days=self._plan.days)
                 found = sorted(tuple(row.values()) for row in counted.to_pylist())
                 if found != expected:
-                    raise StoryError(f"{CARRIERS_TABLE} contains {found} instead of {expected}")
+                    raise DemoRunError(f"{CARRIERS_TABLE} contains {found} instead of {expected}")
                 self._report.say(f"{CARRIERS_TABLE} is correct: {len(found)} carriers")
                 if not truth.compare(copy, days=self._plan.days).is_equal:
-                    raise StoryError(f"{COPY} differs from {FLIGHTS}, of which it is a copy")
+                    raise DemoRunError(f"{COPY} differs from {FLIGHTS}, of which it is a copy")
                 self._report.say(f"{COPY} is correct: {copy.num_rows:,} rows")
                 return truth.compare(rows, days=self._plan.days)
 
@@ -280,7 +280,7 @@ class Pipeline:
         self._report.show_truth(verdict)
         self._report.show_steps()
         if not verdict.is_equal:
-            raise StoryError(f"{FLIGHTS} differs from the expected rows")
+            raise DemoRunError(f"{FLIGHTS} differs from the expected rows")
         if is_done:
             self._report.say("[green]nothing to do[/green]: all runs succeeded earlier")
         self._report.say(
@@ -307,7 +307,7 @@ class Pipeline:
             if len(log.lines()) != reported:
                 reported, deadline = len(log.lines()), time.monotonic() + _QUIET_TIMEOUT_S
             if time.monotonic() >= deadline:
-                raise StoryError(
+                raise DemoRunError(
                     f"no task has ended for {_QUIET_TIMEOUT_S:g} s while waiting for {dag_id};"
                     f" see {self._servers.layout.logs / 'scheduler.log'}"
                 )

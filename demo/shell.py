@@ -69,7 +69,7 @@ def last_merged(runs: Iterable[Run]) -> date:
     """
     days = [run.day for run in runs if run.state == "success" and run.day is not None]
     if not days:
-        raise StoryError("no day is merged yet; `make demo` merges the first days")
+        raise DemoRunError("no day is merged yet; `make demo` merges the first days")
     return max(days)
 
 

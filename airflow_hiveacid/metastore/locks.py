@@ -147,7 +147,7 @@ def components_to_define(
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
     """Return the locks for DDL: on these partitions, or on the table if there are none."""
-    places: Iterable[PartitionName | None] = (None,)
+    names: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
         names = sorted(partitions, key=str)
     return tuple(

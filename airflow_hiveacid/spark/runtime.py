@@ -131,7 +131,7 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
     )
 
 
-def _told_of(error: Exception) -> dict[str, JsonValue]:
+def _details_of(error: Exception) -> dict[str, JsonValue]:
     """Return the details that a result contains besides the message after a write conflict."""
     if not isinstance(error, WriteConflictError):
         return {}

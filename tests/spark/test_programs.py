@@ -232,7 +232,7 @@ def test_a_program_has_one_transaction(shop: Lab) -> None:
                 pass
 
     with pytest.raises(ConfigurationError, match="a program may open only one transaction"):
-        story(shop, spec, twice, job_key="twice")
+        run_whole(shop, spec, twice, job_key="twice")
 
 
 def test_a_kill_ends_a_program_wherever_it_is(shop: Lab) -> None:

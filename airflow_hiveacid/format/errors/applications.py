@@ -86,7 +86,7 @@ class ApplicationNotStartedError(ClusterError, RetryableError):
     ) -> None:
         self.application, self.queue = application, queue
         self.waited_s, self.diagnostics = waited_s, diagnostics
-        what = f"{application} in {place} {queue}" if application else "spark-submit"
+        what = f"{application} in {queue_kind} {queue}" if application else "spark-submit"
         why = diagnostics.strip() or "the cluster gave no reason"
         super().__init__(
             f"{what} waited {waited_s:.0f} s for {waited_for} and was killed: {why}. Nothing was"

@@ -99,7 +99,7 @@ class ResultUnwritableError(StorageError):
     def __init__(self, *, location: str, user: str, reason: str) -> None:
         self.location, self.user, self.reason = location, user, reason
         super().__init__(
-            f"the driver (user {user}) cannot write its result to {place}: {reason}."
+            f"the driver (user {user}) cannot write its result to {location}: {reason}."
             " The job was not started. In cluster mode, this is below result_dir (operator"
             " argument, or field of the metastore's connection): let this user create directories"
             " there, or set a directory that both workers and drivers can access"

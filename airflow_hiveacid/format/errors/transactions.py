@@ -96,7 +96,7 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
 
     def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
         super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
-        told = (
+        message = (
             f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
             " same job for a driver that an earlier release submitted as a later try. None of our"
             " changes are visible. Retry when that driver has ended; the retry repeats no committed"

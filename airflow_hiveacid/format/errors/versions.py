@@ -136,7 +136,7 @@ class ChangesGoneError(StorageError):
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
         start = f" The oldest version whose changes can be read is {oldest}." if oldest else ""
         super().__init__(
-            f"the changes of {table} since version {since} are gone: {why}.{told} Read the"
+            f"the changes of {table} since version {since} are gone: {why}.{start} Read the"
             " whole table (a feed does so with when_gone='whole'), then the changes after that"
         )
 

@@ -166,7 +166,7 @@ class GssContext:
         self._check(major)
         if major & _OUT_OF_ORDER:
             raise GssError("a message was repeated or lost in transit", 0)
-        if is_secret and not was_sealed.value:
+        if is_secret and not was_encrypted.value:
             raise GssError("a message that must be encrypted arrived in clear text", 0)
         return plain
 

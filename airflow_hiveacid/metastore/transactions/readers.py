@@ -102,8 +102,8 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
         return "it has no lock, so it may read any table"
     for lock in locks:
         if _covers(lock, ref) or _covers(lock, presence_of_compactions(ref)):
-            place = ".".join(name for name in (lock.db, lock.table) if name)
-            return f"it has requested a {lock.lock_type.value} lock on {place}"
+            what = ".".join(name for name in (lock.db, lock.table) if name)
+            return f"it has requested a {lock.lock_type.value} lock on {what}"
     others = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
     if not are_complete and others:
         return f"{_LOCKLESS}=true, so it may read tables without a lock"

@@ -188,7 +188,7 @@ class Submitter:
         if found is not None and found.is_ending:
             # The application is being killed, for example after a time-out. If this try resumed the
             # application, the try would fail, too.
-            log.info("%s is being killed; waiting until it has ended", found.place)
+            log.info("%s is being killed; waiting until it has ended", found.display_name)
             found = cluster.follow(driver_id)
         if found is None:
             log.warning(

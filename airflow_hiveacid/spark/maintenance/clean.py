@@ -100,7 +100,7 @@ class CleaningOutcome:
     waited_for: tuple[Reader, ...] = ()
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
         return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}"

@@ -125,7 +125,7 @@ class CompactionOutcome:
     is_hindered: bool = False
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Describe the outcome."""
         if not self.done:
             return f"not compacted: {self.why}"

@@ -105,10 +105,10 @@ class WayBack:
         for listing in self.survey.listings(table):
             found = why_not(table, note, listing)
             if found is not None:
-                noted = ConversionNote.uri(table.location)
+                note_uri = ConversionNote.uri(table.location)
                 raise self.survey.refused(
                     f"{found} after an earlier conversion was interrupted, so that conversion can"
-                    f" be neither finished nor undone; {note_place} lists the files that it moved."
+                    f" be neither finished nor undone; {note_uri} lists the files that it moved."
                     " Move these files to their correct places, then remove that note"
                 )
 

@@ -296,8 +296,8 @@ class Target:
             holds = F.coalesce(holds, F.lit(False))
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
-    def values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
-        """Return expressions that compute these columns from live rows that contain `place`."""
+    def values(self, columns: Sequence[Column], position: str) -> list[SparkColumn]:
+        """Return expressions that compute these columns from live rows that contain `position`."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(position)}.{NUMBER}"))
         return [

@@ -337,7 +337,7 @@ def _check_added(
         if holds_older(state, WriteId(last.until)):
             raise FeedError(
                 location=feed.location,
-                reason=f"partition {place.name} of {last.table} was added after version"
+                reason=f"partition {info.name} of {last.table} was added after version"
                 f" {last.until}, but contains older rows",
             )
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
 
-_COPIED_SCHEMA: Final = "place int, attempt string"
-_COPIED_ARROW: Final = pa.schema([("place", pa.int32()), ("attempt", pa.string())])
+_COPIED_SCHEMA: Final = "position int, attempt string"
+_COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])
 # Loaded files contain plain rows in tables of any kind, so they get the names and marker
 # files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY

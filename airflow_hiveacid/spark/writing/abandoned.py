@@ -47,7 +47,7 @@ def remove_abandoned(
     locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
-        found = [d for d in entry.directories if d.rpartition("/")[0] in places]
+        found = [d for d in entry.directories if d.rpartition("/")[0] in locations]
         # Abort uploads first: a stalled attempt could complete an open upload after the removal.
         with _permitted():
             _discard_staged(table, entry, found)

@@ -207,7 +207,7 @@ class TableWrite:
             root, rival = found
             raise WriteConflictError(
                 txn_id=self._txn.txn_id,
-                reason=f"{place.location.rstrip('/')}/{rival.directory} was committed while this"
+                reason=f"{root.location.rstrip('/')}/{rival.directory} was committed while this"
                 f" job was running, and the policy {self._access.policy.value} allows only the"
                 " first of the two commits",
                 winner=Winner(

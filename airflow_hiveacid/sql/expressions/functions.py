@@ -443,7 +443,7 @@ def check_calls(piece: Piece) -> None:
         if given < least or (most is not None and given > most):
             piece.fail(
                 f"{name}(): its results were compared with Hive's for"
-                f" {_told(least, most)} arguments, not for {given}",
+                f" {_count_text(least, most)} arguments, not for {given}",
                 "use that number of arguments, or run this statement in Hive",
                 token,
             )

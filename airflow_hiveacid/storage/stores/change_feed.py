@@ -265,7 +265,7 @@ class ChangeFeed:
             delete_directory(*open_location(directory))
             give_up_all(posixpath.join(posixpath.dirname(directory), _own_directory(directory)))
         except HiveAcidError as error:
-            _log.warning("cannot remove %s: %s", place, error)
+            _log.warning("cannot remove %s: %s", directory, error)
 
     def _begun(self) -> list[int]:
         fs, root = open_location(self.location)

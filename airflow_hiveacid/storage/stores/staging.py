@@ -221,7 +221,7 @@ class Staging:
                 raise DirectoryExistsError(path=f"{table}/{directory}")
             if not exists(fs, f"{root}/{directory}"):
                 raise StorageError(f"cannot publish {root}/{directory}: it was not built")
-        make_directory(fs, place)
+        make_directory(fs, table)
         for directory in directories:
             rename_directory(fs, f"{root}/{directory}", f"{table}/{directory}")
         return tuple(self.final_path(directory) for directory in directories)

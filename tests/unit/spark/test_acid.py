@@ -395,7 +395,7 @@ def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
             insert(txn, match="by chance")
 
     with pytest.raises(ConfigurationError, match="but the program caught"):
-        story(server, program)
+        run_program(server, program)
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
@@ -408,7 +408,7 @@ def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) 
             enters(calls)(spark, task)
 
     with pytest.raises(ConfigurationError, match="a program may open only one transaction"):
-        story(server, program)
+        run_program(server, program)
     assert calls == ["called", "entered", "called"]
 
 

@@ -205,7 +205,7 @@ class ApiServer:
         pod = _read(answer, asked)
         if LABEL not in pod.labels:
             log.warning(
-                "%s has no label %s: it is not ours, so it is not deleted", pod.place, LABEL
+                "%s has no label %s: it is not ours, so it is not deleted", pod.display_name, LABEL
             )
             return
         # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
@@ -235,7 +235,7 @@ class ApiServer:
             queue=self.namespace,
             waited_s=waited_s,
             diagnostics="no pod was created" if found is None else found.diagnostics,
-            place="namespace",
+            queue_kind="namespace",
             waited_for=f"Kubernetes to start the {self.role}'s container",
         )
 

@@ -178,9 +178,9 @@ def _why_not_parquet(
             continue
         if not file.knows(column.name):
             return f"its partition was created before column {column.name} was added"
-        if minds_case and facts.schema.field(place).name != column.name:
+        if minds_case and facts.schema.field(position).name != column.name:
             return f"it spells column {column.name} differently, and the session is case-sensitive"
-        why = _why_not_column(facts, place, column, in_utc=asked.in_utc)
+        why = _why_not_column(facts, position, column, in_utc=asked.in_utc)
         if why is not None:
             return why
     return None
@@ -192,7 +192,7 @@ def _why_not_column(
     wanted = parse_type(column.type)
     if not is_exactly(facts, facts.schema.field(position).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
-    if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
+    if facts.schema.field(position).name.partition(".")[0] in facts.without_nan:
         return "Spark would skip its NaN values"  # for Spark NaN is greater than all other numbers
     if facts.has_old_days and holds(wanted, _DATE):
         return "it may contain dates of another calendar"

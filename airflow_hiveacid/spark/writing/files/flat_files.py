@@ -146,11 +146,11 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)
     if counted is None:
-        raise _untrusted(place, "Spark does not report how many rows it wrote")
-    copies = bucket_copies(committed_files(place))
+        raise _untrusted(directory, "Spark does not report how many rows it wrote")
+    copies = bucket_copies(committed_files(directory))
     written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
     if (found := sum(file.rows for file in written)) != counted:
-        raise _untrusted(place, f"Spark wrote {counted} rows, but its files contain {found}")
+        raise _untrusted(directory, f"Spark wrote {counted} rows, but its files contain {found}")
     return written
 
 

@@ -183,7 +183,7 @@ def _number_and_text(error: OSError | RuntimeError) -> tuple[int, str]:
     )
 
 
-def _told_of_keys(told: str) -> tuple[int, str] | None:
+def _of_keys(told: str) -> tuple[int, str] | None:
     if _NO_KMS.search(told):
         return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
     if _KMS_TOKEN.search(told):
