@@ -5,7 +5,7 @@ DemoError
 ├── SetupError          something that `make setup` installs is missing
 ├── AirflowServerError  Airflow did not start, or one of its commands failed
 ├── AirflowApiError     Airflow's server refused a call
-└── StoryError          a run failed, made no progress for too long, or left wrong rows
+└── DemoRunError        a run failed, made no progress for too long, or left wrong rows
 ```
 """
 

@@ -113,7 +113,7 @@ def outcome_text(body: dict[str, Any], version: str) -> str:
     """Return the result of a restore as readable text.
 
     Example:
-        >>> print(told({"table": "db.t", "status": "nothing_to_do"}, "version 3"), end="")
+        >>> print(outcome_text({"table": "db.t", "status": "nothing_to_do"}, "version 3"), end="")
         db.t: restore to version 3: nothing to do
     """
     by = f" as version {body['write_id']}" if body.get("write_id") else ""

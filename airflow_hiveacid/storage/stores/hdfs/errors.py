@@ -183,15 +183,15 @@ def _number_and_text(error: OSError | RuntimeError) -> tuple[int, str]:
     )
 
 
-def _of_keys(told: str) -> tuple[int, str] | None:
-    if _NO_KMS.search(told):
-        return NO_KEY, f"{told}. {_NO_KMS_REMEDY}"
-    if _KMS_TOKEN.search(told):
-        return errno.EAGAIN, f"{told}. A new process fetches a new KMS token"
-    if _KMS_AWAY.search(told):
-        return errno.EAGAIN, f"{told}. The KMS, which has the keys of encryption zones, is down"
-    if _KMS_DENIED.search(told):
-        return errno.EACCES, f"{told}. The KMS, which has the keys of encryption zones, denied it"
+def _of_keys(message: str) -> tuple[int, str] | None:
+    if _NO_KMS.search(message):
+        return NO_KEY, f"{message}. {_NO_KMS_REMEDY}"
+    if _KMS_TOKEN.search(message):
+        return errno.EAGAIN, f"{message}. A new process fetches a new KMS token"
+    if _KMS_AWAY.search(message):
+        return errno.EAGAIN, f"{message}. The KMS, which has the keys of encryption zones, is down"
+    if _KMS_DENIED.search(message):
+        return errno.EACCES, f"{message}. The KMS, which has the keys of encryption zones, denied it"
     return None
 
 

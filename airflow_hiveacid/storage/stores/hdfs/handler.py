@@ -180,7 +180,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"cannot empty {self._place}")
+        raise NotImplementedError(f"cannot empty {self._root}")
 
     # ---- files -----------------------------------------------------------------------------------
 
