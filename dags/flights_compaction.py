@@ -2,9 +2,9 @@
 
 Every few minutes a sensor checks the table once. It checks whether any partition has 10 delta
 directories, or deltas whose total size is at least 10 % of the base. If no partition reaches a
-threshold, the run is skipped within seconds. Otherwise the compaction uses the same thresholds to
-choose minor or major, and the cleaning removes the replaced files. Merges and readers may run at
-the same time.
+threshold, the run is skipped within seconds. Otherwise the compaction task uses the same thresholds
+to choose minor or major, and the cleaning task removes the replaced files. Merges and readers may
+run at the same time.
 
 Needs the connections `hive_acid_default` and `spark_default`. The environment variable
 FLIGHTS_COMPACTION_CRON sets how often the sensor checks.

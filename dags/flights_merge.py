@@ -1,18 +1,18 @@
 """Merge each day's flight changes into `demo.flights`, with one transaction per day.
 
 There are two DAGs. `flights_bootstrap` runs only once and loads the first day's schedule.
-`flights_merge` runs daily. The batch of day D has the schedule of day D+1 (inserts), the times and
-delays of day D (updates) and the cancellations of day D (deletes). After the bootstrap, backfill
-`flights_merge` with
+`flights_merge` runs daily. The batch of day D contains the schedule of day D+1 (inserts), the times
+and delays of day D (updates) and the cancellations of day D (deletes). After the bootstrap,
+backfill `flights_merge` with
 
     airflow backfill create --dag-id flights_merge --from-date 2013-01-01 --to-date 2013-01-14 \
         --max-active-runs 2 --reprocess-behavior failed
 
 Each day changes rows that the previous day's merge has inserted, so the order matters.
-`depends_on_past` enforces it, even if a day fails: the next day's run may start early, but its
-merge waits. A retry never applies a day twice: the application finds its entry in the table's
-ledger and returns the earlier result. A cleared day is merged again. Only clear the last merged
-day: with an earlier day, old values would overwrite newer ones.
+`depends_on_past` enforces the order, even if a day fails: the next day's run may start early, but
+its merge waits. A retry never applies a day twice: the application finds its entry in the table's
+ledger and returns the earlier result. A cleared day is merged again. Clear only the last merged
+day: the values of an earlier day would overwrite newer values.
 
 Needs the connections `hive_acid_default` and `spark_default`, and the variable `flights_changes`:
 the URI of the folder with the batches.
@@ -72,7 +72,7 @@ with DAG(
             "location": "{{ var.value.flights_changes }}/{{ data_interval_start | ds }}.parquet",
         },
         keys=KEY,
-        # The batch has flights of two days, so at most two of the twelve partitions are read.
+        # The batch contains flights of two days, so at most two of the twelve partitions are read.
         condition="t.month IN (:months)",
         parameters={
             "months": {

@@ -37,7 +37,7 @@ _INTERRUPTED: Final = 130
 _DAYS: Final = 14
 _MAX_DAYS: Final = 365
 _MIN_DAYS: Final = 5
-"""With fewer days there would be under ten deltas, the threshold of the awaited compaction."""
+"""With fewer days there would be fewer than ten deltas, the compaction's threshold."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +73,7 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
     except (DemoError, LocalServerError, HiveAcidError) as error:
         report.tell(f"FAILED: {error}")
         if servers.airflow.url is not None:
-            report.tell(f"Airflow still runs, to see what happened: {servers.airflow.url}")
+            report.tell(f"Airflow still runs; open it to see what happened: {servers.airflow.url}")
         report.tell("stop        make demo-stop")
         return _FAILED
     return 0
@@ -81,7 +81,7 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
 
 def _shell(servers: Servers, report: Report) -> int:
     if not servers.are_running:
-        report.tell("nothing runs here; `make demo` starts it")
+        report.tell("nothing is running; `make demo` starts the servers")
         return _NOT_RUNNING
     try:
         return open_shell(servers, report)
@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="run | shell | stop | status"
     )
-    run = commands.add_parser("run", help="merge, compact and compare; again: nothing to do")
+    run = commands.add_parser("run", help="merge, compact, compare; a second run changes nothing")
     run.add_argument("--days", type=_days, default=_DAYS, help="days to merge (default: 14)")
     run.add_argument(
         "--compaction-cron",
@@ -121,9 +121,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="CRON",
         help="schedule of the compaction DAG (default: every two minutes)",
     )
-    commands.add_parser("shell", help="a shell with airflow, pyspark and the table within reach")
+    commands.add_parser("shell", help="open a shell with airflow, pyspark and the table")
     commands.add_parser("stop", help="end every process of the demonstration")
-    commands.add_parser("status", help="print what runs, and where")
+    commands.add_parser("status", help="print which servers run, and where")
     return parser
 
 
@@ -131,7 +131,7 @@ def _days(text: str) -> int:
     days = int(text)
     if not _MIN_DAYS <= days <= _MAX_DAYS:
         raise argparse.ArgumentTypeError(
-            f"{_MIN_DAYS} to {_MAX_DAYS}: fewer leave too few deltas for a compaction"
+            f"{_MIN_DAYS} to {_MAX_DAYS}: fewer days leave too few deltas for a compaction"
         )
     return days
 

@@ -38,7 +38,7 @@ LAST_DAY: Final = date(2013, 12, 31)
 """The source's first and last day, both inclusive."""
 
 KEY: Final = ("year", "month", "day", "carrier", "flight", "origin")
-"""Unique in the source, but not if any one of the last three is left out."""
+"""Unique in the source, but not without any of the last three columns."""
 
 PLANNED: Final = (
     *KEY,
@@ -105,7 +105,7 @@ def cut(flights: pa.Table, target: Path, *, days: int) -> Mapping[date, BatchCou
         ValueError: the year does not have that many days.
     """
     if not 0 < days <= (LAST_DAY - FIRST_DAY).days + 1:
-        raise ValueError(f"{days} days: the source has those of {FIRST_DAY} to {LAST_DAY}")
+        raise ValueError(f"{days} days: the source covers only {FIRST_DAY} to {LAST_DAY}")
     target.mkdir(parents=True, exist_ok=True)
     _write(_schedule(_of_day(flights, FIRST_DAY)), target / BOOTSTRAP_FILE)
     counts = {}

@@ -3,9 +3,9 @@
 ```
 DemoError
 ├── SetupError          something that `make setup` installs is missing
-├── AirflowServerError  Airflow did not start, or a command of it failed
+├── AirflowServerError  Airflow did not start, or one of its commands failed
 ├── AirflowApiError     Airflow's server refused a call
-└── StoryError          a run failed, nothing moved for too long, or the table is wrong
+└── StoryError          a run failed, made no progress for too long, or left wrong rows
 ```
 """
 
@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 
 class DemoError(Exception):
-    """The demonstration cannot continue; the message says where to look."""
+    """The demonstration cannot continue; the message says where to find the cause."""
 
 
 class SetupError(DemoError):

@@ -16,7 +16,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoLayout:
-    """Folders of one demonstration. `home` has its state, `repository` the code that it runs."""
+    """Folders of one demonstration: `home` with its state, `repository` with the code it runs."""
 
     repository: Path
     home: Path

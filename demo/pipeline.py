@@ -3,9 +3,9 @@
 The steps start the servers, write the batches of changes and create the table. One DAG loads the
 first day's schedule. A backfill of a second DAG merges the days, while a third DAG monitors the
 table and compacts it. A fourth DAG counts flights by carrier in SQL, and a fifth updates a copy
-with the change feed. Finally every row of both tables is compared with the expected rows. Airflow
-and Spark do all work on the tables. A second run finds all steps done and changes nothing; after an
-interruption it continues with the first unfinished step.
+with the change feed. Finally every row of both tables is compared with the expected rows. Only
+Airflow and Spark write to the tables. A second run finds all steps done and changes nothing; after
+an interruption it continues with the first unfinished step.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Pipeline:
         with report.step(f"creating the table {FLIGHTS}"):
             is_new = ensure_table(servers.metastore.uri)
             report.say(f"{FLIGHTS} is {'new' if is_new else 'there already'}")
-        with report.step("waiting for Airflow to answer and to read the DAGs"):
+        with report.step("waiting until Airflow responds and has read the DAGs"):
             servers.airflow.await_health()
             self._await_dags(servers.airflow.api())
 
@@ -108,7 +108,7 @@ class Pipeline:
         folder = self._servers.layout.changes
         names = [BOOTSTRAP_FILE, *map(batch_name, self._days)]
         if all((folder / name).is_file() for name in names):
-            self._report.say(f"{len(names)} files are there already")
+            self._report.say(f"{len(names)} files already exist")
             return
         counts = cut(read_flights(), folder, days=self._plan.days).values()
         inserts, updates, deletes = (
@@ -219,7 +219,7 @@ class Pipeline:
             )
 
     def _follow_changes(self, api: AirflowApi, log: RunLog, run_id: str) -> None:
-        with self._report.step(f"merging what was changed into {COPY}"):
+        with self._report.step(f"merging the changes into {COPY}"):
             self._try_failed_again(api, FEED)
             api.unpause(FEED)
             api.trigger(FEED, run_id)
@@ -232,7 +232,7 @@ class Pipeline:
             )
 
     def _await_compaction(self, log: RunLog, watch: DirectoryWatch) -> None:
-        with self._report.step("waiting for a compaction at its threshold to end"):
+        with self._report.step("waiting for a compaction to end"):
             began = datetime.now(UTC)
 
             def is_over(runs: tuple[Run, ...]) -> bool:
@@ -247,7 +247,7 @@ class Pipeline:
             self._follow(log, COMPACTION, is_over)
 
     def _compare(self) -> Verdict:
-        with self._report.step("comparing every row with the truth"):
+        with self._report.step("comparing every row with the expected rows"):
             uri = self._servers.metastore.uri
             rows, counted, copy = (
                 read_whole_table(uri, ref) for ref in (FLIGHTS, CARRIERS_TABLE, COPY)
@@ -256,11 +256,11 @@ class Pipeline:
                 expected = truth.by_carrier(days=self._plan.days)
                 found = sorted(tuple(row.values()) for row in counted.to_pylist())
                 if found != expected:
-                    raise StoryError(f"{CARRIERS_TABLE} holds {found} instead of {expected}")
-                self._report.say(f"{CARRIERS_TABLE} is right about {len(found)} carriers")
+                    raise StoryError(f"{CARRIERS_TABLE} contains {found} instead of {expected}")
+                self._report.say(f"{CARRIERS_TABLE} is correct: {len(found)} carriers")
                 if not truth.compare(copy, days=self._plan.days).is_equal:
-                    raise StoryError(f"{COPY} is not equal to {FLIGHTS}, which it follows")
-                self._report.say(f"{COPY} is right about {copy.num_rows:,} rows")
+                    raise StoryError(f"{COPY} differs from {FLIGHTS}, of which it is a copy")
+                self._report.say(f"{COPY} is correct: {copy.num_rows:,} rows")
                 return truth.compare(rows, days=self._plan.days)
 
     # The output
@@ -280,18 +280,18 @@ class Pipeline:
         self._report.show_truth(verdict)
         self._report.show_steps()
         if not verdict.is_equal:
-            raise StoryError(f"{FLIGHTS} is not equal to the truth")
+            raise StoryError(f"{FLIGHTS} differs from the expected rows")
         if is_done:
-            self._report.say("[green]nothing to do[/green]: every run has succeeded before")
+            self._report.say("[green]nothing to do[/green]: all runs succeeded earlier")
         self._report.say(
-            f"[green]{FLIGHTS} is equal to the truth[/green]: {verdict.rows:,} rows"
+            f"[green]{FLIGHTS} is correct[/green]: {verdict.rows:,} rows"
             f" after {self._plan.days} days"
         )
         servers = self._servers
         self._report.tell(f"Airflow     {servers.airflow.url} (user {USER}, password in the file")
         self._report.tell(f"            {servers.layout.passwords})")
         self._report.tell(f"metastore   {servers.metastore.uri}")
-        self._report.tell("play on     make demo-shell")
+        self._report.tell("explore     make demo-shell")
         self._report.tell("stop        make demo-stop")
 
     # Following runs
@@ -308,7 +308,7 @@ class Pipeline:
                 told, deadline = len(log.lines()), time.monotonic() + _QUIET_TIMEOUT_S
             if time.monotonic() >= deadline:
                 raise StoryError(
-                    f"nothing has ended for {_QUIET_TIMEOUT_S:g} s while waiting for {dag_id};"
+                    f"no task has ended for {_QUIET_TIMEOUT_S:g} s while waiting for {dag_id};"
                     f" see {self._servers.layout.logs / 'scheduler.log'}"
                 )
             time.sleep(_POLL_S)
@@ -326,7 +326,7 @@ class Pipeline:
     def _try_failed_again(self, api: AirflowApi, dag_id: str) -> None:
         for run in api.runs(dag_id):
             if run.state == "failed":
-                self._report.tell(f"{dag_id} {run.run_id} failed before and is tried again")
+                self._report.tell(f"{dag_id} {run.run_id} failed earlier and is retried")
                 api.clear(run)
 
 

@@ -106,7 +106,7 @@ class Report:
 
     def show_jobs(self, jobs: Sequence[JobLine]) -> None:
         """Print a table of jobs with states, seconds, rows and bytes."""
-        table = _table("Spark jobs, as Airflow ran them")
+        table = _table("Spark jobs run by Airflow")
         table.add_column("task", overflow="fold")
         table.add_column("state", overflow="fold")
         for name in ("task s", "job s", "insert", "update", "delete", "files", "size"):
@@ -127,7 +127,7 @@ class Report:
 
     def show_truth(self, verdict: Verdict) -> None:
         """Print the expected and actual number of rows per day, and the first rows that differ."""
-        table = _table("Rows by day against the truth")
+        table = _table("Expected and actual rows by day")
         table.add_column("day")
         for name in ("truth", "table", "differing"):
             table.add_column(name, justify="right")
@@ -141,8 +141,8 @@ class Report:
                 "[green]equal[/green]" if day.is_equal else "[red]differs[/red]",
             )
         self._console.print(table)
-        self._console.print(f"digest of the truth {verdict.expected_digest}")
-        self._console.print(f"digest of the table {verdict.actual_digest}")
+        self._console.print(f"digest of the expected rows {verdict.expected_digest}")
+        self._console.print(f"digest of the table's rows  {verdict.actual_digest}")
         for difference in verdict.differences[:_SHOWN_DIFFERENCES]:
             self._console.print(
                 f"[red]{difference.side}[/red] {escape(difference.row)}", soft_wrap=True
@@ -156,7 +156,7 @@ class Report:
         paths = sorted({d.path for picture in pictures.values() for d in picture.directories})
         sizes = [{d.path: d for d in picture.directories} for picture in pictures.values()]
         table = _table("The table's directories", show_footer=True)
-        table.add_column("", footer="directories and bytes in all", overflow="fold")
+        table.add_column("", footer="total directories and bytes", overflow="fold")
         for title, picture in pictures.items():
             footer = f"{len(picture.directories)}: {size_text(picture.size_bytes)}"
             table.add_column(title, justify="right", footer=footer)

@@ -36,8 +36,8 @@ _COMMITTED: Final = "committed"
 class Compaction:
     """One compaction that changed the table, and the cleaning after it. Times have a time zone.
 
-    A cleaning removes nothing while a transaction is open that began before the compaction ended,
-    such as a concurrent merge. The next cleaning then removes the files.
+    While a transaction is open that began before the compaction ended, such as a concurrent merge,
+    cleaning removes nothing. The next cleaning then removes the files.
     """
 
     began: datetime
@@ -76,7 +76,7 @@ class RunLog:
         return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
 
     def compactions(self) -> tuple[Compaction, ...]:
-        """Return the compactions that changed the table and had a cleaning, oldest first."""
+        """Return the compactions that changed the table and whose cleaning ended, oldest first."""
         tasks = {(task.run_id, task.task_id): task for task in self._api.tasks(COMPACTION)}
         found = []
         for (dag_id, run_id, task_id), result in self._results.items():
@@ -106,7 +106,7 @@ def _result_of(returned: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def why_failed(logs: Path) -> str:
     """Return the last error in one run's task logs, which Airflow writes as JSON lines."""
-    found = "no task has written an error"
+    found = "no task logged an error"
     for log in sorted(
         logs.glob("task_id=*/**/attempt=*.log"), key=lambda file: file.stat().st_mtime
     ):

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(
-        f"{len(batches)} batches in {options.changes}; {FLIGHTS} is {'new' if is_new else 'there'}"
+        f"{len(batches)} batches in {options.changes}; {FLIGHTS} {'is new' if is_new else 'exists'}"
     )
     return 0
 

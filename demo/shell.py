@@ -69,7 +69,7 @@ def last_merged(runs: Iterable[Run]) -> date:
     """
     days = [run.day for run in runs if run.state == "success" and run.day is not None]
     if not days:
-        raise StoryError("no day is merged yet; `make demo` merges the first ones")
+        raise StoryError("no day is merged yet; `make demo` merges the first days")
     return max(days)
 
 
@@ -108,26 +108,26 @@ def things_to_try(merged: date, until: date) -> Sequence[str]:
     return (
         "",
         "1. Look at the table: its rows, its directories, and in PySpark, where `flights` is a",
-        "   frame and table('db.name') makes another:",
+        "   frame and table('db.name') returns others:",
         f"     {look}",
         f"     python -m airflow_hiveacid inspect --table {FLIGHTS}",
         "     pyspark",
         "     >>> flights.groupBy('carrier').count().show()",
         "",
-        f"2. Clear the merge of {merged}, the last day so far: it runs once more, and since its",
-        "   batch says what rows should be, not how to change them, the result is the same:",
+        f"2. Clear the merge of {merged}, the last merged day: it runs once more. The result is",
+        "   the same, since the batch contains the final values of its rows:",
         f"     airflow tasks clear {MERGE} --task-regex merge --yes \\",
         f"       --start-date {merged} --end-date {merged}",
         f"     airflow dags list-runs {MERGE}",
         f"     {look}",
         "",
-        f"3. Merge the days {first} to {until}; a minute later the table has more rows:",
+        f"3. Merge the days {first} to {until}; a minute later the table contains more rows:",
         f"     airflow backfill create --dag-id {MERGE} --from-date {first} --to-date {until} \\",
         "       --max-active-runs 2 --reprocess-behavior failed",
         f"     airflow dags list-runs {MERGE}",
         "",
         "Repeat a command of Airflow that reports 'database is locked': SQLite has one writer. To",
-        "compare with the truth again: make demo DAYS=<days merged>. exit ends this shell, make",
-        "demo-stop the servers.",
+        "compare with the expected rows again, run `make demo DAYS=<days merged>`. `exit` ends",
+        "this shell, and `make demo-stop` ends the servers.",
         "",
     )

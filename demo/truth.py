@@ -105,7 +105,7 @@ class DayVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A row that is missing from the table or unexpected in it; `side` says which."""
+    """A row that is missing from the table or unexpected in it, as shown by `side`."""
 
     day: date
     side: str
@@ -177,7 +177,7 @@ class Truth:
 
         Raises:
             ValueError: a column is missing.
-            duckdb.Error: a column is not in the source, or has a value that its type cannot hold.
+            duckdb.Error: a column is not in the source, or a value does not fit its type.
         """
         self._expect(days)
         self._take(actual)

@@ -38,13 +38,13 @@ def clean(job: JobContext) -> JobResult:
 
     partitions = partitions_of(job.client, table, spec.partition)
     if not spec.plan_only:
-        # End dead queue entries first: a table cannot start to keep versions while a compaction
+        # End queue entries of dead workers first: a table cannot be kept while a compaction
         # seems to run.
         end_dead_entries(job.client, table.ref)
     table, overview = with_past(job.client, table, plan_only=spec.plan_only)
     why_not = opted_out_of(table, NO_CLEANUP)
     if why_not is not None:
-        return _result(job, spec, [left_alone(table, f"cleaning is off by {why_not}")])
+        return _result(job, spec, [left_alone(table, f"cleaning is turned off by {why_not}")])
 
     def cleaner(client: MetastorePort) -> Cleaner:
         return Cleaner(

@@ -40,7 +40,7 @@ def compact(job: JobContext) -> JobResult:
     waiting = () if spec.plan_only else end_dead_entries(job.client, table.ref)
     why_not = opted_out_of(table, NO_AUTO_COMPACTION)
     if why_not is not None and spec.choice is CompactionChoice.AUTO:
-        why = f"automatic compaction is off by {why_not}, or ask for minor or major"
+        why = f"automatic compaction is turned off by {why_not}, or request minor or major"
         return _result(
             job, spec, table, [CompactionOutcome(partition="", done=False, kind="none", why=why)]
         )

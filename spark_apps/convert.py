@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def convert(job: JobContext) -> JobResult:
-    """Convert one table, or report what would be done."""
+    """Convert one table, or only report the steps."""
     spec = job.job_of(ConvertSpec)
     ref = TableRef.parse(spec.target)
     if spec.plan_only:

@@ -1,8 +1,8 @@
-"""A merger of both environments' pins into one constraints file.
+"""Merge the pins of both environments into one constraints file.
 
     python tools/constraints.py .venv/bin/python .venv-spark/bin/python > constraints.txt
 
-It fails if the environments hold different versions of one package, since one file must be valid
+It fails if the environments contain different versions of one package, since one file must be valid
 for both.
 """
 
@@ -14,7 +14,7 @@ import sys
 _OWN = "airflow-provider-hiveacid"
 _HEAD = """\
 # Every package of both environments, pinned: .venv (Airflow) and .venv-spark (Spark).
-# pyspark and pyspark-client never meet in one environment; each line holds where it applies.
+# No environment has both pyspark and pyspark-client; a line applies where its package is installed.
 # Written by `make constraints`.
 """
 

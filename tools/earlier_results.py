@@ -1,9 +1,9 @@
 """A pytest plugin that counts the results of earlier runs as part of this one.
 
-The tests need several environments, hence several pytest processes, but a person wants one closing
-line. With `-p tools.earlier_results --earlier NAME=FILE`, which may be repeated, the results in
-that JUnit file appear in this run's summary: failures and skips with their reasons, counts in the
-last line, and a failed status.
+The tests run in several environments, so in several pytest processes, but one last line must
+summarise them. With `-p tools.earlier_results --earlier NAME=FILE`, which may be repeated, this
+run's summary includes the results in that JUnit file: failures and skips with their reasons, and
+counts in the last line. If an earlier run failed, this run fails.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="JUnit file of a run to count as well",
+        help="JUnit file of an earlier run to include",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the files before a test runs: a missing one is an error, not an empty run."""
+    """Read the files before a test runs: a missing file is an error, not an empty run."""
     runs = config.stash[_EARLIER] = {}
     for given in config.getoption("--earlier"):
         name, _, path = given.partition("=")
         if not Path(path).is_file():
-            raise pytest.UsageError(f"{path} is missing: the earlier run broke off")
+            raise pytest.UsageError(f"{path} is missing: the earlier run did not finish")
         runs[name] = read(Path(path))
 
 
@@ -109,7 +109,7 @@ def _report(case: ET.Element, kind: str, detail: str) -> pytest.TestReport:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Add the earlier reports to those in the closing lines."""
+    """Add the earlier reports to this run's summary."""
     runs = config.stash.get(_EARLIER, {})
     if not runs:
         return
@@ -121,12 +121,12 @@ def pytest_terminal_summary(
             if reports:
                 terminalreporter.stats.setdefault(kind, []).extend(reports)
         terminalreporter.line(f"{name}: {earlier.summary}")
-    terminalreporter.line(f"this one: {here} tests; the last line counts all")
+    terminalreporter.line(f"this run: {here} tests; the last line counts all runs")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail this run if an earlier one failed."""
+    """Fail this run if an earlier run failed."""
     runs = session.config.stash.get(_EARLIER, {})
     is_bad = any(earlier.is_bad for earlier in runs.values())
     if is_bad and session.exitstatus == pytest.ExitCode.OK:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _DATABASE: Final = "golden"
 _FIRST_AFTER_CONVERSION: Final = 10_000_001  # a converted table's first write ID
-# The rest (counts, statistics, times) says nothing about how to read the files.
+# Other parameters (counts, statistics, times) do not affect how to read the files.
 _PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_properties", "orc.")
 
 

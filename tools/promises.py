@@ -1,11 +1,10 @@
-"""A report on the promises that the last test run proved, and by which tests.
+"""Report which promises the last test run proved, and with which tests.
 
     python tools/promises.py [--all]
 
-It reads the lines of docs/promises.md and the JUnit files of `make test` below build/, which have
-each test's promises as properties. It prints every promise that is due with the tests that prove
-it, then a summary. It exits with 1 unless each of them has a test that passed and none that
-failed.
+It reads the lines of docs/promises.md and the JUnit files of `make test` below build/, which store
+each test's promises as properties. It prints every due promise with the tests that prove it, then a
+summary. It exits with 1 unless each due promise has a test that passed and no test that failed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Evidence:
 
     @property
     def result(self) -> str:
-        """The result: any failure fails it, one success proves it; skipped tests prove nothing."""
+        """The result: any failure disproves, else any success proves; skips prove nothing."""
         outcomes = set(self.tests.values())
         for outcome in ("failed", "passed", "skipped"):
             if outcome in outcomes:
@@ -104,8 +103,7 @@ def report(
     due = [p for p in promises if p.since]
     missing = unproven(promises, evidence)
     yield (
-        f"{len(due) - len(missing)} of {len(due)} promises that are due are proven;"
-        f" {len(promises)} in all"
+        f"{len(due) - len(missing)} of {len(due)} due promises are proven; {len(promises)} in all"
     )
     if missing:
         yield f"open: {' '.join(p.id for p in missing)}"

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Run every tier but bench, each in its environment, even if another fails. Three lanes run side by
-# side, since tests of servers, clocks and schedulers mostly wait: Spark; servers, then other engines,
-# then the oldest PySpark (the files for which later versions changed something), then Airflow; tests
-# that start nothing. The last lane has a lower priority. The output of all lanes but the first is
-# shown once they have ended. A last, small run counts the results of all in its last line.
+# Run every tier except bench, each in its environment, even if another tier fails. Three lanes run
+# in parallel, since tests of servers, clocks and schedulers mostly wait: Spark; servers, then other
+# engines, then the oldest PySpark (the files for which later versions changed something), then
+# Airflow; tests that start no process. The last lane has a lower priority. The first lane's output is
+# shown at once, and that of the other lanes when they end. A last, short run counts all results.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml

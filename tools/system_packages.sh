@@ -2,8 +2,8 @@
 # system_packages.sh base|test: ensure that the programs which this project starts are installed.
 #
 # "base" is for the demo, "test" adds the programs of the tests. It looks for programs, not packages,
-# so a JDK from elsewhere is fine. As root it installs Debian's packages; otherwise it names the
-# missing ones and fails.
+# so a JDK from elsewhere is fine. As root it installs Debian's packages; otherwise it prints the
+# missing packages and fails.
 set -euo pipefail
 tier="${1:?base or test}"
 missing=()

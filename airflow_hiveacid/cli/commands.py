@@ -59,8 +59,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python -m airflow_hiveacid",
         description=(
-            "Look at Hive ACID tables and their past, keep or restore the past, convert tables, and"
-            " create the environment that Spark needs."
+            "Inspect Hive ACID tables and their versions, keep or restore versions, convert tables,"
+            " and create the environment that Spark needs."
         ),
     )
     add_commands(top.add_subparsers(required=True, metavar="COMMAND"))
@@ -73,8 +73,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "scan",
         help="print the live rows of a table, a partition or a directory",
         description=(
-            "Print live rows, sorted by row identity. With --table it reads in a transaction, as"
-            " Hive does, so cleaners wait until it ends."
+            "Print live rows, sorted by row identity. With --table, rows are read in a transaction,"
+            " as in Hive, so cleaners wait until the command ends."
         ),
     )
     _add_view(scan)
@@ -100,8 +100,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "inspect",
         help="show how a reader treats every directory of a table, and why",
         description=(
-            "Show every directory with its type, IDs, state, rows, bytes, and why. With --table it"
-            " takes a snapshot from the metastore without opening a transaction."
+            "Show every directory with its type, IDs, state, rows, bytes and the reason for its"
+            " state. With --table, use a snapshot of the metastore without opening a transaction."
         ),
     )
     _add_view(inspect)
@@ -115,39 +115,45 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="create the environment with the spark-submit that Airflow runs",
         description=(
             "Create a virtual environment with PySpark and the libraries that our applications"
-            " need. Airflow's own environment cannot hold them: its Spark provider installs"
+            " need. Do not use Airflow's own environment: its Spark provider installs"
             " pyspark-client, which overwrites files of pyspark."
         ),
     )
-    spark.add_argument("directory", metavar="DIR", help="its directory; created if it is missing")
+    spark.add_argument(
+        "directory", metavar="DIR", help="the environment's directory; created if missing"
+    )
     spark.add_argument(
         "--pyspark",
         metavar="VERSION",
-        help=f"your cluster's, such as 3.5.7; default: {NEWEST_TESTED}, the newest tested one",
+        help=f"your cluster's PySpark, such as 3.5.7; default: {NEWEST_TESTED}, the newest tested",
     )
     spark.add_argument(
-        "--python", metavar="PROGRAM", default=sys.executable, help="default: this Python"
+        "--python", metavar="PROGRAM", default=sys.executable, help="default: this program"
     )
     spark.add_argument(
         "--archive",
         metavar="FILE",
-        help="also pack it, without Spark, into a .tar.gz for YARN's --archives",
+        help="also pack the environment, without Spark, as a .tar.gz for YARN's --archives",
     )
     spark.add_argument(
         "--s3",
         action="store_true",
-        help="add what tables on S3 need: boto3 and, by Maven, the S3A jars in DIR/s3a",
+        help="support tables on S3: install boto3, and with Maven the S3A jars in DIR/s3a",
     )
     spark.set_defaults(command=spark_environment_lines)
 
 
 def _add_version(command: argparse.ArgumentParser) -> None:
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--version", metavar="N", help="with --table: as of this version's number")
     which.add_argument(
-        "--timestamp", metavar="TIME", help="with --table: as of this time, e.g. 2026-11-19T02:00Z"
+        "--version", metavar="N", help="with --table: read the version with this number"
     )
-    which.add_argument("--tag", metavar="NAME", help="with --table: as of this tag's version")
+    which.add_argument(
+        "--timestamp",
+        metavar="TIME",
+        help="with --table: read as of this time, e.g. 2026-11-19T02:00Z",
+    )
+    which.add_argument("--tag", metavar="NAME", help="with --table: read the version with this tag")
 
 
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
@@ -161,19 +167,21 @@ def _add_view(command: argparse.ArgumentParser) -> None:
         "--location",
         metavar="DIR",
         help=(
-            "a directory, read without a metastore: an unpartitioned table's or one partition's; a"
-            " path or a URI"
+            "path or URI of a directory to read without a metastore: that of an unpartitioned table"
+            " or of one partition"
         ),
     )
     cli_metastore.add_options(command)
     _add_version(command)
     command.add_argument(
-        "--partition", metavar="NAME", help="with --table: only this one, such as month=1/day=2"
+        "--partition",
+        metavar="NAME",
+        help="with --table: only this partition, such as month=1/day=2",
     )
     command.add_argument(
         "--write-ids",
         metavar="LIST",
-        help="with --location: the visible writes, as Hive's text db.t:HWM:MINOPEN:OPEN,..:ABORTED",
+        help="with --location: the visible writes, in Hive's form db.t:HWM:MINOPEN:OPEN,..:ABORTED",
     )
     command.add_argument(
         "--insert-only",
@@ -182,7 +190,7 @@ def _add_view(command: argparse.ArgumentParser) -> None:
         choices=_DIRECT_FORMATS,
         metavar="FORMAT",
         help=(
-            "with --location: the directory of an insert-only table, whose files hold plain rows;"
+            "with --location: the table is insert-only, and its files contain plain rows;"
             f" {', '.join(_DIRECT_FORMATS)} (default: orc)"
         ),
     )
@@ -190,7 +198,7 @@ def _add_view(command: argparse.ArgumentParser) -> None:
         "--txns",
         metavar="LIST",
         help=(
-            "with --location: the visible compactions, as Hive's text HWM:MINOPEN:OPEN:ABORTED"
+            "with --location: the visible compactions, in Hive's format HWM:MINOPEN:OPEN:ABORTED"
             " (default: all)"
         ),
     )
@@ -305,15 +313,19 @@ _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema", "insert_only")
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Refuse two options that exclude each other; otherwise, one would be silently ignored."""
+    """Refuse mutually exclusive options; otherwise, one would be silently ignored."""
     by_table = options.table is not None
     other, strange = (
         ("--table", _ONLY_WITH_LOCATION) if by_table else ("--location", _ONLY_WITH_TABLE)
     )
     for name in strange:
         if getattr(options, name, None) is not None:
-            raise ConfigurationError(f"{cli_metastore.option_name(name)} does not go with {other}")
+            raise ConfigurationError(
+                f"{cli_metastore.option_name(name)} cannot be used with {other}"
+            )
     for name in () if by_table else needed:
         if getattr(options, name) is None:
             option = cli_metastore.option_name(name)
-            raise ConfigurationError(f"{other} needs {option}; with --table the metastore knows it")
+            raise ConfigurationError(
+                f"{other} needs {option}, which --table reads from the metastore"
+            )

@@ -35,10 +35,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `convert` to a parser."""
     convert = commands.add_parser(
         "convert",
-        help="make a flat table transactional, or the other way round",
+        help="convert a flat table to a transactional table, or the reverse",
         description=(
-            "Make a flat table full ACID or insert-only, or one of these flat, with all other users"
-            " locked out and the rows compared. Needs PySpark, except with --plan-only."
+            "Convert a flat table to full ACID or insert-only, or the reverse, under an exclusive"
+            " lock, and compare the rows. Requires PySpark, except with --plan-only."
         ),
     )
     convert.add_argument("--table", metavar="DB.TABLE", required=True)
@@ -47,7 +47,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     cli_metastore.add_options(convert)
     convert.add_argument(
-        "--plan-only", action="store_true", help="report what would be done, or why it cannot be"
+        "--plan-only", action="store_true", help="report the steps, or why it cannot be converted"
     )
     convert.set_defaults(command=convert_lines)
 

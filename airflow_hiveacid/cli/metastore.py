@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 METASTORE_VARIABLE: Final = "HIVE_METASTORE_URIS"
 DEFAULT_METASTORE: Final = "thrift://localhost:9083"
 _TEXTS: Final = {
-    "secret_from": ("file:/PATH or env:NAME", "the place of the password, JWT or delegation token"),
-    "kerberos_service": ("PRINCIPAL", "the metastore's, such as hive/_HOST@REALM"),
+    "secret_from": ("file:/PATH or env:NAME", "where the password, JWT or delegation token is"),
+    "kerberos_service": ("PRINCIPAL", "the metastore's principal, such as hive/_HOST@REALM"),
     "kerberos_client": ("PRINCIPAL", "the principal of the keytab"),
     "kerberos_keytab": ("FILE", "the client's keytab; without it, existing tickets are used"),
-    "kerberos_cache": ("CACHE", "a ticket cache, such as FILE:/path; default: the process's own"),
+    "kerberos_cache": ("CACHE", "a ticket cache, such as FILE:/path; default: that of the process"),
     "ca_certificate": ("FILE", "with TLS: the CA that signed the metastore's certificate (PEM)"),
-    "client_certificate": ("FILE", "with TLS: our certificate, if the metastore asks for it (PEM)"),
+    "client_certificate": (
+        "FILE",
+        "with TLS: our certificate, if the metastore requires one (PEM)",
+    ),
     "client_key": ("FILE", "the key of that certificate (PEM)"),
 }
 _CHOICES: Final = {
@@ -44,7 +47,7 @@ _CHOICES: Final = {
     ),
     "protection": (
         ("authentication", "integrity", "privacy"),
-        "the weakest acceptable, with kerberos or token (integrity for a token without TLS)",
+        "the minimum protection, with kerberos or token (integrity for a token without TLS)",
     ),
 }
 NAMES: Final = ("metastore", "user", "secret_in_clear", *_CHOICES, *_TEXTS)
@@ -54,7 +57,7 @@ NAMES: Final = ("metastore", "user", "secret_in_clear", *_CHOICES, *_TEXTS)
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the metastore's options to a command."""
     group = command.add_argument_group(
-        "metastore", "how to reach it; the names are those of a connection's fields"
+        "metastore", "how to reach it; options are named like the connection's fields"
     )
     group.add_argument(
         "--metastore",
@@ -66,7 +69,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     for name, (choices, text) in _CHOICES.items():
         group.add_argument(option_name(name), choices=choices, help=text)
-    group.add_argument("--user", help="the user of a login with a password or a header")
+    group.add_argument("--user", help="the user name, for a login with a password or a header")
     for name, (form, text) in _TEXTS.items():
         group.add_argument(option_name(name), metavar=form, help=text)
     group.add_argument(
@@ -81,7 +84,7 @@ def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
     """Return the metastore from the options, else from the environment, else on this machine.
 
     Raises:
-        ConfigurationError: options are invalid or exclude each other.
+        ConfigurationError: options are invalid or mutually exclusive.
     """
     from airflow_hiveacid.hooks.connection import (  # noqa: PLC0415 - needs Thrift
         ConnectionFields,
@@ -106,7 +109,7 @@ def metastore_text(given: str | None) -> str:
     """
     text = given or os.environ.get(METASTORE_VARIABLE) or DEFAULT_METASTORE
     if not text.replace(",", " ").split():
-        raise ConfigurationError(f"{text!r} names no metastore; give thrift://host:port")
+        raise ConfigurationError(f"{text!r} contains no metastore address; give thrift://host:port")
     return text
 
 

@@ -113,7 +113,7 @@ def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[
             state=root.state,
         )
     if with_identity:
-        raise ConfigurationError("rows of an insert-only table have no identity; drop --row-ids")
+        raise ConfigurationError("rows of an insert-only table have no identity; omit --row-ids")
     check_files_readable(view.title, root.storage, view.parameters, view.columns)
     format_ = root.storage.format
     return scan_plain(
@@ -138,7 +138,7 @@ def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[
 def rows_table(
     view: TableView, rows: Sequence[Sequence[Any]], *, with_identity: bool, limit: int
 ) -> str:
-    """Return rows as a table; the last line has their number, or tells how to show more rows."""
+    """Return rows as a table; the last line shows their number, or how to show more."""
     columns = (*view.columns, *view.partition_columns)
     table = _table(*(["row ID"] if with_identity else []), *(c.name for c in columns))
     for column, drawn in zip(reversed(columns), reversed(table.columns), strict=False):
@@ -195,10 +195,10 @@ def history_table(history: TableHistory) -> str:
             "" if one.size_bytes is None else f"{one.size_bytes:,}",
             "yes" if one.is_readable else "by tag" if one.tags else "no",
         )
-    kept = "; its past is kept" if history.is_kept else ""
+    kept = "; earlier versions are kept" if history.is_kept else ""
     oldest = f"the oldest readable version is {history.oldest}"
     if not history.oldest:
-        oldest = "no version can be read by its number, since a partition was dropped"
+        oldest = "no version can be read by its number, because a partition was dropped"
     return (
         f"{_drawn(table)}{history.table}: {oldest}, the newest {history.newest}{kept};"
         f" {len(history.compactions)} compactions in the queue\n"

@@ -60,8 +60,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "tag",
         help="name a version, and keep its files while the tag exists; without a name, list tags",
         description=(
-            "A table with a tag is kept: the metastore no longer compacts or cleans it by itself,"
-            " our operators do."
+            "The metastore no longer compacts or cleans a tagged table; use our operators to"
+            " compact and clean it."
         ),
     )
     tag.add_argument("table", metavar="DB.TABLE")
@@ -78,9 +78,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
     keep = commands.add_parser(
         "keep",
-        help="keep a table's past readable, or stop keeping it",
+        help="keep a table's earlier versions readable, or stop keeping them",
         description=(
-            f"Set {READABLE_FOR} and keep the past from now on; with --off, allow its removal."
+            f"Set {READABLE_FOR} and keep versions from now on; with --off, allow their removal."
         ),
     )
     keep.add_argument("table", metavar="DB.TABLE")
@@ -150,7 +150,7 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
         if options.remove:
             existing_tag(notes, table, options.name)
             notes.forget_tag(options.name)
-            yield f"{table.ref}: tag {options.name!r} is removed\n"
+            yield f"{table.ref}: tag {options.name!r} was removed\n"
             return
         expires_s = None
         if options.keep_for is not None:
@@ -181,7 +181,7 @@ def keep_lines(options: argparse.Namespace) -> Iterator[str]:
     with _table(options) as (client, table):
         if options.off:
             keep_no_more(client, table)
-            yield f"{table.ref}: its past is no longer kept\n"
+            yield f"{table.ref}: earlier versions are no longer kept\n"
             return
         duration(options.readable_for, "--readable-for")
         keep_readable(client, table.ref, options.readable_for)
@@ -189,14 +189,14 @@ def keep_lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Refuse two options that exclude each other; otherwise, one would be silently ignored."""
+    """Refuse mutually exclusive options; otherwise, one would be silently ignored."""
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name):
                 option = cli_metastore.option_name(name)
                 raise ConfigurationError(f"{option} needs the NAME of a tag, after the table")
     if options.remove and options.keep_for is not None:
-        raise ConfigurationError("--keep-for does not go with --remove")
+        raise ConfigurationError("--keep-for cannot be used with --remove")
 
 
 @contextmanager

@@ -47,23 +47,25 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Add `restore` to a parser."""
     restore = commands.add_parser(
         "restore",
-        help="give a table the rows that it had at a version, or report what that would change",
+        help="restore a table to an earlier version, or report what would change",
         description=(
-            "Give every partition of a table exactly the rows that it had at a version, in one"
-            " transaction. Needs PySpark, except with --plan-only."
+            "Restore every partition of a table to exactly the rows of a version, in one"
+            " transaction. Requires PySpark, except with --plan-only."
         ),
     )
     restore.add_argument("table", metavar="DB.TABLE")
     which = restore.add_mutually_exclusive_group(required=True)
-    which.add_argument("--version", metavar="N", help="its number, as `history` lists it")
+    which.add_argument(
+        "--version", metavar="N", help="the version's number, as listed by `history`"
+    )
     which.add_argument(
         "--timestamp", metavar="TIME", help="the state at this time, such as 2026-11-19T02:00Z"
     )
-    which.add_argument("--tag", metavar="NAME", help="the version of this name")
+    which.add_argument("--tag", metavar="NAME", help="the version with this tag")
     restore.add_argument(
         "--plan-only",
         action="store_true",
-        help="report how many rows of each partition would come, go and stay; change nothing",
+        help="report how many rows of each partition would be added, removed or kept",
     )
     restore.add_argument("--json", action="store_true", help="print JSON instead of a table")
     cli_metastore.add_options(restore)
@@ -112,10 +114,10 @@ def told(body: dict[str, Any], version: str) -> str:
 
     Example:
         >>> print(told({"table": "db.t", "status": "nothing_to_do"}, "version 3"), end="")
-        db.t: back to version 3: nothing to do
+        db.t: restore to version 3: nothing to do
     """
     by = f" as version {body['write_id']}" if body.get("write_id") else ""
-    head = f"{body['table']}: back to {version}: {body['status'].replace('_', ' ')}{by}"
+    head = f"{body['table']}: restore to {version}: {body['status'].replace('_', ' ')}{by}"
     return "".join(f"{line}\n" for line in (head, *restore_lines(body)))
 
 
@@ -137,8 +139,8 @@ def _planned(
 def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """Count the rows of one partition that a restore would add, remove and leave unchanged.
 
-    Of the rows that are visible now, those whose write ID is visible at the version were visible at
-    the version, too. The reason is that a row with a deleted row's identity is never written again.
+    A row that is visible now was also visible at the version if its write ID is visible at the
+    version. The reason is that a deleted row's identity is never written again.
     """
     from airflow_hiveacid.cli.output import rows_by_write  # noqa: PLC0415 - needs pyarrow
 

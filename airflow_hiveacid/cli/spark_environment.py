@@ -65,8 +65,8 @@ def require_pyspark(operator: str) -> None:
     # Airflow's environment has pyspark-client, which has the same modules but no local Spark.
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(
-            "there is no PySpark here, which reads and writes the rows: run this in an environment"
-            f" with PySpark, use {operator}, or give --plan-only"
+            "this environment has no PySpark, but the command reads and writes rows with it: use an"
+            f" environment with PySpark, use {operator}, or give --plan-only"
         )
 
 
@@ -97,7 +97,7 @@ def make(
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
-        "Spark needs Java 17, too.\n"
+        "Spark also needs Java 17.\n"
     )
 
 
@@ -114,16 +114,16 @@ def add_s3a(directory: str) -> Iterator[str]:
     home = Path(directory).expanduser().absolute()
     jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
     if not jars:
-        raise ConfigurationError(f"there is no PySpark in {home}, so its Hadoop is unknown")
+        raise ConfigurationError(f"there is no PySpark in {home}, so its Hadoop version is unknown")
     hadoop = jars[0].stem.removeprefix("hadoop-client-api-")
     if hadoop != SPARK_S3A.hadoop:
         raise ConfigurationError(
-            f"the PySpark in {home} has Hadoop {hadoop}, but the S3A jars are known only for"
-            f" Hadoop {SPARK_S3A.hadoop}. Fetch org.apache.hadoop:hadoop-aws:{hadoop}, with the AWS"
-            " SDK that it was built with, by Maven; docs/guides/s3.md says how to use them"
+            f"the PySpark in {home} has Hadoop {hadoop}, but this release knows the S3A jars only"
+            f" for Hadoop {SPARK_S3A.hadoop}. With Maven, fetch org.apache.hadoop:hadoop-aws:"
+            f"{hadoop} and the AWS SDK that it was built with; see docs/guides/s3.md"
         )
     folder = home / _S3A
-    yield f"fetching the S3A jars of Hadoop {hadoop} into {folder}, by Maven\n"
+    yield f"fetching the S3A jars of Hadoop {hadoop} into {folder} with Maven\n"
     try:
         folder.mkdir(exist_ok=True)
         for jar in SPARK_S3A.fetch():
@@ -131,10 +131,10 @@ def add_s3a(directory: str) -> Iterator[str]:
     except (LocalServerError, OSError) as error:
         raise ConfigurationError(f"cannot fetch the S3A jars: {error}") from error
     yield (
-        "done. Spark finds them by these settings, with the same path on each machine:\n"
+        "done. Set these in Spark, with the same path on each machine:\n"
         f"  spark.driver.extraClassPath    {folder}/*\n"
         f"  spark.executor.extraClassPath  {folder}/*\n"
-        "in spark-defaults.conf, where the fs.s3a settings of your S3 belong, too.\n"
+        "in spark-defaults.conf, and set the fs.s3a settings of your S3 there, too.\n"
     )
 
 

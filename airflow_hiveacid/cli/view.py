@@ -133,7 +133,7 @@ def limit(text: str) -> int:
     Raises: argparse.ArgumentTypeError: the value is not a number, or is negative.
     """
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number of lines")
     return int(text)
 
 

@@ -61,5 +61,5 @@ class AttemptId:
         return f"{self.try_number}-{self.nonce}"
 
     def may_end(self, other: AttemptId) -> bool:
-        """Return whether `other` may die with this attempt: itself, or one of an earlier try."""
+        """Return whether killing this attempt may kill `other`, too."""
         return other == self or other.try_number < self.try_number

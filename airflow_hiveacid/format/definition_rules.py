@@ -34,16 +34,16 @@ _TRUTHS: Final = frozenset({"true", "false"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 FIXED_PARAMETERS: Final[Mapping[str, str]] = {
-    "transactional": "a table stays transactional, or not, for as long as it has rows",
+    "transactional": "only a conversion can change whether a table with rows is transactional",
     "transactional_properties": "the kind of a transactional table is fixed by its files",
     "external": "an external table's directories do not belong to Hive, so it has no transactions",
-    "bucketing_version": "rows lie where the table's present hash function put them",
+    "bucketing_version": "the table's current hash function determined where its rows are stored",
     "column_stats_accurate": "Hive answers count(*) from statistics that are marked as accurate",
-    "numrows": "it is Hive's own count, not a setting",
-    "rawdatasize": "it is Hive's own count, not a setting",
-    "totalsize": "it is Hive's own count, not a setting",
-    "numfiles": "it is Hive's own count, not a setting",
-    "parquet.column.index.access": "columns of transactional tables are found by name",
+    "numrows": "Hive computes it; it is not a setting",
+    "rawdatasize": "Hive computes it; it is not a setting",
+    "totalsize": "Hive computes it; it is not a setting",
+    "numfiles": "Hive computes it; it is not a setting",
+    "parquet.column.index.access": "columns of transactional tables are matched by name",
     "storage_handler": "transactional tables consist of Hive's own files",
 }
 """Table parameters, in lower case, that no statement may set or remove, and the reasons."""
@@ -79,9 +79,9 @@ def why_no_change(old: str, new: str) -> str | None:
         case _:
             pass
     return (
-        f"not every value of {old} is the same {new} to every reader of the existing files;"
-        " integers may become wider, varchar longer or string, decimal one with at least as many"
-        " digits on both sides of the point"
+        f"readers of the existing files would not all convert {old} to the same {new}; allowed are"
+        " a wider integer, a longer varchar or string for a varchar, and for a decimal at least as"
+        " many digits on both sides of the point"
     )
 
 
@@ -117,8 +117,8 @@ def partition_spelling(text: str, column_type: str) -> str:
             found = text.lower() if text.lower() in _TRUTHS else None
         case _:
             raise ConfigurationError(
-                f"a partition column of type {column_type} has values that engines spell in several"
-                " ways, so statements cannot name its partitions: use INSERT to make them,"
+                f"engines spell values of a partition column of type {column_type} in several"
+                " ways, so statements cannot name its partitions: use INSERT to create them, and"
                 " TRUNCATE to empty them"
             )
     if found is None:

@@ -39,13 +39,13 @@ def check_format(table: object, storage: Storage, parameters: Mapping[str, str])
     if storage.format is FileFormat.PARQUET and by_position.lower() == "true":
         raise UnsupportedTableError(
             table=table,
-            detail=f"has {_BY_POSITION}=true, but here columns of Parquet are found by name",
+            detail=f"has {_BY_POSITION}=true, but columns of Parquet are matched by name",
         )
     if storage.format not in _READ:
         raise UnsupportedTableError(
             table=table,
             detail=f"is stored as {storage}; without full ACID only ORC, Parquet, Avro and text"
-            " can be read here. Copy it into such a table with Hive",
+            " are supported. Copy it with Hive into a table of such a format",
         )
 
 
@@ -77,8 +77,8 @@ def own_columns(
     if any(a.name != b.name for a, b in zip(own, columns, strict=False)):
         raise UnsupportedTableError(
             table=table,
-            detail=f"has other column names in its partition {partition}; give it the table's"
-            " columns with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
+            detail=f"has other column names in partition {partition}; give the partition the"
+            " table's columns with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
         )
     return own
 

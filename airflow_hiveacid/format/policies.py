@@ -1,10 +1,10 @@
-"""Tables of 25 cells that define which of two jobs may commit, and what a job must record.
+"""The tables, of 25 cells each, that define which of two jobs may commit and what it records.
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
-promised outcome. Two jobs *meet* if both began before either committed, and both write to the same
-partition or the same unpartitioned table. This module must not enforce outcomes. `metastore.locks`
-requests locks; `spark.writing` and `spark.maintenance` record changes and detect conflicting jobs.
-These modules apply the tables and define no other rules.
+guaranteed outcome. Two jobs *meet* if both began before either committed, and both write to the
+same partition or the same unpartitioned table. This module must not enforce outcomes.
+`metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes and detect
+conflicting jobs. These modules apply the tables and define no other rules.
 
 Example:
     >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
@@ -104,8 +104,8 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On 3.1, the locks of two jobs that change rows of a partition exclude each other, so the second
-# job sees the changes of the first. On 4.x both jobs run at once, and only the first to commit
+# On 3.1, the locks of two jobs that change rows of a partition are incompatible, so the second job
+# sees the changes of the first. On 4.x both jobs run at once, and only the first to commit
 # succeeds.
 _QUEUE_UP: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
 _TABLES: Final[
@@ -142,7 +142,7 @@ _LOCKS: Final[
 def outcome(
     policy: ConflictPolicy, generation: MetastoreGeneration, meeting: Meeting
 ) -> ConflictOutcome:
-    """Return the promised outcome when two jobs meet."""
+    """Return the guaranteed outcome when two jobs meet."""
     return _TABLES[policy, generation][meeting]
 
 

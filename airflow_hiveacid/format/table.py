@@ -218,11 +218,11 @@ def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> Non
             continue
         why = ""
         if "\0" in value:
-            why = "a directory's name cannot hold NUL"
+            why = "a directory's name cannot contain NUL"
         elif len(value) > _MOST_VALUE_CHARACTERS:
-            why = f"it has {len(value)} characters, the metastore holds {_MOST_VALUE_CHARACTERS}"
+            why = f"it has {len(value)} characters, the metastore allows {_MOST_VALUE_CHARACTERS}"
         elif most_bytes and (size := _directory_bytes(column, value)) > most_bytes:
-            why = f"its directory's name has {size} bytes, the file system holds {most_bytes}"
+            why = f"its directory's name has {size} bytes, the file system allows {most_bytes}"
         if why:
             raise InvalidNameError(
                 name=value,

@@ -36,4 +36,4 @@ class Winner:
             )
             if value is not None
         ]
-        return " ".join(parts) + ("" if self.job_key else ", which no ledger here knows")
+        return " ".join(parts) + ("" if self.job_key else ", which is not in our ledgers")

@@ -48,7 +48,7 @@ class ConnectionFields:
 
     @classmethod
     def of(cls, connection: Connection) -> ConnectionFields:
-        """Copy the fields from Airflow's connection."""
+        """Copy the fields of Airflow's connection."""
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",
@@ -94,7 +94,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
                     name, f"is set, but transport is {transport.value}; set transport to {better}"
                 )
     if bool(certificates["client_certificate"]) != bool(certificates["client_key"]):
-        raise extras.wrong("client_key", "and client_certificate belong together; set both or none")
+        raise extras.wrong("client_key", "must be set together with client_certificate")
     login = parse_login(extras, connection.login)
     problem = login_problem(transport, login)
     if problem is not None:
@@ -128,7 +128,7 @@ def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) ->
     servers = [server.strip() for server in text.split(",") if server.strip()]
     if not servers:
         raise extras.wrong(
-            "host", "is empty, and so is the extra 'uris'; name the metastore in one of them"
+            "host", "is empty, and so is the extra 'uris'; set one to the metastore's address"
         )
     read = _Servers(extras, name, transport, connection.port or DEFAULT_PORT)
     return tuple(read.uri(server) for server in servers)

@@ -48,10 +48,10 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     DanglingDeleteError,
     UnsupportedFileError,
 )
-"""Errors that would occur again in a retry, so Airflow should not retry after them."""
+"""Errors that would recur, so Airflow should not retry the task after them."""
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
-"""Long enough for the restart of a metastore or a name node."""
+"""Long enough to restart a metastore or a name node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,7 +224,7 @@ class HiveAcidHook(BaseHook):
             keep_readable(metastore, ref, time)
         else:
             self.log.warning(
-                "table %s has %s=%s, not %s, and keeps it; to change it, run `python -m"
+                "table %s keeps %s=%s instead of %s; to change it, run `python -m"
                 " airflow_hiveacid keep %s --readable-for '%s'`",
                 *(ref, READABLE_FOR, said, time, ref, time),
             )
@@ -237,7 +237,7 @@ class HiveAcidHook(BaseHook):
         before: Before | None = None,
         on_begin: Callable[[Before], None] = lambda _: None,
     ) -> DefinitionOutcome:
-        """Change a definition or run a query in the metastore, with the necessary locks.
+        """Run a DDL statement or a metastore query, with the necessary locks.
 
         Args:
             statement: such as `RenameTable`; `airflow_hiveacid.hooks` exports all statements.

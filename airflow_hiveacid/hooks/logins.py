@@ -91,7 +91,7 @@ def parse_login(extras: Extras, user: str | None) -> Login | None:
         if kind not in _USERS[name]:
             ways = " or ".join(way.value for way in _USERS[name])
             raise extras.wrong(
-                name, f"is set, but authentication is {kind.value}; it goes with {ways}"
+                name, f"is set, but authentication is {kind.value}; it is used only with {ways}"
             )
     _check_needs(extras, kind, texts, user)
     secret = _secret(extras, texts["secret_from"])
@@ -108,9 +108,9 @@ def _check_needs(
 ) -> None:
     name = _NEEDS.get(kind)
     if name and not texts[name]:
-        raise extras.wrong(name, f"is empty, and authentication {kind.value} needs it")
+        raise extras.wrong(name, f"is empty, but authentication {kind.value} requires it")
     if kind in _WITH_USER and not user:
-        raise extras.wrong("login", f"is empty, and authentication {kind.value} needs a user")
+        raise extras.wrong("login", f"is empty, but authentication {kind.value} requires a user")
 
 
 def _secret(extras: Extras, text: str | None) -> SecretSource | None:

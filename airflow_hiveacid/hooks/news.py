@@ -3,8 +3,8 @@
 Input is an endpoint, a table name and a version. The functions block, so a trigger must call them
 outside the event loop. If the metastore shows no later write, no directory is listed. Otherwise the
 directory names show whether there is new data: a committed write may have changed no row, and a
-compaction adds no data. The listing runs in a read transaction, for which cleaners wait. Without
-it, a cleaner could remove a directory whose replacement is not visible in the snapshot.
+compaction adds no data. The listing runs in a read transaction, and cleaners wait until it ends.
+Without it, a cleaner could remove a directory whose replacement is not visible in the snapshot.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class News:
         return (NewData(since=self.since, version=self.version, partitions=self.partitions),)
 
     def __str__(self) -> str:
-        what = f"new data in {len(self.partitions)} place(s)" if self.partitions else "no new data"
+        what = (
+            f"new data in {len(self.partitions)} partition(s)" if self.partitions else "no new data"
+        )
         newest = f"the newest version that no open write can change is {self.version}"
         return f"{self.table}: {what} since version {self.since}; {newest}"
 

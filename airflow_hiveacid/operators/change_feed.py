@@ -58,21 +58,21 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
         net: leave out rows that are inserted and deleted within a range; with keys, write at most
             one change per key.
         columns: the columns to write; by default all.
-        where: a condition on rows; only changes of rows that fulfil it are written.
+        where: a condition on rows; only changes of rows that satisfy it are written.
         parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`. All ranges of
             a feed must have the same parameters.
-        pre_images: whether deleted rows, and the old states of updated rows, have all their values.
-            Without `pre_images`, these rows have only their keys, partition and identity, and the
-            task is much faster.
+        pre_images: whether deleted rows, and the old states of updated rows, contain all their
+            values. Without `pre_images`, these rows contain only their keys, partition and
+            identity, and the task is much faster.
         since: the version after which the first range begins: a number, a time (a datetime with a
             time zone, or an ISO 8601 string), or `tag NAME`.
         until: the last version, given like `since`; by default, the newest version that no open
             write can change. If `until` is a time, the range ends before the lowest write ID that
             was open at that time.
         when_gone: what to do if a compaction or an overwrite has removed the history, or a
-            partition was dropped: `fail`, or write the `whole` table, with all rows as inserts. The
-            range then has the flag `is_whole`. A new range must end at a later version than the
-            last range. So after a partition was dropped, tasks fail until another write commits.
+            partition was dropped: `fail`, or `whole`, which writes the whole table with all rows as
+            inserts and flags the range as `is_whole`. A new range must end at a later version than
+            the last range. So after a partition is dropped, tasks fail until another write commits.
     """
 
     template_fields: Sequence[str] = (

@@ -44,11 +44,10 @@ class HiveAcidCreateTableOperator(BaseOperator):
         num_buckets: see `bucket_columns`.
         location: a URI; by default a directory below the database's location.
         create_database: also create the database if it is missing. By default a missing database is
-            an error, because its name may be a typo.
+            an error, because its name may be misspelled.
         insert_only: whether the table is insert-only: rows can be added and replaced, but not
             changed.
-        stored_as: `orc`, or for an insert-only table also `parquet`, `avro` and
-            `textfile`.
+        stored_as: `orc`. Insert-only tables also support `parquet`, `avro` and `textfile`.
         readable_for: how long replaced rows stay readable as earlier versions, such as `7 days`.
             The operator sets the table parameter `hiveacid.readable.for`. The metastore no longer
             compacts and cleans the table, so use `HiveAcidCompactOperator` and
@@ -119,7 +118,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         Raises:
             TableDiffersError: the table exists with a different definition.
             InputError: an argument is wrong.
-            KeepingRefusedError: the table is created, but `readable_for` cannot be set right now;
+            KeepingRefusedError: the table was created, but `readable_for` cannot be set right now;
                 retry later.
             MetastoreError: the metastore did not answer, or refused the request.
         """
@@ -138,7 +137,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
             readable_for=_time(self.readable_for, "readable_for"),
         )
         self.log.info(
-            "%s is %s at %s", made.ref, "new" if made.is_new else "there already", made.location
+            "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
         )
         if not made.is_new:
             self.outlets = []  # nothing has changed, so consumers get no event

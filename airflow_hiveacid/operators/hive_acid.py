@@ -50,7 +50,7 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
             "update" | "delete" | "insert"}` with optional `"condition"` and `"set"`, which are SQL
             over `t` (target) and `s` (source).
         condition: an additional ON condition, such as `t.month = 1`, which also prunes partitions.
-            For no condition, omit the argument: None and a blank string are errors, also in
+            To set no condition, omit the argument. None and a blank string are errors, also in
             `clauses`.
         parameters: values by marker name, for markers such as `:day` in `condition`, `clauses` and
             the source's `query`. A value becomes a literal of its own type and is never parsed as
@@ -214,7 +214,8 @@ class HiveAcidUpdateOperator(HiveAcidRowChangeOperator):
     Args:
         table: `db.table`, full ACID.
         assignments: Spark SQL expressions for the new values, by column.
-        where: which rows to update; if omitted, every row. None and a blank string are errors.
+        where: a condition that selects the rows to update; if omitted, every row is updated. None
+            and a blank string are errors.
         parameters: values for the markers in `assignments` and `where`, as for
             `HiveAcidMergeOperator`.
     """
@@ -273,7 +274,8 @@ class HiveAcidDeleteOperator(HiveAcidRowChangeOperator):
 
     Args:
         table: `db.table`, full ACID.
-        where: which rows to delete; if omitted, every row. None and a blank string are errors.
+        where: a condition that selects the rows to delete; if omitted, every row is deleted. None
+            and a blank string are errors.
         parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`.
     """
 
@@ -418,7 +420,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was compacted or, with `plan_only`, would be."""
+        """Return one line for each partition that was, or with `plan_only` would be, compacted."""
         return compaction_lines(result.details)
 
 
@@ -465,7 +467,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CleanSpec:
-        """Return the spec of the cleaning that the rendered arguments describe."""
+        """Return the clean job's spec from the rendered arguments."""
         return CleanSpec(
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
@@ -475,5 +477,5 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each directory that was removed or, with `plan_only`, would be."""
+        """Return one line for each directory that was, or with `plan_only` would be, removed."""
         return cleaning_lines(result.details)

@@ -1,4 +1,4 @@
-"""Execution of a task's statements by metastore calls, without a Spark job.
+"""Statements that a task executes with metastore calls, without a Spark job.
 
 Input is a statement, its `Order` and the notes of earlier tries. Output is a `JobResult`, like that
 of a Spark job.

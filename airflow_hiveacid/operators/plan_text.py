@@ -51,7 +51,7 @@ def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
 def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each partition in `details` that a restore changes."""
-    head = ("partition", "how", "rows that come", "go", "stay")
+    head = ("partition", "how", "rows added", "removed", "unchanged")
     rows = [
         (_place(outcome), *(str(outcome.get(name, "")) for name in ("how", "come", "go", "stay")))
         for outcome in details.get("restore") or ()
@@ -118,4 +118,4 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
     if len(rows) > _MOST_LINES:
-        yield f"... and {len(rows) - _MOST_LINES} more; the task's XCom has all of them"
+        yield f"... and {len(rows) - _MOST_LINES} more; the task's XCom contains all"

@@ -81,16 +81,16 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         found = {name: arguments.table_names(getattr(self, name), name) for name in _LISTS}
         if not any(found[name] for name in _WRITTEN):
             raise ConfigurationError(
-                "the program may write no table: name those that it writes in inserts, changes or"
-                " overwrites. A program that only reads needs no such task (`read_snapshot`)"
+                "no table is listed in inserts, changes or overwrites: list each table that the"
+                " program writes. A program that only reads needs no such task; use `read_snapshot`"
             )
         seen: dict[str, str] = {}
         for name, tables in found.items():
             for table in tables:
                 if table in seen:
                     raise ConfigurationError(
-                        f"{name} and {seen[table]} both name {table}; name it once, by the"
-                        " strongest of its uses"
+                        f"{name} and {seen[table]} both list {table}; list it once, under the"
+                        " strongest access that the program needs"
                     )
                 seen[table] = name
         return found

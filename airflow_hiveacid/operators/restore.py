@@ -34,10 +34,10 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     and does not remove older versions.
 
     If the version can no longer be read, or a partition was dropped since then, the task fails and
-    changes nothing. The drop of a partition that only another engine wrote may remain unnoticed;
-    its rows are then missing. By default a major compaction or an overwrite makes older versions
-    unreadable; `readable_for` of `HiveAcidCreateTableOperator` keeps versions for longer. Columns
-    that were added since then get NULL.
+    changes nothing. If only another engine wrote a partition, its drop may remain unnoticed; the
+    restored table then lacks its rows. By default a major compaction or an overwrite makes older
+    versions unreadable; `readable_for` of `HiveAcidCreateTableOperator` keeps versions for longer.
+    Columns that were added since then are NULL.
 
     In the result's details, `restore` has an entry for each partition that may differ. In an entry,
     `how` is the type of change: `delta`, `base` or `nothing`. `come`, `go` and `stay` are the
@@ -102,7 +102,7 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was changed or, with `plan_only`, would be."""
+        """Return one line for each partition that was, or with `plan_only` would be, changed."""
         return restore_lines(result.details)
 
 

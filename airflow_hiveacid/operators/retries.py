@@ -47,14 +47,13 @@ def hive_acid_retry_policy(
     If a delay is None, the task's own `retry_delay` is used.
 
     Args:
-        lock_delay: the delay after a wait for locks has timed out; meanwhile, the other transaction
-            can end.
+        lock_delay: the delay after locks were not granted in time. The other transaction can end
+            during this delay.
         conflict_delay: the delay after a conflict with another writer, or after the transaction was
             aborted.
         server_delay: the delay after the metastore did not answer, or after its answer to a commit
             was lost.
-        source_delay: the delay after the source of the rows was missing; the source may appear
-            later.
+        source_delay: the delay after the source was missing; it may appear later.
     """
     return ExceptionRetryPolicy(
         rules=[
@@ -85,7 +84,7 @@ def hive_acid_retry_policy(
             ),
             RetryRule(
                 exception=RetryableError,
-                reason="the failure may be temporary; nothing is half done",
+                reason="the failure may be temporary; no partial change was committed",
             ),
             RetryRule(
                 exception=list(FINAL_ERRORS),

@@ -17,10 +17,10 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
     """Change the rows of a table with `spark-submit`.
 
     Args:
-        on_rerun: what a task that is cleared after a success does: `apply` its change again (the
+        on_rerun: what the task does if it is cleared after a success: `apply` its change again (the
             default), `skip` it with a warning, or `fail`. A retry never applies a change twice.
-        ledger_retention_s: how many seconds the table's ledger keeps the record of this task's
-            change; choose more than the longest delay before a retry. By default 30 days.
+        ledger_retention_s: how many seconds the table's ledger keeps the note of this task's
+            change. Set it longer than the longest delay before a retry. By default 30 days.
     """
 
     template_fields: Sequence[str] = (

@@ -104,7 +104,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             connection's setting.
         start_timeout_s: longest wait on YARN and Kubernetes for the first container, and on any
             cluster for the first executor. By default the option `start_timeout_s` in section
-            `[hiveacid]`, which is one hour unless set.
+            `[hiveacid]`, whose default is one hour.
         retry_policy: by default, input errors fail at once and all other errors are retried
             according to `retries` and `retry_delay`. `hive_acid_retry_policy` sets delays by kind
             of error.
@@ -302,7 +302,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     # ---- `ResumableJobMixin`: its `execute_resumable` calls these methods ------------------------
 
     def submit_job(self, context: Context) -> str:  # noqa: ARG002 - the SDK's signature
-        """Submit the job at work, and return its driver's ID; see `Submitter.submit`."""
+        """Submit the current job, and return its driver's ID; see `Submitter.submit`."""
         return self._at_work.submit()
 
     def get_job_status(self, external_id: object, context: Context) -> str:  # noqa: ARG002 - as above
@@ -310,11 +310,11 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         return self._at_work.status(str(external_id))
 
     def is_job_active(self, status: str) -> bool:
-        """Return whether a driver in this state is followed instead of submitted again."""
+        """Return true to follow a driver in this state, or false to submit the job again."""
         return status not in ENDED
 
     def is_job_succeeded(self, status: str) -> bool:
-        """Return whether a driver in this state has ended successfully."""
+        """Return true if a driver in this state has ended successfully."""
         return status == SUCCEEDED
 
     def poll_until_complete(self, external_id: object, context: Context) -> None:  # noqa: ARG002 - as above
@@ -342,7 +342,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
                 failure = self._submit(context, submission)
             if self._is_killed:
                 raise JobFailedError(
-                    "the task was killed: its Spark driver is stopped, its transaction is aborted"
+                    "the task was killed: its Spark driver was stopped, its transaction aborted"
                 ) from failure
             result = self._at_work.collect(spec, failure)
         if isinstance(failure, ApplicationNotStartedError):
@@ -368,7 +368,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         """
         store = context.get("task_state_store")
         if store is None or Resumable(store).attempt is None:
-            return  # without a noted submission, a Spark connection may not even exist
+            return  # no stored submission, and perhaps no Spark connection
         target = self._resolve_target()
         if not (target.is_cluster and self.durable):
             return
@@ -376,7 +376,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         if not ends:
             submitter.answer_for_left()
             return
-        self.log.warning("the driver of the last try runs another statement; ending it")
+        self.log.warning("the last try's driver runs a different statement; killing it")
         try:
             submitter.end_left()
         except InterruptedError as exc:
@@ -490,5 +490,5 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
     @property
     def _at_work(self) -> Submitter:
         if self._submitter is None:
-            raise RuntimeError("no job has begun")
+            raise RuntimeError("no job has started")
         return self._submitter

@@ -1,4 +1,4 @@
-"""The operator for statements in Hive's SQL, which become Spark jobs or metastore calls.
+"""The operator that runs statements in Hive's SQL as Spark jobs or metastore calls.
 
 Example:
     HiveAcidSqlOperator(
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
-    """Run statements in Hive's dialect: row changes, definitions and metastore queries.
+    """Run statements in Hive's dialect: row changes, DDL and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
     are Spark jobs. All other CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW

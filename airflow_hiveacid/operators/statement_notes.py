@@ -1,8 +1,8 @@
-"""Records of which statements of a script are done, for the later tries of a task.
+"""Notes that tell later tries of a task which statements of a script are done.
 
 A table's ledger records which row changes are done. The ledger does not record whether the table
-was dropped, and is deleted with the table. So if a script contains a definition, each statement of
-the script has a note in the task's state store. The note contains either the result, if the
+was dropped, and is deleted with the table. So if a script contains a DDL statement, each statement
+of the script has a note in the task's state store. The note contains either the result, if the
 statement is done, or the state before the statement. See docs/decisions/definitions.md.
 """
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The execution settings of one statement; the fields mean the same as in JobSpec."""
+    """The execution settings of one statement, with the same field names as in JobSpec."""
 
     job_key: str
     generation: int
@@ -68,7 +68,7 @@ class StatementNote:
         """Return the statement's result if the statement is done and must not run again, else None.
 
         Raises:
-            StatementChangedError: an earlier try executed a different definition at this position.
+            StatementChangedError: an earlier try executed a different statement at this position.
             RerunRefusedError: the statement is done, and `on_rerun` is `fail`.
         """
         noted = self._read()
@@ -112,7 +112,7 @@ class StatementNote:
         return Before.from_json(begun) if isinstance(begun, dict) else None
 
     def begin(self, before: Before) -> None:
-        """Store the table's present state, before the next call changes it."""
+        """Store the table's current state before the next call changes it."""
         self._write({_BEGUN: before.to_json()})
 
     def end(self, result: JobResult) -> None:

@@ -170,7 +170,7 @@ def check_names(kind: str, given: Collection[str], where: str) -> None:
     for name in given:
         if name not in known:
             raise ConfigurationError(
-                f"{where} has no argument {name!r}; it may have {', '.join(known)}"
+                f"{where} has no argument {name!r}; allowed are {', '.join(known)}"
             )
     for name in sorted(_FORMS[kind].needs - set(given)):
         raise ConfigurationError(f"{where} lacks {name!r}")
@@ -224,7 +224,7 @@ def one_of_several(
     argument = f"{where}[{PARAMETERS!r}]" if where else PARAMETERS
     for name in own:
         if name in others:
-            raise ConfigurationError(f"{argument}[{name!r}] is a parameter of the whole task, too")
+            raise ConfigurationError(f"{argument}[{name!r}] is also a parameter of the whole task")
     spec = form.spec(**{form.reads[name][0]: value for name, value in values.items()})
     found, used = with_parameters(spec, {**others, **own}, argument)
     check_all_used(own, used, argument)

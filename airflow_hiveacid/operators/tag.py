@@ -129,7 +129,9 @@ class HiveAcidTagOperator(BaseOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         if action is TagAction.DROP:
             is_gone = hook.drop_tag(table, name)
-            self.log.info("tag %r of %s %s", name, table, "is dropped" if is_gone else "is missing")
+            self.log.info(
+                "tag %r of %s %s", name, table, "was dropped" if is_gone else "does not exist"
+            )
             return {"table": table, "tag": name, "version": None, "expires": None}
         generation, moment = generation_of(context), _moment(self.timestamp, "timestamp")
         expires = _moment(self.expires, "expires")
@@ -143,7 +145,7 @@ class HiveAcidTagOperator(BaseOperator):
             moves=action is TagAction.MOVE,
         )
         note_delivered(context, generation)
-        self.log.info("tag %r of %s stands for version %s", name, table, tag.version)
+        self.log.info("tag %r of %s names version %s", name, table, tag.version)
         return {
             "table": table,
             "tag": name,
@@ -152,10 +154,10 @@ class HiveAcidTagOperator(BaseOperator):
         }
 
     def _check_together(self) -> None:
-        """Check that no two given arguments exclude each other.
+        """Check that no two given arguments are mutually exclusive.
 
         Raises:
-            ConfigurationError: two arguments that exclude each other are given.
+            ConfigurationError: two given arguments are mutually exclusive.
         """
         groups = (("version", "timestamp"), ("expires", "keep_for"))
         given = [
@@ -163,12 +165,12 @@ class HiveAcidTagOperator(BaseOperator):
         ]
         wrong = next((" and ".join(names) for names in given if len(names) > 1), None)
         if wrong is not None:
-            raise ConfigurationError(f"task {self.task_id!r}: {wrong} exclude each other")
+            raise ConfigurationError(f"task {self.task_id!r}: {wrong} are mutually exclusive")
         is_known = any(given) and arguments.is_settled(self.action)
         if is_known and _action(self.action, "action") is TagAction.DROP:
             found = " and ".join(names[0] for names in given if names)
             raise ConfigurationError(
-                f"task {self.task_id!r}: a tag is dropped by its name only, without {found}"
+                f"task {self.task_id!r}: action drop needs only the name; remove {found}"
             )
 
 

@@ -57,8 +57,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
     statements read the same snapshot of other transactions. Other transactions see the changes only
-    after the commit. After an overwrite of a table or static partition, no other statement may
-    change it.
+    after the commit. If one statement overwrites a table or static partition, no later statement
+    may change it.
 
     Args:
         statements: each is a mapping or a string. A mapping has one key (`insert`, `update`,
@@ -137,7 +137,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
     def _of_text(
         self, sql: str, where: str, given: Mapping[str, Parameter]
     ) -> tuple[Sequence[_Part], frozenset[str]]:
-        """Return the statements of a SQL text, and the names of the parameters in it."""
+        """Return the statements in a SQL text, and the names of its parameters."""
         found: list[_Part] = []
         named: frozenset[str] = frozenset()
         try:
@@ -146,14 +146,14 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 if isinstance(statement.job, CompactSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
-                        f" {statement.column}: a compaction has transactions of its own; use"
+                        f" {statement.column}: a compaction runs in separate transactions; use"
                         " HiveAcidCompactOperator"
                     )
                 if isinstance(statement.job, MetastoreStatement | CreateAsSpec):
                     raise ConfigurationError(
                         f"statement {statement.number}, line {statement.line}, column"
-                        f" {statement.column}: a definition or metastore query cannot be part of a"
-                        " transaction, since the metastore executes it at once; use"
+                        f" {statement.column}: a DDL statement or metastore query cannot be part of"
+                        " a transaction, because the metastore executes it at once; use"
                         " HiveAcidSqlOperator"
                     )
                 if isinstance(statement.job, TransactionSpec):
@@ -212,7 +212,7 @@ def _check_values(
             case "partition":
                 parts.check_partition_early(early, values[name], nulls)
             case "parameters":
-                pass  # checked with the texts that use the parameters
+                pass  # checked with the SQL that uses the parameters
             case _:
                 early.check(read, **{f"{where}[{name!r}]": values[name]})
 

@@ -141,7 +141,7 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
     """
     if value and not isinstance(value, str):
         raise ConfigurationError(
-            f"{argument} must be a text such as 'month=1/day=2', found {value!r}"
+            f"{argument} must be a string such as 'month=1/day=2', found {value!r}"
         )
     name = text(value or "", argument).strip()
     with _named(argument):
@@ -179,8 +179,7 @@ def condition(value: str | None, argument: str) -> str:
     if value is None or not text(value, argument).strip():
         found = "None" if value is None else "blank"
         raise ConfigurationError(
-            f"{argument} is {found}; give a condition, or leave the argument out if you mean every"
-            " row"
+            f"{argument} is {found}; give a condition, or omit the argument if you mean every row"
         )
     return value
 
@@ -325,7 +324,7 @@ def version(value: int | str, argument: str) -> int:
     """
     found = whole_number(value, argument)
     if isinstance(value, bool) or found < 0:
-        raise ConfigurationError(f"{argument} must be the number of a version, found {value!r}")
+        raise ConfigurationError(f"{argument} must be a version number, found {value!r}")
     return found
 
 
@@ -344,7 +343,7 @@ def optional_version(value: int | str | datetime | VersionSpec | None, argument:
 
 
 def retention(value: float | str, argument: str) -> float:
-    """Return for how many seconds the ledger keeps a finished job, which must exceed retry delays.
+    """Return how many seconds the ledger keeps a finished job: longer than any retry delay.
 
     Raises:
         ConfigurationError: the value is not a number, or is less than an hour.
@@ -352,8 +351,8 @@ def retention(value: float | str, argument: str) -> float:
     found = number(value, argument)
     if found < _SHORTEST_RETENTION_S:
         raise ConfigurationError(
-            f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a retry that"
-            " comes later would apply the change again"
+            f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a later"
+            " retry would apply the change again"
         )
     return found
 
@@ -370,7 +369,7 @@ def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
     for key in value:
         if key not in known:
             raise ConfigurationError(
-                f"{argument} has no key {key!r}; it may have {', '.join(known)}"
+                f"{argument} has no key {key!r}; allowed are {', '.join(known)}"
             )
     return dict(value)
 
@@ -382,5 +381,5 @@ def text(value: object, argument: str) -> str:
         ConfigurationError: the value is not a string.
     """
     if not isinstance(value, str):
-        raise ConfigurationError(f"{argument} must be text, found {value!r}")
+        raise ConfigurationError(f"{argument} must be a string, found {value!r}")
     return value

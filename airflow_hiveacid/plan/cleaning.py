@@ -8,7 +8,8 @@ returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but do not use 
   transaction IDs. The directory is removed when no open transaction at or below that watermark may
   read the table. `metastore.transactions.readers` finds the open transactions that may read the
   table.
-* No reader reads a directory that holds only aborted writes, so it is removed at once. A directory
+* No reader reads a directory that contains only aborted writes, so it is removed at once. A
+directory
   is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
 * A staging directory is removed when its transaction has ended and the directory is old. An old
   upload that a killed worker has left open is also aborted, if the store lists open uploads.
@@ -191,7 +192,7 @@ def plan_uploads(
             and (write_id in write_ids.open or write_id > write_ids.high_watermark)
         )
         if not is_open:
-            why = "an upload that a dead worker has left"
+            why = "an upload that a dead worker left open"
             found.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
     return tuple(found)
 
@@ -270,7 +271,7 @@ def waits_for(
         return f"{before[0]}{others}"
     age = now_s - seen.at_s
     if age < retention_s:
-        return f"kept for {retention_s:.0f} s; {retention_s - age:.0f} s are left"
+        return f"kept for {retention_s:.0f} s, of which {retention_s - age:.0f} s remain"
     return None
 
 
@@ -285,6 +286,6 @@ def _still_used(
 
 
 def is_clean(state: AcidState) -> bool:
-    """Return whether all files that compactions or aborts made superfluous are removed."""
+    """Return whether all files that compactions or aborts made superfluous have been removed."""
     leftovers: tuple[AcidDirectory, ...] = (*state.obsolete_directories, *state.aborted)
     return not leftovers and not state.obsolete_originals

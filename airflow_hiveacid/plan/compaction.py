@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Appearance(enum.Enum):
     """How a compaction's result becomes visible, and to which readers."""
 
-    AT_ONCE = "a rename shows a directory whole"
-    HIDDEN = "its files appear one by one; every reader waits for the commit, by the _v suffix"
-    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, but Trino, which ignores the suffix, may read it"
+    AT_ONCE = "a rename makes the whole directory visible at once"
+    HIDDEN = "its files appear one by one, but the _v suffix hides them until the commit"
+    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, but Trino ignores the suffix and may read them"
     FILE_BY_FILE = "its files appear one by one, and no suffix is known (3.1)"
 
 
@@ -169,7 +169,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
         if promoted:
             is_major, why = True, f"{why}; major, because {promoted}"
         elif _is_pointless_minor(deltas):
-            return NoCompaction(why="one delta is compact already")
+            return NoCompaction(why="a single delta is already compact")
     plan = CompactionPlan(
         is_major=is_major,
         why=why,
@@ -298,11 +298,11 @@ def _why_minor_cannot(
         return (
             None
             if can_hide_until_commit
-            else "readers of an older snapshot would see all of a wider delta"
+            else "readers with an older snapshot would see all of a wider delta"
             f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
         )
     if state.originals or any(d.may_be_raw for d in state.deltas):
-        return "original files have no row IDs of their own (HIVE-25915)"
+        return "original files do not store row IDs (HIVE-25915)"
     if state.deltas and state.delete_deltas and not can_hide_until_commit:
         return (
             "its two result directories would not become visible at once to Hive 3.1 and Trino"

@@ -48,7 +48,7 @@ KINDS: Final = {
 COPY_OF: Final = "hiveacid.copy.of"
 """Table parameter of a flat copy: the name and ID of the original table."""
 
-_NEW_TABLE: Final = "use CREATE TABLE ... AS SELECT to make a new table of its rows"
+_NEW_TABLE: Final = "use CREATE TABLE ... AS SELECT to copy its rows to a new table"
 _UNION_DIRECTORY: Final = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+\Z")
 _EXTERNAL: Final = "EXTERNAL"
 # Hive 4 sets this parameter when it creates an external table instead of a requested managed table
@@ -94,7 +94,7 @@ def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
     given = {name: value.lower() for name, value in table.parameters.items()}
     if given.get(_EXTERNAL) == "true" and given.get(_TRANSLATED) != "true":
         return (
-            "it is external, so other programs may write its files and a DROP leaves them; if you"
+            "it is external: other programs may write its files, and DROP TABLE keeps them; if you"
             " intend neither, use ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
         )
     return _why_not_full(table) if to is ConversionTarget.FULL_ACID else _why_not_only(table)
@@ -110,9 +110,9 @@ def _why_not_full(table: TableInfo) -> str | None:
 
 def _why_not_only(table: TableInfo) -> str | None:
     if table.storage.format not in _READABLE:
-        return f"it is stored as {table.storage}, a format that cannot be read here"
+        return f"it is stored as {table.storage}, a format that this provider cannot read"
     if table.num_buckets or table.sort_columns:
-        return "it is CLUSTERED BY or SORTED BY, and such insert-only tables are not written here"
+        return "it is CLUSTERED BY or SORTED BY; such insert-only tables cannot be written"
     return None
 
 
@@ -151,17 +151,17 @@ def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
 def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
     *folders, name = file.path.split("/")
     if to is ConversionTarget.INSERT_ONLY:
-        return "lies in a sub-directory; move it up if it holds rows" if folders else None
+        return "is in a sub-directory; move it up if it contains rows" if folders else None
     if not all(map(_UNION_DIRECTORY.match, folders)):
-        return "lies in a sub-directory that Hive has not made; move it up if it holds rows"
+        return "is in a sub-directory that Hive did not create; move it up if it contains rows"
     parsed = parse_file_name(name)
     if not isinstance(parsed, OriginalFileName):
         return (
-            "does not have a name of Hive's, such as 000000_0, from which its row IDs derive; have"
-            " Hive rewrite the table (INSERT OVERWRITE), or make a new one"
+            "does not have a name in Hive's form, such as 000000_0, which determines its row IDs;"
+            " rewrite the table with Hive (INSERT OVERWRITE), or create a new table"
         )
     if parsed.bucket_id > MAX_BUCKET_ID:
-        return f"is named for a bucket above {MAX_BUCKET_ID}, which no row ID can hold"
+        return f"is named for a bucket above {MAX_BUCKET_ID}, which no row ID can contain"
     return None
 
 
@@ -183,7 +183,7 @@ def why_not_state(state: AcidState) -> str | None:
     rest = (*state.obsolete_directories, *state.aborted, *state.invisible)
     if rest:
         return (
-            f"{state.location}/{rest[0].text} is no longer read, or not yet; compact and clean the"
+            f"{state.location}/{rest[0].text} is obsolete or not yet visible; compact and clean the"
             " table first"
         )
     return None
@@ -245,16 +245,16 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
     if to is ConversionTarget.FULL_ACID:
         return (
             "all other transactions are locked out",
-            f"{verified}, as a flat table's and as original files of a full-ACID one",
+            f"{verified}, read as a flat table and as original files of a full-ACID table",
             f"parameters: {switched}",
-            f"{files} files stay where they are; a major compaction makes bucket files of them",
+            f"{files} files stay in place; a major compaction rewrites them as bucket files",
         )
     if table.kind is TransactionalKind.FULL_ACID:
         return (
-            "its rows are copied to another table, while others read and write",
+            "its rows are copied to another table, while other jobs read and write",
             "buckets, constraints, comments of columns and empty partitions are not copied",
             "all other transactions are locked out",
-            f"{verified}, as the full-ACID table's and as the copy's",
+            f"{verified}, in the full-ACID table and in the copy",
             f"it is renamed to {table.ref}__acid, and the copy gets its name",
             "a conversion back to full_acid restores it, as long as both have the same rows",
         )

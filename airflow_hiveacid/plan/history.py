@@ -313,8 +313,8 @@ def as_of_time(
     if taken_s is None:
         raise VersionUnknownError(
             table=table,
-            detail="cannot be read as of a time, since the metastore does not provide the time;"
-            " ask for a version by its number",
+            detail="cannot be read as of a time, because the metastore does not provide the time;"
+            " request a version by its number",
         )
     if taken_s < at_s <= taken_s + _MOST_SKEW_S:
         raise VersionNotYetError(table=table, when=at.isoformat(), now=time_text(taken_s))

@@ -29,12 +29,12 @@ _MOST_SHOWN: Final = 100
 _TYPES: Final = {t.value: t for t in ValueType if t is not ValueType.NULL}
 _TRUTHS: Final = {"true": True, "false": False}
 _ZONED: Final = (
-    "has a time zone, but a timestamp of a table is a wall clock without one; remove the zone once"
-    " the time is in the table's zone, as by moment.astimezone(zone).replace(tzinfo=None), or give"
+    "has a time zone, but a table's timestamp has none; convert the time to the table's zone and"
+    " remove the zone, as in moment.astimezone(zone).replace(tzinfo=None), or give"
     " {'type': 'timestamp with local time zone', 'value': ...} for a column of that type"
 )
 _NANOSECONDS: Final = (
-    "has nanoseconds, but a parameter keeps six digits of a second; cut them off, as by"
+    "has nanoseconds, but a parameter keeps only microseconds; truncate the value, as in"
     " moment.floor('us')"
 )
 _NO_ZONE: Final = "has no time zone, such as Z or +01:00"
@@ -86,8 +86,8 @@ def _value(given: object, argument: str) -> Value:
         if isinstance(given, kind):
             return _value_of(type_, given, argument)
     raise ConfigurationError(
-        f"{argument} is a {type(given).__name__}; a parameter is a text, a whole number, a Decimal,"
-        " a float, a date, a datetime, True, False, None, or a list of these"
+        f"{argument} is a {type(given).__name__}; a parameter is a string, a whole number, a"
+        " Decimal, a float, a date, a datetime, True, False, None, or a list of these"
     )
 
 
@@ -119,8 +119,8 @@ def _text(given: object, argument: str) -> str | None:
         given.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{argument} holds half a character, which no table can store: found {_shown(given)};"
-            " give the whole character"
+            f"{argument} contains half a character, which no table can store: found"
+            f" {_shown(given)}; give the whole character"
         ) from error
     return given
 

@@ -108,8 +108,8 @@ def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -
     for name in given:
         if name not in used:
             raise ConfigurationError(
-                f"{argument}[{name!r}] is not used in any text: write :{name} where its value"
-                " belongs, outside quotes, or leave it out"
+                f"{argument}[{name!r}] is not used in any SQL text: write :{name} where its value"
+                " belongs, outside quotes, or remove the parameter"
             )
 
 
@@ -237,9 +237,9 @@ def _settled(given: object, later: Parameter) -> Parameter:
 def _check_given(named: Iterable[str], given: Collection[str], argument: str) -> None:
     for name in sorted(named):
         if name not in given:
-            known = f"; it has {', '.join(given)}" if given else ""
+            known = f"; given are {', '.join(given)}" if given else ""
             raise ConfigurationError(
-                f"{argument} has no value for :{name}, which a text names{known}"
+                f"{argument} has no value for :{name}, which the SQL uses{known}"
             )
 
 
@@ -249,7 +249,7 @@ def _by_name(value: object, argument: str) -> Mapping[str, object]:
     for name in value:
         if not isinstance(name, str) or not _NAME.match(name):
             raise ConfigurationError(
-                f"{argument}: {name!r} is not a name for a parameter; use letters, digits and _"
+                f"{argument}: {name!r} is not a valid parameter name; use letters, digits and _"
             )
         if name.lower().startswith(_RESERVED_PREFIX):
             raise ConfigurationError(

@@ -129,7 +129,7 @@ def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, 
     """
     found = names(value, argument)
     if not found:
-        raise ConfigurationError(f"{argument} is empty; name the columns that identify a row")
+        raise ConfigurationError(f"{argument} is empty; list the columns that identify a row")
     return found
 
 
@@ -205,7 +205,7 @@ def partition_values(
     if not isinstance(value, Mapping):
         raise ConfigurationError(
             f"{argument} must map partition columns to values, such as {{'month': 1}}, found"
-            f" {value!r}; leave it out if the rows hold their partition values themselves"
+            f" {value!r}; omit it if the rows contain their partition values"
         )
     found: dict[str, str | None] = {}
     for column, given in value.items():
@@ -216,7 +216,7 @@ def partition_values(
         is_number = isinstance(given, int) and not isinstance(given, bool)
         if not (is_number or (isinstance(given, str) and given.strip())):
             raise ConfigurationError(
-                f"{argument}[{name!r}] must be text or a whole number, and not blank, found"
+                f"{argument}[{name!r}] must be a non-blank string or a whole number, found"
                 f" {given!r}"
             )
         found[name] = str(given)
@@ -236,8 +236,7 @@ def truncated_partition(
     found = partition_values(value, argument, nulls=nulls)
     if not found:
         raise ConfigurationError(
-            f"{argument} is empty; name a partition column, or leave it out to truncate every"
-            " partition"
+            f"{argument} is empty; name a partition column, or omit it to truncate every partition"
         )
     return found
 
@@ -245,7 +244,7 @@ def truncated_partition(
 def _check_no_parameters(value: object, argument: str) -> None:
     if isinstance(value, Mapping) and "parameters" in value:
         raise ConfigurationError(
-            f"{argument} has no key 'parameters': they are a separate argument, for all texts"
+            f"{argument} has no key 'parameters': give parameters as a separate argument"
         )
 
 
@@ -306,8 +305,8 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
         for entry in row:
             if not isinstance(entry, _SCALARS):
                 raise ConfigurationError(
-                    f"{argument}[{number}] holds a {type(entry).__name__}; values are texts,"
-                    " numbers, true, false or None, and a text is cast to its column's type"
+                    f"{argument}[{number}] contains a {type(entry).__name__}; values are strings,"
+                    " numbers, true, false or None, and a string is cast to its column's type"
                 )
     return tuple(tuple(row) for row in value)
 

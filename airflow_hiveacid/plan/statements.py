@@ -101,7 +101,7 @@ def check_readable(table: TableInfo) -> None:
     if (handler := table.parameters.get(_HANDLER)) is not None:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"keeps its rows elsewhere, behind {handler}; only Hive can read them",
+            detail=f"stores its rows outside Hive, through {handler}; only Hive can read them",
         )
     check_format(table.ref, table.storage, table.parameters)
 
@@ -122,7 +122,7 @@ def check_insertable(table: TableInfo) -> None:
     if table.num_buckets:
         raise UnsupportedTableError(
             table=table.ref,
-            detail="is insert-only and CLUSTERED BY; such tables can be read here, but only Hive"
+            detail="is insert-only and CLUSTERED BY; we can read such tables, but only Hive"
             " can write them. Recreate it without buckets, or as a full-ACID table",
         )
 
@@ -139,26 +139,32 @@ def check_source(source: SourceSpec) -> None:
     if given != 1:
         raise ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"
-            f" query); {given} of them were given"
+            f" query); found {given}"
         )
     if source.tables is not None and not source.query:
         raise ConfigurationError("a source of several tables needs a query over their views")
     views = {SOURCE_VIEW} if source.table is not None else set(source.tables or {})
     for view, version in source.versions.items():
         if view not in views:
-            raise ConfigurationError(f"source versions name {view!r}, but it has no such table")
+            raise ConfigurationError(
+                f"source versions contain {view!r}, but the source has no such view"
+            )
         VersionSpec.parse(version)
     if source.location is not None and not source.format:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):
         if len(row) != len(source.columns or (source.values or ((),))[0]):
-            of = f"{len(source.columns)} columns" if source.columns else "another number of them"
+            of = (
+                f"{len(source.columns)} columns"
+                if source.columns
+                else "a different number in the first row"
+            )
             raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
 
 
 CLAUSE_WITHOUT_ROWS: Final = (
-    "clause {number}: an earlier clause for the same WHEN has no condition. Give that one a"
-    " condition, or put it last"
+    "clause {number}: an earlier clause for the same WHEN has no condition. Add a condition"
+    " to it, or put it last"
 )
 
 
@@ -178,7 +184,7 @@ def clause_problem(clause: MergeClause) -> str | None:
     if clause.values is not None and clause.action is not MergeAction.INSERT:
         return f"WHEN {when} does not insert, so it has no values; name the columns in 'set'"
     if clause.values is not None and clause.set is not None:
-        return f"WHEN {when} has 'set' and 'values'; give one of them"
+        return f"WHEN {when} has 'set' and 'values'; give only one"
     is_update = clause.action is MergeAction.UPDATE
     if is_update and clause.set is None and clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
         return "an update of rows without a source row needs explicit assignments, in 'set'"
@@ -229,7 +235,7 @@ def resolve_merge(
         raise ConfigurationError(f"MERGE into {table.ref} has no clauses; give at least one WHEN")
     if not spec.keys:
         raise ConfigurationError(
-            f"MERGE into {table.ref} has no key columns; name those that identify a row"
+            f"MERGE into {table.ref} has no key columns; list those that identify a row"
         )
     for key in spec.keys:
         require_column(table, key)
@@ -285,7 +291,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
         if len(clause.values) != len(table.column_names):
             raise ConfigurationError(
                 f"MERGE into {table.ref} inserts {len(clause.values)} values, but the table has"
-                f" {len(table.column_names)} columns, partition columns included"
+                f" {len(table.column_names)} columns, including partition columns"
             )
         return {
             name: value_or_default(table, name, value)
@@ -409,7 +415,7 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
     if (fixed or given) and (set(static) != set(fixed) or dynamic != given):
         raise ConfigurationError(
             f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) does not match the"
-            f" table, whose partition columns are {', '.join(names) or 'none'}; name all of them in"
+            f" table, whose partition columns are {', '.join(names) or 'none'}; list all of them in"
             " that order"
         )
     return [*(c.name for c in table.columns), *dynamic]

@@ -101,11 +101,11 @@ class HiveAcidWatchSensor(BaseSensorOperator):
         """
 
     def answer(self, found: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - to XCom
-        """Return the task's result; `found` has the findings of the last poll and may be empty."""
+        """Return the task's result from the findings of the last poll, which may be empty."""
         return found
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once; log a failure that may be temporary, and continue to wait.
+        """Poll once; if it fails for a reason that may be temporary, log the error and continue.
 
         Raises:
             HiveAcidError: the table does not exist, an argument is invalid, or polls have failed
@@ -174,7 +174,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
 
     def _note_failure(self, error: HiveAcidError, context: Context) -> None:
         self._outage = self._known_outage(context).after(error, now_s=time.time())
-        self.log.warning("this poll failed, the sensor continues: %s: %s", _name(error), error)
+        self.log.warning("poll failed; the sensor continues: %s: %s", _name(error), error)
         if self.reschedule and (store := context.get("task_state_store")) is not None:
             store.set(OUTAGE_KEY, [context["ti"].try_number, self._outage.since_s])
 

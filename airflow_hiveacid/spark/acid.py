@@ -1,8 +1,8 @@
 """The transaction of a user's PySpark program, from the task's spec to its result.
 
 Users import this module from `airflow_hiveacid.acid`, whose docstring explains how to use it. The
-input is a job's spec with the tables that the program may touch. The program gets a `Transaction`;
-the job gets a result.
+input is a job's spec with the tables that the program may access. The program gets a
+`Transaction`; the job returns a result.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ log = logging.getLogger("hiveacid")
 _FRAME: Final = SourceSpec()  # the program passes the rows as a frame
 
 _UNDECLARED: Final = (
-    "the program {does} {table}, which its task does not name for that: add it to {where} of"
-    " HiveAcidPySparkOperator, since all tables are locked before the first one is read"
+    "the program {does} {table}, but its task does not declare this: add the table to {where} of"
+    " HiveAcidPySparkOperator, which locks all tables before the first one is read"
 )
 _OVER: Final = (
-    "the transaction's block has ended, and its changes are committed or undone; it can read or"
-    " change nothing more. Indent this below `with acid.transaction(...)`"
+    "the transaction's block has ended, and its changes are committed or rolled back. Move this"
+    " read or change into the block of `with acid.transaction(...)`"
 )
 
 
@@ -289,8 +289,8 @@ class Transaction:
         """
         if self._failure is not None:
             raise ConfigurationError(
-                f"a statement of the transaction failed ({self._failure}), and the program went on;"
-                " nothing is committed. Let the error end the block"
+                f"a statement of the transaction failed ({self._failure}), but the program caught"
+                " the error; nothing is committed. Let the error leave the block"
             ) from self._failure
 
     @contextmanager
@@ -361,8 +361,8 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
     job = task.job
     if task.has_begun:
         raise ConfigurationError(
-            "a program has one transaction, since a retry repeats all of it or nothing;"
-            " move the other transaction to a task of its own"
+            "a program may open only one transaction, since a retry repeats all changes or none;"
+            " move the other transaction to a separate task"
         )
     task.has_begun = True
     tables = _declared_tables(job)
@@ -423,7 +423,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
     found: dict[TableRef, _Declared] = {}
-    for operation, names in named:  # of several entries, the last (strongest) is used
+    for operation, names in named:  # the last (strongest) entry of a table applies
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -447,8 +447,8 @@ def run(program: Program) -> None:
     given, own = parser.parse_known_args()
     if given.spec is None:
         parser.error(
-            "--spec is missing: a program that calls acid.run cannot be started by hand;"
-            " HiveAcidPySparkOperator submits it, and names its task's description by --spec"
+            "--spec is missing: do not start a program that calls acid.run by hand;"
+            " HiveAcidPySparkOperator submits it, and passes the job's spec with --spec"
         )
     sys.argv[1:] = own
     main("program", lambda job: run_program(job, program), ["--spec", given.spec])

@@ -70,7 +70,7 @@ def main(kind: str, job_function: JobFunction, argv: list[str] | None = None) ->
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
     parser = argparse.ArgumentParser(prog=kind)
-    parser.add_argument("--spec", required=True, help="name of the shipped job description")
+    parser.add_argument("--spec", required=True, help="name of the shipped job spec")
     name = parser.parse_args(argv).spec
     spark = open_session(f"hiveacid-{kind}")
     try:
@@ -132,7 +132,7 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
 
 
 def _told_of(error: Exception) -> dict[str, JsonValue]:
-    """Return the details that a result has in addition to the message, after a write conflict."""
+    """Return the details that a result contains besides the message after a write conflict."""
     if not isinstance(error, WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
@@ -150,7 +150,7 @@ def read_spec(name: str) -> JobSpec:
     for path in (Path(name), Path(SparkFiles.get(name))):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
-    raise ConfigurationError(f"no job description {name!r} came with the application (--files)")
+    raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
 
 
 def check_answerable(spec: JobSpec) -> None:
@@ -160,14 +160,14 @@ def check_answerable(spec: JobSpec) -> None:
 
     Raises:
         ResultUnwritableError: the result cannot be written to the spec's `result_uri`.
-        StoreUnavailableError: the store is unavailable for now.
+        StoreUnavailableError: the store is temporarily unavailable.
     """
     if spec.result_uri is None:
         return
     try:
         _probe(spec.result_uri)
     except StoreUnavailableError as error:
-        why = f"{error.reason} (the driver's user is {_user()}; nothing was begun)"
+        why = f"{error.reason} (driver user {_user()}; the job was not started)"
         raise StoreUnavailableError(
             location=spec.result_uri, action="write the result to", reason=why
         ) from error

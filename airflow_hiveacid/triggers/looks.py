@@ -48,9 +48,9 @@ async def looking(
     except TimeoutError as error:
         raise MetastoreUnavailableError(
             uris=endpoint.uris,
-            method="a look at the table",
-            reason=f"it did not end within {longest_s:g} s: the metastore, or the table's store, is"
-            " slow or silent",
+            method="a poll of the table",
+            reason=f"it did not end within {longest_s:g} s: the metastore or the table's store is"
+            " slow or does not respond",
         ) from error
 
 

@@ -57,7 +57,7 @@ class WatchTrigger(BaseTrigger):
         poke_interval_s: seconds between polls.
         exponential_backoff: double the interval after each poll.
         max_wait_s: the longest interval in seconds; None sets no limit.
-        max_outage_s: longest series of failed polls, in seconds; None sets no limit.
+        max_outage_s: how many seconds all polls may fail; None sets no limit.
     """
 
     def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
@@ -129,7 +129,7 @@ class WatchTrigger(BaseTrigger):
                 seen = await looking(settings.endpoint, partial(self.look, settings))
             except HiveAcidError as error:
                 outage = outage.after(error, now_s=time.time())
-                self.log.warning("this poll failed, the sensor continues: %s", error)
+                self.log.warning("poll failed; the sensor continues: %s", error)
             else:
                 outage = replace(outage, since_s=None)
                 self.log.info("%s", seen)

@@ -1,4 +1,4 @@
-"""The promise to keep the versions of a table: how it begins, is maintained and ends.
+"""The guarantee that a table's versions are kept: how it begins, is maintained and ends.
 
 Takes a metastore and a table; writes notes, and the two table parameters that stop the server from
 compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
@@ -91,11 +91,11 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
         last_entry_id=max(before, default=-1),
         since_s=server_now(client) or 0.0,
     )
-    # Look for losses in the listing on which the promise is based. If files are removed after this
-    # listing, the new promise proves the loss.
+    # Look for losses in the listing on which the guarantee is based. If files are removed after
+    # this listing, the new guarantee proves the loss.
     _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.note_keeping(keeping)
-    _log.info("kept from now on table=%s", table.ref)
+    _log.info("keeping versions from now on table=%s", table.ref)
     return keeping
 
 
@@ -117,7 +117,7 @@ def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
 
 
 def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
-    """End the promise for a table; the server may compact and clean the table again.
+    """End the guarantee for a table; the server may compact and clean the table again.
 
     Raises:
         ConfigurationError: a tag still needs kept files; nothing was changed.
@@ -126,7 +126,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     tags = notes.tags()
     if tags:
         raise ConfigurationError(
-            f"table {table.ref} stays kept for tag {tags[0].name!r}; remove the tag first"
+            f"table {table.ref} must be kept for tag {tags[0].name!r}; remove the tag first"
             f" (`tag {table.ref} {tags[0].name} --remove`)"
         )
     # Remove this parameter first: a cleaner that finds it would start to keep the table again.
@@ -141,7 +141,7 @@ def note_as_ours(
     """Write a note that a queue entry is from this provider, if the table is kept.
 
     Each new entry displaces an old entry from the queue's history. If another client's compaction
-    has broken the promise, only the queue entry of that compaction proves it. So the promise is
+    has broken the guarantee, only the queue entry of that compaction proves it. So the guarantee is
     ended permanently before our entry can displace it.
 
     Args:
@@ -192,11 +192,11 @@ def opted_out_of(table: TableInfo, name: str) -> str | None:
 def look_after(
     client: MetastorePort, table: TableInfo, now_s: float, notes: VersionNotes | None = None
 ) -> None:
-    """Maintain the promises and notes of a table before the cleaner removes files.
+    """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a promise that another client has broken. If the promise has ended,
-    but a parameter or a tag still requires one, keep the table again from now on. Write notes of
-    dropped partitions, and combine many notes into few files.
+    Remove expired tags, and end a guarantee that another client has broken. If the guarantee has
+    ended, but a parameter or a tag still requires one, keep the table again from now on. Write
+    notes of dropped partitions, and combine many notes into few files.
 
     Args:
         client: the metastore.
@@ -239,7 +239,7 @@ def look_after(
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
-    """End all promises, but first note the losses that only the promises prove."""
+    """End all guarantees, but first note the losses that only the guarantees prove."""
     if notes.is_kept():
         roots = client.list_partitions(table)
         snapshot = snapshot_now(client, [table.ref])

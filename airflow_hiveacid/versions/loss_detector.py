@@ -1,11 +1,11 @@
-"""Detects files that a past version had and that were removed without a write ID.
+"""Detects files of past versions that were removed without a write ID.
 
 Files are removed without a write ID by DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion. A
 root from which all files were removed looks like a root that never had files. The evidence is in
-the notes of commits, promises and known losses. Takes the notes of a table, and the state of a root
-in a version. Returns a description of the version's missing files, and the losses that a cleaner
-must note (`Reset`). A noted loss does not make later versions unreadable, since they never had the
-files. Does not depend on a metastore.
+the notes of commits, guarantees and known losses. Takes the notes of a table, and the state of a
+root in a version. Returns a description of the version's missing files, and the losses that a
+cleaner must note (`Reset`). A noted loss does not make later versions unreadable, since they never
+contained the files. Does not depend on a metastore.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NONE = WriteId(0)
 class LossDetector:
     """The notes about a table's past, with methods that detect missing files.
 
-    `keeping` records what was visible when the promise began, even if the promise was broken later.
+    `keeping` records what was visible when the guarantee began, even if it was broken later.
     """
 
     table: TableInfo
@@ -51,7 +51,7 @@ class LossDetector:
     def of(
         cls, table: TableInfo, commits: tuple[CommitNote, ...], promises: Promises
     ) -> LossDetector:
-        """Return a detector with the notes of a table's commits and promises."""
+        """Return a detector with the notes of a table's commits and guarantees."""
         return cls(
             table=table,
             commits=commits,
@@ -386,7 +386,7 @@ class LossDetector:
         return found
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
-        """Return a version's directories that a partition had when the promise began."""
+        """Return a version's directories that a partition had when the guarantee began."""
         root = None if self.keeping is None else self.keeping.roots.get(partition)
         names = () if root is None else root.evidence
         return frozenset(text for text in names if is_seen(then, text))

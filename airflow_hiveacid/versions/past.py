@@ -71,13 +71,13 @@ _NEVER_CLEANED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: promises are read once
+@dataclass(frozen=True, kw_only=True)  # no slots: guarantees are read once
 class Past:
     """A table as of a version.
 
-    `now` are all committed write IDs; `then` are the write IDs of the version. `loss_detector` has
-    the notes that reveal files removed without a write ID. `promises` is None until the promises
-    are read, which happens only if the existing files are not enough.
+    `now` are all committed write IDs; `then` are the write IDs of the version. `loss_detector`
+    contains the notes that reveal files removed without a write ID. `promises` is None until the
+    guarantees are read, which happens only if the existing files are not enough.
     """
 
     client: MetastorePort
@@ -179,7 +179,7 @@ class Past:
 
     @cached_property
     def promised(self) -> Promises:
-        """The promises about the table, except promises that another client has broken."""
+        """The guarantees about the table, except guarantees that another client has broken."""
         return promises_of(self.client, self.table) if self.promises is None else self.promises
 
     def _fail(self, why: str, oldest: int, *, keeping_helps: bool) -> NoReturn:
@@ -290,13 +290,13 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
 def promises_of(
     client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
 ) -> Promises:
-    """Return the promises about a table, except promises that another client has broken.
+    """Return the guarantees about a table, except guarantees that another client has broken.
 
     Args:
         client: the metastore, whose queue lists the compactions.
         table: the table.
-        notes: the table's notes, if they are already listed. If a promise appears broken, the notes
-            are listed again, since our compactions are noted before the queue shows them as
+        notes: the table's notes, if they are already listed. If a guarantee appears broken, the
+            notes are listed again, since our compactions are noted before the queue shows them as
             finished.
     """
     if notes is not None:

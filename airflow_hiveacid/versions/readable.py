@@ -3,7 +3,7 @@
 Takes a table as of some version, and its roots with their listings. Two versions can read different
 files of a root only if a write ID in a file name or in a note lies between them. All versions from
 one such write ID to the next read the same files, so only one of these versions is checked.
-`format.state.versions` has the rules for one root: `check_provable` and `oldest_readable`.
+`format.state.versions` defines the rules for one root: `check_provable` and `oldest_readable`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReadableVersion(Protocol):
 
     @property
     def promised(self) -> Promises:
-        """The promises about the table."""
+        """The guarantees about the table."""
 
     def at(self, number: WriteId) -> ReadableVersion:
         """Return the same table as of a different version number."""

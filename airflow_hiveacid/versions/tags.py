@@ -47,8 +47,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
 
     If the tag already names this version, only its expiry changes. If the same maker requests a tag
     of the current state again, as in a retry, the tag keeps the version of the first request. If an
-    earlier request of the maker died before its second check, this request checks and writes the
-    tag again.
+    earlier request of this maker was killed before its second check, this request checks and writes
+    the tag again.
 
     Args:
         client: the metastore; no other thread may use this client meanwhile.
@@ -79,7 +79,7 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     past = _past(client, table, version, snapshot)
     now_s = server_now(client) or 0.0
     if expires_s is not None and expires_s <= now_s:
-        raise ConfigurationError(f"tag {name!r} would have expired at {time_text(expires_s)}")
+        raise ConfigurationError(f"tag {name!r}: its expiry {time_text(expires_s)} has passed")
     older = notes.tag(name)
     if older is not None and not older.has_expired(now_s):
         is_again = may_retry and _is_by(older, made_by)
@@ -189,7 +189,7 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
     made_by: str,
 ) -> Tag:
     """Build a tag of a version, after checking that all its files exist."""
-    fresh = replace(past)  # drops the cached promises, so that they are read again
+    fresh = replace(past)  # drops the cached guarantees, so that they are read again
     if past.table.is_partitioned:
         fresh.check_vanished([info.name for info in roots])
     listings = list_roots(roots)

@@ -50,7 +50,7 @@ Version = int | str | datetime | VersionSpec
 _EXACT_S: Final = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: promises are read once
+@dataclass(frozen=True, kw_only=True)  # no slots: guarantees are read once
 class WriteRange:
     """The writes of a table between two versions, in the files that exist now.
 
@@ -96,7 +96,7 @@ class WriteRange:
             ChangesGoneError: the changes need a vanished partition; the error contains its name.
         """
         for name in sorted(names, key=str):
-            raise self._gone(f"partition {name} was dropped, and its rows with it", 0)
+            raise self._gone(f"partition {name} was dropped together with its rows", 0)
 
     def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
         """Return the segments of the range in a root; the listing must be current.
@@ -107,7 +107,7 @@ class WriteRange:
         try:
             found = self._segments(listing)
         except ChangesGoneError:
-            # Read the promises after listing the files: a cleaner writes its notes before it
+            # Read the guarantees after listing the files: a cleaner writes its notes before it
             # removes files.
             kept = self._promises.of(info.name)
             if kept is None:
@@ -161,7 +161,7 @@ class WriteRange:
         """Check that the files of the first version, or their replacements, still exist.
 
         The result of an overwrite or compaction within the range does not count as a replacement.
-        If rows were already missing at that time, the result does not have them either, and no
+        If rows were already missing at that time, the result does not contain them either, and no
         change would report their loss.
         """
         if found:

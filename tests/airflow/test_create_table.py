@@ -69,7 +69,7 @@ def test_a_table_is_made_with_a_promise_how_long_its_past_stays_readable(
     run_task(_create(warehouse, readable_for="7 days"))
     assert VersionNotes.of(table).promises().keeping == promise
     run_task(_create(warehouse, readable_for="9 days"))
-    assert "hiveacid.readable.for=7 days, not 9 days" in capsys.readouterr().out
+    assert "hiveacid.readable.for=7 days instead of 9 days" in capsys.readouterr().out
     parameters = warehouse.client.get_table(ref).parameters
     assert parameters["hiveacid.readable.for"] == "7 days"
 
@@ -124,7 +124,7 @@ def test_the_hook_makes_a_table_too(warehouse: Warehouse) -> None:
         ({"columns": {"a": "strng"}}, r"argument columns: columns\['a'\]: 'strng' is not a valid"),
         ({"table": "hive.db.t"}, r"argument table: .*expected db\.table"),
         ({"columns": ["a"]}, "argument columns: columns must map columns to Hive types"),
-        ({"partition_columns": {"a": 1}}, r"partition_columns\['a'\] must be text"),
+        ({"partition_columns": {"a": 1}}, r"partition_columns\['a'\] must be a string"),
         ({"num_buckets": "four"}, "num_buckets must be a whole number"),
     ],
 )

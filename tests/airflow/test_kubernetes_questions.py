@@ -25,6 +25,7 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
 )
 from tests.support.cluster_tasks import POD, RUNNING, SPACE, SUCCEEDED, TAG, api_server, put_pod
 from tests.support.pretended_kubernetes import KubernetesServer
+from tests.support.slow_server import dripping
 
 _CANARY: Final = "canary-of-a-token"
 
@@ -45,6 +46,14 @@ def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: 
         file.write_text(f"{token}\n")
         assert server.find(TAG) == ()
         assert api.requests[-1][2] == token
+
+
+def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
+    with dripping() as address:
+        server = ApiServer(address=address, namespace=SPACE, login=KubernetesLogin())
+        for ask in (server.find, server.end):
+            with pytest.raises(ClusterUnavailableError, match="no answer within 1 s"):
+                ask(POD, timeout=(0.5, 0.5))
 
 
 def test_a_kubeconfig_is_read_as_kubectl_does(api: KubernetesServer, tmp_path: Path) -> None:
@@ -118,7 +127,7 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
     login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(ClusterUnavailableError, match="sh, which kubeconfig names") as caught:
+    with pytest.raises(ClusterUnavailableError, match="login command sh returned") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value).replace(json.dumps(users), "")
 
@@ -191,7 +200,7 @@ def test_a_command_lies_beside_its_kubeconfig(
 def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
     login = KubernetesLogin(command={"command": "echo", "args": [said]})
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
-    with pytest.raises(ClusterUnavailableError, match="echo, which kubeconfig names"):
+    with pytest.raises(ClusterUnavailableError, match="login command echo returned"):
         server.report(POD)
 
 

@@ -87,7 +87,7 @@ def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
 
     def refused(*_: object) -> None:
         raise ClusterRefusedError(
-            kind=ClusterKind.KUBERNETES, asked=f"that it deletes pod {POD}", reason="HTTP 403"
+            kind=ClusterKind.KUBERNETES, asked=f"the deletion of pod {POD}", reason="HTTP 403"
         )
 
     monkeypatch.setattr(ApiServer, "end", refused)
@@ -184,7 +184,7 @@ def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
     put_pod(api, **RUNNING)
     monkeypatch.setattr(ApiServer, "end", lambda *_: None)
     with pytest.raises(
-        ClusterUnavailableError, match="after the order to end it: its state is Running"
+        ClusterUnavailableError, match="after the kill, failed: its state is Running"
     ):
         run_on_kubernetes(api, Clock(), silence_s=60).end_earlier(POD, TAG)
 

@@ -349,7 +349,7 @@ def test_what_another_task_left_as_none_does_not_mean_every_row_or_column(
 
 def test_only_a_condition_that_is_left_out_means_every_row() -> None:
     assert HiveAcidDeleteOperator(task_id="task", table="db.t").build_job().where is None
-    with pytest.raises(ConfigurationError, match="where is None; give a condition, or leave"):
+    with pytest.raises(ConfigurationError, match="where is None; give a condition, or omit"):
         HiveAcidDeleteOperator(task_id="task", table="db.t", where=None)
     task = HiveAcidDeleteOperator(task_id="task", table="db.t")
     task.where = "id = 1"  # as a policy of the cluster may
@@ -375,7 +375,9 @@ def test_partition_values_are_texts_or_whole_numbers_and_none_where_it_is_writte
     task.render_template_fields({"month": "01"})
     assert task.build_job().partition == {"year": "2013", "month": "01", "day": None}
     task.partition["month"] = None
-    with pytest.raises(ConfigurationError, match=r"partition\['month'\] must be text .* None"):
+    with pytest.raises(
+        ConfigurationError, match=r"partition\['month'\] must be a non-blank .* None"
+    ):
         task.build_job()
 
 
@@ -406,28 +408,32 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
         {**MERGE, "clauses": [{"when": "sometimes", "action": "delete"}]},
         r"clauses\[0\]\['when'\] must be one of matched, ",
     ),
-    (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be text"),
+    (HiveAcidMergeOperator, {**MERGE, "keys": [1]}, "keys must be a string"),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": {"month": 1}},
-        "partition must be a text such as 'month=1/day=2'",
+        "partition must be a string such as 'month=1/day=2'",
     ),
     *(
         (HiveAcidMergeOperator, {**MERGE, "clauses": [{"when": "not_matched", **clause}]}, message)
         for clause, message in (
             ({"action": "insert", "values": "s.a"}, r"\['values'\] must be a list of SQL"),
-            ({"action": "insert", "values": [1]}, r"\['values'\]\[0\] must be text"),
+            ({"action": "insert", "values": [1]}, r"\['values'\]\[0\] must be a string"),
             ({"action": "insert", "values": ["1"], "set": {"a": "1"}}, "'set' and 'values'"),
         )
     ),
     (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {}}, "assignments must map"),
-    (HiveAcidUpdateOperator, {"table": "db.t", "assignments": {"a": 1}}, r"\['a'\] must be text"),
+    (
+        HiveAcidUpdateOperator,
+        {"table": "db.t", "assignments": {"a": 1}},
+        r"\['a'\] must be a string",
+    ),
     (
         HiveAcidInsertOperator,
         {"table": "db.t", "source": {"table": "db.s"}, "mode": "upsert"},
         "mode must be one of append, overwrite",
     ),
-    (HiveAcidMergeOperator, {**MERGE, "keys": []}, "keys is empty; name the columns"),
+    (HiveAcidMergeOperator, {**MERGE, "keys": []}, "keys is empty; list the columns"),
     (HiveAcidMergeOperator, {**MERGE, "clauses": []}, "clauses is empty; give at least one WHEN"),
     (
         HiveAcidMergeOperator,
@@ -447,13 +453,13 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     *(
         (HiveAcidInsertOperator, {"table": "db.t", "source": source}, message)
         for source, message in (
-            ({}, "exactly one of: location .with format., table, values, tables .*; 0 of them"),
+            ({}, "exactly one of: location .with format., table, values, tables .*; found 0"),
             ({"tables": {"a": "db.a"}}, "needs a query over their views"),
             ({"tables": {"a": "b"}, "query": "select 1"}, "not a valid table name"),
             ({"tables": ["db.a"], "query": "select 1"}, r"source\['tables'\] must map views"),
-            ({"table": "db.s", "values": [[1]]}, "exactly one of: .*; 2 of them"),
+            ({"table": "db.s", "values": [[1]]}, "exactly one of: .*; found 2"),
             ({"location": "/data"}, "source /data needs a format"),
-            ({"location": 5, "format": "csv"}, r"source\['location'\] must be text"),
+            ({"location": 5, "format": "csv"}, r"source\['location'\] must be a string"),
             ({"table": "s"}, "not a valid table name"),
             ({"table": "db.s", "options": "header"}, r"source\['options'\] must be a mapping"),
             ({"values": [1, 2]}, r"source\['values'\] must be a list of rows, each a list"),
@@ -462,8 +468,8 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
                 {"values": [[1]], "columns": ["a", "b"]},
                 r"source values\[0\] has 1 values for 2 columns",
             ),
-            ({"values": [[date(2013, 1, 1)]]}, r"source\['values'\]\[0\] holds a date"),
-            ({"values": [[{"a": 1}]]}, r"source\['values'\]\[0\] holds a dict"),
+            ({"values": [[date(2013, 1, 1)]]}, r"source\['values'\]\[0\] contains a date"),
+            ({"values": [[{"a": 1}]]}, r"source\['values'\]\[0\] contains a dict"),
         )
     ),
     *(
@@ -475,8 +481,8 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
         for partition, message in (
             ("month=1", "partition must map partition columns to values"),
             (["month"], "partition must map partition columns to values"),
-            ({"month": 1.5}, r"partition\['month'\] must be text or a whole number"),
-            ({"month": " "}, r"partition\['month'\] must be .* not blank"),
+            ({"month": 1.5}, r"partition\['month'\] must be a non-blank string or"),
+            ({"month": " "}, r"partition\['month'\] must be a non-blank"),
         )
     ),
     (HiveAcidCompactOperator, {"table": "db.t", "choice": "huge"}, "choice must be one of auto"),
@@ -491,13 +497,13 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
         {"table": "db.t", "version": "1.5"},
         "version must be a whole number",
     ),
-    (HiveAcidRestoreOperator, {"table": "db.t", "version": -1}, "version must be the number of"),
+    (HiveAcidRestoreOperator, {"table": "db.t", "version": -1}, "version must be a version number"),
     (
         HiveAcidRestoreOperator,
         {"table": "db.t", "timestamp": "noon"},
         "timestamp 'noon' is not a time",
     ),
-    (HiveAcidRestoreOperator, {"table": "db.t", "tag": " a"}, "tag ' a' is not a name"),
+    (HiveAcidRestoreOperator, {"table": "db.t", "tag": " a"}, "tag ' a' is not a valid name"),
 ]
 
 

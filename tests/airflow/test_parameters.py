@@ -93,7 +93,7 @@ def test_every_operator_takes_them_and_renders_their_values(
     ("given", "problem"),
     [
         ({"day": DAY}, "no value for :v"),
-        ({"day": DAY, "v": "{{ x }}", "w": 1}, r"'w'\] is not used in any text"),
+        ({"day": DAY, "v": "{{ x }}", "w": 1}, r"'w'\] is not used in any SQL text"),
         ({"day": {"type": "date", "value": "soon"}, "v": 1}, "is not a valid date"),
         ({"day": DAY, "v": []}, "empty list"),
         (["day"], "must map names to values"),
@@ -117,7 +117,7 @@ def test_a_text_with_a_template_is_checked_when_it_is_rendered(spark: FakeSpark)
         parameters={"dya": dt.date(2026, 1, 1)},
         spark_bin_dir=str(spark.bin_dir),
     )
-    with pytest.raises(ConfigurationError, match=r"no value for :day, which a text names"):
+    with pytest.raises(ConfigurationError, match=r"no value for :day, which the SQL uses"):
         run_task(task)
     assert spark.calls == []
 
@@ -168,7 +168,7 @@ def test_a_statement_of_a_transaction_may_have_its_own(spark: FakeSpark) -> None
     job = spec(spark).job
     assert isinstance(job, TransactionSpec)
     assert [sorted(one.parameters) for one in job.statements] == [["a", "b"], ["b"]]  # type: ignore[union-attr]
-    with pytest.raises(ConfigurationError, match="is a parameter of the whole task, too"):
+    with pytest.raises(ConfigurationError, match="is also a parameter of the whole task"):
         HiveAcidTransactionOperator(task_id="t", statements=[own], parameters={"a": 1, "b": 2})
     source = {"table": "demo.s", "query": "SELECT :a", "parameters": {"a": 1}}
     with pytest.raises(ConfigurationError, match="a separate argument"):

@@ -55,9 +55,9 @@ RESTORED: dict[str, Any] = {
 
 def test_a_restore_is_a_table_of_partitions() -> None:
     assert restore_lines(RESTORED) == (
-        "partition  how      rows that come  go  stay",
-        "month=1    base     10              2   0",
-        "(table)    nothing  0               0   7",
+        "partition  how      rows added  removed  unchanged",
+        "month=1    base     10          2        0",
+        "(table)    nothing  0           0        7",
     )
     assert restore_lines({}) == restore_lines({"restore": []}) == ()
 
@@ -87,7 +87,7 @@ def test_a_plan_of_thousands_is_cut_and_says_so() -> None:
     many = {"compactions": [{"partition": f"p={n}", "kind": "none"} for n in range(1000)]}
     lines = compaction_lines(many)
     assert len(lines) == 102
-    assert lines[-1] == "... and 900 more; the task's XCom has all of them"
+    assert lines[-1] == "... and 900 more; the task's XCom contains all"
 
 
 @pytest.mark.parametrize(

@@ -363,7 +363,7 @@ def test_an_application_that_refuses_its_spec_is_not_run_again(spark: FakeSpark)
 
 def test_a_result_that_is_cut_off_is_a_failure(spark: FakeSpark) -> None:
     spark.tell(cut=40)
-    with pytest.raises(JobFailedError, match="cut off"):
+    with pytest.raises(JobFailedError, match="truncated"):
         run_task(_delete(spark))
 
 

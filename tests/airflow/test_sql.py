@@ -179,7 +179,7 @@ def test_nothing_is_submitted_if_a_later_statement_cannot_be_read(spark: FakeSpa
         ({"sql": "DELETE\nFRM db.t"}, "argument sql: statement 1, line 1, column 1: FROM is"),
         ({"sql": "DELETE FROM t"}, "column 13: 't' does not name a table"),
         ({"sql": ""}, "there is no statement"),
-        ({"sql": None}, "sql must be text"),
+        ({"sql": None}, "sql must be a string"),
         ({"sql": "DELETE FROM db.t", "on_rerun": "perhaps"}, "on_rerun must be one of"),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_cleared_task_defines_again_unless_told_otherwise(
 def test_a_transaction_takes_no_definitions(warehouse: Warehouse) -> None:
     with pytest.raises(
         ConfigurationError,
-        match="column 16: a definition or metastore query cannot be part of a transaction",
+        match="column 16: a DDL statement or metastore query cannot be part of a transaction",
     ):
         HiveAcidTransactionOperator(
             task_id="task",

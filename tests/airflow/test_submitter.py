@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,
     RESULT_URI_KEY,
     SUBMISSION_KEY,
+    Resumable,
 )
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
@@ -223,6 +225,25 @@ def test_an_earlier_tries_driver_is_found_by_its_own_tag_when_the_task_is_killed
     end.join(60)
     assert yarn.killed == [APP]
     assert set(store) == _NOTES
+
+
+def test_an_earlier_tries_driver_is_ended_by_a_kill_before_its_state_is_asked_for(
+    job: JobSpec, tmp_path: Path, there: SparkTarget, yarn: Pretended
+) -> None:
+    yarn.app, yarn.tagged = dict(RUNNING), {}
+    store = StateStore(spark_job_id=APP)
+    Resumable(store).note(replace(job, attempt="0-0123456789ab"))
+    one = _submission(job, tmp_path, there)
+    submitter = _submitter(one, store)
+
+    def resume() -> None:
+        end = submitter.begin_end()
+        assert end is not None
+        end.join(60)
+        raise InterruptedError
+
+    assert isinstance(submitter.run(one, _CONTEXT, resume=resume), InterruptedError)
+    assert yarn.killed == [APP]
 
 
 @pytest.mark.parametrize("is_durable", [True, False])

@@ -122,7 +122,7 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
             [{"delete": {"table": "t"}}],
             r"'t' is not .*\(in statements\[0\]\['delete'\]\['table'\]\)",
         ),
-        ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; it may have table, where"),
+        ([{"delete": {"tabel": "d.t"}}], "has no argument 'tabel'; allowed are table, where"),
         ([{"delete": {"where": "a = 1"}}], r"statements\[0\]\['delete'\] lacks 'table'"),
         ([{"delete": {"table": "d.t", "where": None}}], r"\['where'\] is None; give a condition"),
         ([{"truncate": {"table": "d.t", "partition": {}}}], r"\['partition'\] is empty"),
@@ -130,7 +130,7 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
             ["DELETE FROM d.t", "DELETE FRM d.t"],
             r"statement 1, line 1, column 1: FROM is .*\(in statements\[1\]\)",
         ),
-        (["ALTER TABLE d.t COMPACT 'major'"], "a compaction has transactions of its own"),
+        (["ALTER TABLE d.t COMPACT 'major'"], "a compaction runs in separate transactions"),
         (["INSERT OVERWRITE TABLE d.t VALUES (1)", "DELETE FROM d.t"], "statement 2 changes"),
         # what is settled among what holds templates
         ([{"delete": {"table": "t", "where": "{{ x }}"}}], "'t' is not a valid"),
@@ -272,8 +272,8 @@ def test_a_program_that_leaves_no_result_says_what_it_may_lack(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"reads": ["d.t"]}, "the program may write no table"),
-        ({"reads": ["d.t"], "changes": ["d.t"]}, "argument reads, .*: changes and reads both name"),
+        ({"reads": ["d.t"]}, "no table is listed in inserts, changes or overwrites"),
+        ({"reads": ["d.t"], "changes": ["d.t"]}, "argument reads, .*: changes and reads both list"),
         ({"changes": ["t"]}, "'t' is not a valid"),
     ],
 )

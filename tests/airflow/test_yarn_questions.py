@@ -15,6 +15,7 @@ from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.pretended_yarn import FAILED, RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.slow_server import dripping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,14 @@ def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
     for ask in (manager.report, manager.find, manager.end):
         with pytest.raises(ClusterUnavailableError, match=f"HTTP {page[0]}"):
             ask(_APP)
+
+
+def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
+    with dripping() as address:
+        manager = ResourceManager(addresses=(address,))
+        for ask in (manager.find, manager.end):
+            with pytest.raises(ClusterUnavailableError, match="no answer within 1 s"):
+                ask(_APP, timeout=(0.5, 0.5))
 
 
 @pytest.mark.parametrize("status", [401, 403])

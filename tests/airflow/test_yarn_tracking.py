@@ -259,7 +259,7 @@ def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
     clock = Clock()
     yarn.app, yarn.ends = dict(RUNNING), False
     with pytest.raises(
-        ClusterUnavailableError, match=r"after the order to end it: its state is RUNNING"
+        ClusterUnavailableError, match=r"after the kill, failed: its state is RUNNING"
     ):
         run_on_yarn(yarn, clock, silence_s=60).end_earlier(APP, "tag")
     assert 60 < clock.time <= 81

@@ -223,7 +223,7 @@ def test_a_forged_entry_of_the_ledger_does_not_make_a_job_needless(lab4: Lab) ->
     digest = hashlib.sha256(f"{body['table_id']} dag/run/task/-1".encode()).hexdigest()[:32]
     name = f"_{digest}.0.{body['attempt']}.999999.done.json"
     (hidden / name).write_text(json.dumps(forged))
-    with pytest.raises(errors.EarlierRunUnknownError, match="has given out transactions only"):
+    with pytest.raises(errors.EarlierRunUnknownError, match="has allocated transactions only"):
         lab4.insert("t", [(2,)], ["id"], job_key="dag/run/task/-1")
     assert lab4.rows("t") == [(1,)]
     (hidden / name).unlink()

@@ -172,7 +172,7 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
         same = lab4.run(spec, job_key="dag/one/task/-1", generation=generation)
         assert same.status is JobStatus.ALREADY_DONE
         assert rows_of(lab4, same) == rows_of(lab4, again)
-    with pytest.raises(ConfigurationError, match="another keys, until"):
+    with pytest.raises(ConfigurationError, match="a different keys, until"):
         feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
 
 
@@ -187,7 +187,7 @@ def test_whoever_comes_second_goes_on_behind_the_first_when_it_is_tried_again(
         if step == "staged":
             lab4.run(spec, job_key="dag/first/task/-1")
 
-    with pytest.raises(FeedOvertakenError, match="changes_0000000 was written by another process"):
+    with pytest.raises(FeedOvertakenError, match=r"another process wrote .*changes_0000000"):
         lab4.run(spec, job_key="dag/second/task/-1", on_step=be_overtaken)
     lab4.insert("t", [(2, 2)], ["id", "v"])
     again = lab4.run(spec, job_key="dag/second/task/-1")
@@ -243,5 +243,5 @@ def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(
         feed(lab4, tmp_path)
     lab4.script("DROP TABLE t")
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
-    with pytest.raises(FeedError, match="made again"):
+    with pytest.raises(FeedError, match="created again"):
         feed(lab4, tmp_path, when_gone=WhenGone.WHOLE)

@@ -79,7 +79,7 @@ def test_of_overlapping_updates_the_first_to_commit_wins_and_the_others_say_so(
     (winner,) = [i for i, o in enumerate(outcomes) if isinstance(o, JobResult)]
     losers = [o for o in outcomes if isinstance(o, Exception)]
     assert all(isinstance(o, WriteConflictError) for o in losers)
-    assert all("lost against another writer" in str(o) for o in losers)
+    assert all("lost a conflict with another writer" in str(o) for o in losers)
     assert lab_pg.rows("t") == [(i, winner + 1) for i in range(10)]
 
 

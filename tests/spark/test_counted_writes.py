@@ -157,7 +157,7 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
     with caplog.at_level(logging.WARNING, "hiveacid"):
         result = lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
     assert len(loss.lost) == 1
-    assert "Spark has written 2000 rows, but its files hold 1000" in caplog.text
+    assert "Spark wrote 2000 rows, but its files contain 1000" in caplog.text
     assert lab4.rows("t") == [(i,) for i in range(2_000)]
     assert result.rows.inserted == 2_000
     files = [file for file in lab4.root("t").rglob("bucket_*") if not file.name.startswith(".")]

@@ -95,7 +95,7 @@ def test_a_table_may_be_made_of_no_rows_or_of_a_whole_table(lab4: Lab) -> None:
 def test_a_table_that_is_there_is_an_error_unless_it_may_be(lab4: Lab) -> None:
     text = "CREATE TABLE t AS SELECT 1 AS a"
     lab4.script(text)
-    with pytest.raises(DefinitionError, match="exists already"):
+    with pytest.raises(DefinitionError, match="already exists"):
         lab4.script(text)
     (result,) = lab4.script(text.replace("TABLE", "TABLE IF NOT EXISTS"))
     assert result.status is JobStatus.NOTHING_TO_DO

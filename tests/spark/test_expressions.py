@@ -160,9 +160,9 @@ def test_what_is_no_value_of_one_row_is_refused_before_anything_is_begun(
 @pytest.mark.parametrize(
     ("keys", "condition", "message"),
     [
-        (("k",), "rand() < 0.5", "same result for a pair every time"),
-        (("k",), "t.n = (SELECT max(id) FROM range(3))", "cannot contain a subquery"),
-        (("k",), "t.n", "a condition must be boolean, this is int"),
+        (("k",), "rand() < 0.5", "must be deterministic"),
+        (("k",), "t.n = (SELECT max(id) FROM range(3))", "contain no subquery"),
+        (("k",), "t.n", "a condition must be boolean, but this one is int"),
         (("d",), None, "ON d"),
     ],
 )

@@ -145,7 +145,9 @@ def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
         target=f"{lab.db}.t", source=SourceSpec(values=((8, "x", ODD),), columns=names)
     )
     two = InsertSpec(target=f"{lab.db}.t", source=own, columns=names)
-    with pytest.raises(UnsupportedTableError, match="run the two in separate transactions"):
+    with pytest.raises(
+        UnsupportedTableError, match="run the two statements in separate transactions"
+    ):
         lab.run(TransactionSpec(statements=(one, two)))
     lab.table("flat", columns, kind=TransactionalKind.NONE)
     with pytest.raises(HiveAcidError, match="no renames"):

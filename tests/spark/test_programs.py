@@ -94,7 +94,7 @@ def test_a_programs_values_are_literals(shop: Lab) -> None:
         seen.extend(row.id for row in found.collect())
         txn.update(t, {"v": "v + :more"}, where="id IN (:ids)", parameters={"more": 5, "ids": [2]})
         txn.delete(log, where="what = :what", parameters={"what": hostile})
-        with pytest.raises(ConfigurationError, match=r"'b'\] is not used in any text"):
+        with pytest.raises(ConfigurationError, match=r"'b'\] is not used in any SQL text"):
             txn.read(log, where="id = :a", parameters={"a": 1, "b": 2})
 
     run(shop, spec_of(shop, changes=("t", "log")), body)
@@ -203,7 +203,7 @@ def test_a_failed_statement_cannot_be_passed_over(shop: Lab) -> None:
         with pytest.raises(UnknownColumnError):
             txn.update(t, {"w": "1"}, where="true")
 
-    with pytest.raises(ConfigurationError, match="and the program went on"):
+    with pytest.raises(ConfigurationError, match="but the program caught"):
         run(shop, spec_of(shop, changes=("t",)), body)
     assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]
 
@@ -231,7 +231,7 @@ def test_a_program_has_one_transaction(shop: Lab) -> None:
             with acid.transaction(spark, task):  # type: ignore[arg-type]
                 pass
 
-    with pytest.raises(ConfigurationError, match="a program has one transaction"):
+    with pytest.raises(ConfigurationError, match="a program may open only one transaction"):
         story(shop, spec, twice, job_key="twice")
 
 

@@ -15,7 +15,7 @@
     |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
     |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
     |  |- ConversionRefusedError       a table cannot be converted to the requested kind
-    |  |- StatementOrderError          one transaction cannot hold these statements in this order
+    |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
     |  |- VersionUnknownError          the table has no such version, or the time is too far ahead
@@ -68,8 +68,8 @@
 
 `TableError` is the base class of errors about one table.
 
-Every error has its data in attributes. The message, `str(error)`, names the table, the problem and
-the remedy. The driver reports an error to the operator as (class name, message); `error_class`
+Every error stores its data in attributes. The message, `str(error)`, names the table, the problem
+and the remedy. The driver reports an error to the operator as (class name, message); `error_class`
 returns the class.
 """
 

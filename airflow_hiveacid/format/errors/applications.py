@@ -29,22 +29,22 @@ _ADDRESS: Final[Mapping[ClusterKind, str]] = {
         " in yarn-site.xml in HADOOP_CONF_DIR"
     ),
     ClusterKind.KUBERNETES: (
-        "The address is the Spark connection's master, the login is that of spark-submit:"
+        "The address is the Spark connection's master. The login is that of spark-submit:"
         " settings spark.kubernetes.authenticate.*, else KUBECONFIG, else the pod's service account"
     ),
 }
 _LOGIN: Final[Mapping[ClusterKind, str]] = {
     ClusterKind.YARN: (
-        "With Kerberos the login is principal and keytab of the operator or of the Spark"
-        " connection, else the tickets of KRB5CCNAME or the keytab of KRB5_CLIENT_KTNAME;"
-        " without Kerberos the user is proxy_user, HADOOP_USER_NAME or the worker's user; any other"
-        " login is yarn_rm_auth of the operator. Give that user the right to see and to end the"
-        " application. A running application goes on meanwhile, and may commit"
+        "With Kerberos, the login is principal and keytab of the operator or Spark connection,"
+        " else the tickets of KRB5CCNAME or the keytab of KRB5_CLIENT_KTNAME; without Kerberos,"
+        " the user is proxy_user, HADOOP_USER_NAME or the worker's user; set any other login as"
+        " yarn_rm_auth of the operator. Allow that user to view and kill the application. A running"
+        " application continues and may commit"
     ),
     ClusterKind.KUBERNETES: (
         "The login is that of spark-submit: settings spark.kubernetes.authenticate.*, else"
-        " KUBECONFIG, else the pod's service account. Give it the right to get, list and delete"
-        " pods of the namespace. A running driver goes on meanwhile, and may commit"
+        " KUBECONFIG, else the pod's service account. Allow it to get, list and delete pods of"
+        " the namespace. A running driver continues and may commit"
     ),
 }
 
@@ -54,9 +54,7 @@ class ClusterUnavailableError(ClusterError, RetryableError):
 
     def __init__(self, *, kind: ClusterKind, asked: str, reason: str) -> None:
         self.kind, self.asked, self.reason = kind, asked, reason
-        super().__init__(
-            f"could not find out from {kind.value} {asked}: {reason}. {_ADDRESS[kind]}"
-        )
+        super().__init__(f"request to {kind.value} for {asked} failed: {reason}. {_ADDRESS[kind]}")
 
 
 class ClusterRefusedError(ClusterError):
@@ -65,8 +63,8 @@ class ClusterRefusedError(ClusterError):
     def __init__(self, *, kind: ClusterKind, asked: str, reason: str) -> None:
         self.kind, self.asked, self.reason = kind, asked, reason
         super().__init__(
-            f"{kind.value} refused to tell us {asked}: {reason}. {_LOGIN[kind]}: the next try first"
-            " finds out what it did"
+            f"{kind.value} refused the request for {asked}: {reason}. {_LOGIN[kind]}; the next try"
+            " first checks whether it did"
         )
 
 
@@ -89,10 +87,10 @@ class ApplicationNotStartedError(ClusterError, RetryableError):
         self.application, self.queue = application, queue
         self.waited_s, self.diagnostics = waited_s, diagnostics
         what = f"{application} in {place} {queue}" if application else "spark-submit"
-        why = diagnostics.strip() or "the cluster gives no reason"
+        why = diagnostics.strip() or "the cluster gave no reason"
         super().__init__(
-            f"{what} waited {waited_s:.0f} s for {waited_for}, and was ended: {why}. Nothing was"
-            " written. To let it wait longer, raise start_timeout_s (operator argument, or option"
+            f"{what} waited {waited_s:.0f} s for {waited_for} and was killed: {why}. Nothing was"
+            " written. To allow a longer wait, raise start_timeout_s (operator argument, or option"
             " of section [hiveacid])"
         )
 
@@ -103,8 +101,8 @@ class ApplicationForgottenError(ClusterError, RetryableError):
     def __init__(self, *, application: str, cluster: str = "YARN") -> None:
         self.application = application
         super().__init__(
-            f"{cluster} no longer knows {application}, and it left no result. It may have"
-            " committed: a retry asks the metastore, and does only what was not done"
+            f"{cluster} no longer knows {application}, which left no result. It may have"
+            " committed: a retry asks the metastore, and repeats no committed change"
         )
 
 
@@ -116,8 +114,8 @@ class ExecutorsMissingError(ClusterError, RetryableError):
         super().__init__(
             f"{application} at {master} waited {waited_s:.0f} s for its first executor: the"
             " cluster or queue is full, or no node is large enough for one executor. The job did"
-            " not start. To let it wait longer, raise start_timeout_s (operator argument, or option"
-            " of section [hiveacid])"
+            " not start. To allow a longer wait, raise start_timeout_s (operator argument, or"
+            " option of section [hiveacid])"
         )
 
 
@@ -142,4 +140,4 @@ def _first_of(lines: Mapping[str, str]) -> str:
     """Return one line for each of the first partitions, and the number of the others."""
     first = "".join(f"\n  {name}: {why}" for name, why in islice(lines.items(), _MOST_SHOWN))
     more = len(lines) - _MOST_SHOWN
-    return first + (f"\n  and {more} more, which the application's log names" if more > 0 else "")
+    return first + (f"\n  and {more} more, which the application's log lists" if more > 0 else "")

@@ -27,7 +27,7 @@ class MetastoreAnswerError(MetastoreUnavailableError):
         HiveAcidError.__init__(
             self,
             f"metastore {', '.join(uris)} answered {method} with a response that cannot be read:"
-            f" {reason}. Check that the address is a metastore's, and look into its log",
+            f" {reason}. Check that the address is a metastore's, and read its log",
         )
 
 

@@ -71,8 +71,8 @@ class NotTransactionalError(TableError):
     def __init__(self, *, table: object) -> None:
         super().__init__(
             table=table,
-            detail="is not transactional; only tables with transactional=true can be changed or"
-            " compacted, and have versions",
+            detail="is not transactional; only tables with transactional=true have versions and can"
+            " be changed or compacted",
         )
 
 
@@ -111,8 +111,8 @@ class TableDiffersError(TableError):
         self.differences = differences
         super().__init__(
             table=table,
-            detail=f"exists already and differs from the request: {'; '.join(differences)}. It was"
-            " not touched; change the request, or drop the table",
+            detail=f"already exists and differs from the request: {'; '.join(differences)}. It was"
+            " not changed; change the request, or drop the table",
         )
 
 
@@ -147,8 +147,8 @@ class TypeMismatchError(TableError):
         self.column, self.column_type, self.value_type = column, column_type, value_type
         super().__init__(
             table=table,
-            detail=f"column {column!r} is {column_type}, but the value is {value_type}, which does"
-            " not fit; cast it",
+            detail=f"column {column!r} is {column_type}, but the value is {value_type}; cast the"
+            " value",
         )
 
 
@@ -161,12 +161,12 @@ class StructFieldsError(TableError):
         self.path, self.missing, self.unknown = path, missing, unknown
         wrong = [
             *([f"lacks {', '.join(missing)}"] if missing else []),
-            *([f"has {', '.join(unknown)}, which the column does not"] if unknown else []),
+            *([f"has {', '.join(unknown)}, unlike the column"] if unknown else []),
         ]
         super().__init__(
             table=table,
             detail=f"the struct for {path!r} {' and '.join(wrong)}; structs are stored by field"
-            " name, so name each field of the column once",
+            " name, so give each field of the column exactly once",
         )
 
 
@@ -184,7 +184,7 @@ class ValueTooLargeError(InputError):
     def __init__(self, *, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"Spark's driver has not enough memory for the constants of a statement ({reason})."
+            f"Spark's driver lacks the memory for the constants of a statement ({reason})."
             " Nothing was committed. Make the value smaller (repeat, concat, a long literal), read"
             " it from a file or table instead, or give the driver more memory (driver_memory)"
         )
@@ -196,9 +196,9 @@ class UnsafeTextError(InputError):
     def __init__(self, *, of: object, text: str, what: str) -> None:
         self.of, self.text, self.what = of, text, what
         super().__init__(
-            f"{of}: {text!r} is refused: {what}. Nothing was written. Remove that part. If everyone"
-            " who can supply this text may be trusted with the driver, set"
-            " allow_unsafe_expressions in the connection"
+            f"{of}: {text!r} is refused: {what}. Nothing was written. Remove that part. If you"
+            " trust everyone who can supply this text with the driver, set allow_unsafe_expressions"
+            " in the connection"
         )
 
 
@@ -229,9 +229,8 @@ class ConstraintViolationError(TableError):
         self.constraint, self.demand = constraint, demand
         super().__init__(
             table=table,
-            detail=f"demands {demand} (constraint {constraint}), and a new row violates that;"
-            " nothing was written. Leave such rows out, give them other values, or drop the"
-            " constraint",
+            detail=f"requires {demand} (constraint {constraint}), but a new row violates this;"
+            " nothing was written. Omit such rows, change their values, or drop the constraint",
         )
 
 
@@ -253,21 +252,21 @@ class StatementOrderError(InputError):
         self.table, self.statement, self.overwriting = table, statement, overwriting
         super().__init__(
             f"statement {statement} changes table {table}, which statement {overwriting} of the"
-            " same transaction overwrites: readers take an overwrite's files for everything that"
-            f" the transaction wrote there. Make statement {statement} a part of the overwrite's"
-            " query, put it before the overwrite, or give it a transaction of its own"
+            " same transaction overwrites: readers ignore all other files that the transaction"
+            f" wrote there. Make statement {statement} part of the overwrite's query, put it before"
+            " the overwrite, or run it in a separate transaction"
         )
 
 
 class SharedTargetError(InputError):
-    """Two INSERTs of one FROM clause write to the same target, and one of them is an overwrite."""
+    """Two INSERTs of one FROM clause write to the same target, and one is an overwrite."""
 
     def __init__(self, *, table: object, statement: int, other: int) -> None:
         self.table, self.statement, self.other = table, statement, other
         super().__init__(
-            f"INSERTs {other} and {statement} of one FROM clause write table {table}, and one of"
-            " them overwrites it, which would remove what the other writes. Combine both into one"
-            " INSERT with UNION ALL, or name different static partitions"
+            f"INSERTs {other} and {statement} of one FROM clause write table {table}. One of them"
+            " is an overwrite, which would remove the other's rows. Combine both into one INSERT"
+            " with UNION ALL, or name different static partitions"
         )
 
 
@@ -293,9 +292,9 @@ class StatementChangedError(TableError):
         self.differing = differing
         super().__init__(
             table=table,
-            detail=f"{_earlier(txn_id)} did {job_key} at {when} with another"
-            f" {', '.join(differing)}, so this is not a repetition. Nothing was written."
-            " To apply the new statement as well, clear the task with on_rerun=apply",
+            detail=f"{_earlier(txn_id)} did {job_key} at {when} with a different"
+            f" {', '.join(differing)}, so this is not a retry of it. Nothing was written."
+            " To apply the new statement, too, clear the task with on_rerun=apply",
         )
 
 

@@ -46,10 +46,10 @@ class DirectoryExistsError(StorageError):
     def __init__(self, *, path: str) -> None:
         self.path = path
         super().__init__(
-            f"{path} exists already; it was not touched. Another compactor may be at work. If this"
-            " is a transaction's own directory, its write ID was used before: the metastore was"
-            " restored from a backup, or the table was recreated at an old location. In that case"
-            " move the old files away"
+            f"{path} already exists and was not changed. Another compactor may have written it. If"
+            " it contains the failed transaction's write ID, that ID was used before: the metastore"
+            " was restored from a backup, or the table was recreated at an old location. In that"
+            " case, move the old files away"
         )
 
 
@@ -68,7 +68,7 @@ class LedgerRollError(CorruptFileError):
         super().__init__(path=path, reason=reason)
         told = (
             f"{path} is damaged: {reason}. It lists the jobs that have changed the table. No job"
-            " may change the table now: one that runs again could apply its change twice. Nothing"
+            " may change the table now, because a retry could apply its change twice. Nothing"
             " was written. Restore the file from a snapshot, a backup or the trash. If there is no"
             " copy, move the file out of its directory. From then on, tasks that changed the table"
             " before the file was written count as not done. Before such a task runs again, check"
@@ -82,7 +82,7 @@ class DanglingDeleteError(StorageError):
 
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} holds delete events for rows that do not exist: {reason}")
+        super().__init__(f"{path} contains delete events for rows that do not exist: {reason}")
 
 
 class UnsupportedFileError(StorageError):
@@ -90,7 +90,7 @@ class UnsupportedFileError(StorageError):
 
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} cannot be handled: {reason}")
+        super().__init__(f"{path} is not supported: {reason}")
 
 
 class ResultUnwritableError(StorageError):
@@ -99,8 +99,8 @@ class ResultUnwritableError(StorageError):
     def __init__(self, *, place: str, user: str, reason: str) -> None:
         self.place, self.user, self.reason = place, user, reason
         super().__init__(
-            f"the driver, whose user is {user}, cannot write its result to {place}: {reason}."
-            " Nothing was begun. In cluster mode the place lies below result_dir (operator"
+            f"the driver (user {user}) cannot write its result to {place}: {reason}."
+            " The job was not started. In cluster mode, this is below result_dir (operator"
             " argument, or field of the metastore's connection): let this user create directories"
-            " there, or name another place that both workers and drivers can reach"
+            " there, or set a directory that both workers and drivers can access"
         )

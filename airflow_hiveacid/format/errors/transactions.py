@@ -27,8 +27,8 @@ class WriteConflictError(TransactionError, RetryableError):
         self.txn_id, self.reason, self.winner = txn_id, reason, winner or Winner()
         self.policies: dict[str, str] = {}
         super().__init__(
-            f"transaction {txn_id} lost against another writer: {reason}. None of its changes are"
-            " visible"
+            f"transaction {txn_id} lost a conflict with another writer: {reason}. None of its"
+            " changes are visible"
         )
 
 
@@ -49,7 +49,8 @@ class TableChangedError(TransactionError, RetryableError):
     def __init__(self, *, table: object, what: str) -> None:
         self.table, self.what = str(table), what
         super().__init__(
-            f"table {table}: its {what} changed while the job started. Nothing was written; retry"
+            f"table {table}: its {what} changed while the job was starting. Nothing was written;"
+            " retry"
         )
 
 
@@ -62,7 +63,7 @@ class LockNotAcquiredError(TransactionError, RetryableError):
         self.tables, self.lock_id, self.waited_s, self.holders = tables, lock_id, waited_s, holders
         super().__init__(
             f"no lock on {', '.join(tables)} after {waited_s:.1f} s (lock {lock_id}); held by:"
-            f" {holders or 'unknown'}. See SHOW LOCKS; raise lock_timeout_s or retry later"
+            f" {holders or 'unknown'}. Run SHOW LOCKS; raise lock_timeout_s or retry later"
         )
 
 
@@ -74,8 +75,8 @@ class CompactionNotDoneError(TransactionError, RetryableError):
         where = f"table {table}" + (f", partition {partition}" if partition else "")
         super().__init__(
             f"{where}: the {kind} compaction was not done: {why}. Nothing was published, and no row"
-            " is affected. Retry once that has ended. SHOW COMPACTIONS lists the queue; an entry"
-            " that is ready for cleaning there ends when the table is cleaned"
+            " is affected. Retry when the cause is gone. SHOW COMPACTIONS lists the queue; an entry"
+            " that is ready for cleaning ends when the table is cleaned"
         )
 
 
@@ -85,7 +86,7 @@ class FencedError(TransactionError):
     def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
         self.job_key, self.txn_id, self.newer_txn_id = job_key, txn_id, newer_txn_id
         super().__init__(
-            f"transaction {txn_id} of {job_key} has withdrawn: transaction {newer_txn_id} of the"
+            f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} of the"
             " same task is newer"
         )
 
@@ -96,10 +97,10 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
     def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
         super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
         told = (
-            f"transaction {txn_id} of {job_key} has withdrawn: transaction {newer_txn_id} does the"
+            f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
             " same job for a driver that an earlier release submitted as a later try. None of our"
-            " changes are visible. Retry when that driver has ended; what it commits is not"
-            " repeated"
+            " changes are visible. Retry when that driver has ended; the retry repeats no committed"
+            " change"
         )
         self.args = (told,)
 
@@ -111,7 +112,7 @@ class CommitStateUnknownError(TransactionError):
         self.txn_id, self.reason = txn_id, reason
         super().__init__(
             f"transaction {txn_id} may or may not be committed: {reason}. Nothing was deleted."
-            " Retry the task: it finds out by its job key and does not apply the change twice"
+            " Retry the task: it checks its job key, and does not apply the change twice"
         )
 
 
@@ -122,7 +123,7 @@ class EarlierRunUnknownError(TransactionError):
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
         self.why = why
         super().__init__(
-            f"table {table}: the job ledger names transaction {txn_id} of {job_key}, at {when}, but"
+            f"table {table}: the job ledger lists transaction {txn_id} of {job_key}, at {when}, but"
             f" cannot prove that it was committed: {why}. Nothing was written. Check whether the"
             " change is in the table; clear the task to apply it (again)"
         )

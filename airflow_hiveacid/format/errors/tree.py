@@ -16,7 +16,7 @@ class HiveAcidError(Exception):
 
 
 class RetryableError(HiveAcidError):
-    """Mixin for errors after which the same work can be retried."""
+    """Mixin for errors after which the same request can be retried."""
 
     retryable = True
 

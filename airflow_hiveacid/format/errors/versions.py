@@ -44,12 +44,12 @@ class VersionDoubtfulError(TableError):
         self.when, self.doubtful, self.before, self.after = when, doubtful, before, after
         first = "; ".join(doubtful[:_MOST_SHOWN])
         more = len(doubtful) - _MOST_SHOWN
-        without = f"version {before}, without them, or " if before else ""
+        without = f"version {before}, which excludes them, or " if before else ""
         super().__init__(
             table=table,
-            detail=f"what was committed at {when} is not known exactly: {first}"
+            detail=f"it is unknown which writes were committed at {when}: {first}"
             + (f"; and {more} more" if more > 0 else "")
-            + f". Ask for {without}version {after}, with them",
+            + f". Request {without}version {after}, which includes them",
         )
 
 
@@ -71,7 +71,7 @@ class VersionNotSettledError(TransactionError, RetryableError):
         self.table, self.version, self.write_id, self.who = str(table), version, write_id, who
         super().__init__(
             f"table {table}: version {version} is not settled, because write ID {write_id} is still"
-            f" open{who and f' ({who})'}; retry when that write has ended, or ask for version"
+            f" open{who and f' ({who})'}; retry when that write has ended, or request version"
             f" {write_id - 1}"
         )
 
@@ -86,7 +86,7 @@ class VersionNotYetError(TransactionError, RetryableError):
         self.table, self.when, self.now = str(table), when, now
         super().__init__(
             f"table {table}: has no state at {when} yet; by the metastore's clock it is {now}."
-            " Retry when that time is over"
+            " Retry after that time"
         )
 
 
@@ -102,7 +102,7 @@ class NotEnoughHistoryError(StorageError, RetryableError):
         self.location, self.high_watermark, self.oldest_base = location, high_watermark, oldest_base
         super().__init__(
             f"{location}: not enough history for write ID {high_watermark}; the oldest remaining"
-            f" base is {oldest_base}. Read a newer snapshot"
+            f" base is {oldest_base}. Retry with a newer snapshot"
         )
 
 
@@ -122,19 +122,19 @@ class VersionGoneError(StorageError):
             gone = "compacted away" if keeping_helps else "incomplete"
             text = f"{what} is {gone}: the oldest readable version is {oldest} ({why})"
         else:
-            text = f"{what} is not there any more ({why}). Ask for a later one, or the present"
+            text = f"{what} no longer exists ({why}). Request a later one, or the current state"
         if keeping_helps:
             advice = (
-                "A table keeps its past for the time in its parameter hiveacid.readable.for,"
-                " counted from the day on which it is set. Set it with `python -m airflow_hiveacid"
-                f" keep {table} --readable-for '7 days'` or readable_for of"
-                " HiveAcidCreateTableOperator"
+                "Old versions stay readable for the time in the table parameter"
+                " hiveacid.readable.for, but only from the day when it is set. Set it with"
+                f" `python -m airflow_hiveacid keep {table} --readable-for '7 days'` or"
+                " readable_for of HiveAcidCreateTableOperator"
             )
         else:
             advice = (
-                "No setting keeps the files of a dropped partition, nor those that were removed"
-                " by hand or by TRUNCATE of Hive 3.1. TRUNCATE of this provider or of Hive 4"
-                " empties a partition and makes a version, so that a restore can undo it"
+                "No setting keeps the files of a dropped partition, nor files that were removed by"
+                " hand or by TRUNCATE of Hive 3.1. Use TRUNCATE of this provider or of Hive 4 to"
+                " empty a partition: that creates a version, so a restore can undo it"
             )
         super().__init__(f"table {table}: {text}. {advice}")
 
@@ -149,8 +149,8 @@ class ChangesGoneError(StorageError):
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
         told = f" The oldest version whose changes can be read is {oldest}." if oldest else ""
         super().__init__(
-            f"the changes of {table} since version {since} are gone: {why}.{told} Read the table as"
-            " a whole (a feed does so with when_gone='whole'), and its changes from there"
+            f"the changes of {table} since version {since} are gone: {why}.{told} Read the"
+            " whole table (a feed does so with when_gone='whole'), then the changes after that"
         )
 
 
@@ -160,7 +160,7 @@ class KeepingRefusedError(TransactionError, RetryableError):
     def __init__(self, *, table: object, waiting: str) -> None:
         self.table, self.waiting = str(table), waiting
         super().__init__(
-            f"table {table}: nothing is kept yet, because {waiting} and its cleaning may remove"
+            f"table {table}: no version is kept yet, because {waiting}, and its cleaning may remove"
             " files; retry when it is done"
         )
 
@@ -172,7 +172,7 @@ class FeedError(StorageError):
         self.location, self.reason = location, reason
         super().__init__(
             f"the feed at {location} cannot continue: {reason}. Remove it, or give another"
-            " location, and it starts with the table as a whole"
+            " location, so that it starts again with the whole table"
         )
 
 
@@ -182,7 +182,7 @@ class FeedOvertakenError(StorageError, RetryableError):
     def __init__(self, *, location: str) -> None:
         self.location = location
         super().__init__(
-            f"{location} was written by another process meanwhile, and was not touched. Retry: if"
-            " this task wrote it, the retry finds that; otherwise the feed continues from there. If"
-            " the directory has no _changes.json, it is an unfinished write: remove it"
+            f"another process wrote {location} in the meantime, so it was not changed. Retry: the"
+            " retry uses it if this task wrote it; otherwise the feed continues from there. If the"
+            " directory contains no _changes.json, it is an unfinished write: remove it"
         )

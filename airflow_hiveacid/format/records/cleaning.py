@@ -1,4 +1,4 @@
-"""Input of cleaning: open readers, unfinished uploads, and when replacements were first seen."""
+"""Input for cleaning: open readers, unfinished uploads, and when replacements were first seen."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class FirstSeen:
 class Reader:
     """An open transaction that may read the table, with its user and job if they are known.
 
-    `why` is the reason why the transaction may read the table. `job_key`, taken from the
-    transaction's locks, identifies one of our jobs or another engine's query.
+    `why` explains why the transaction may read the table. `job_key`, taken from the transaction's
+    locks, identifies one of our jobs or another engine's query.
     """
 
     txn_id: TxnId
@@ -36,8 +36,8 @@ class Reader:
         owner = "@".join(part for part in (self.user, self.host) if part)
         job = f"job {self.job_key}" if self.job_key else ""
         details = "; ".join(part for part in (owner, job, self.why) if part)
-        age = "" if self.open_for_s is None else f" for {self.open_for_s:.0f} s"
-        is_open = f"transaction {self.txn_id} is open{age} and may read it"
+        age = "is open" if self.open_for_s is None else f"has been open for {self.open_for_s:.0f} s"
+        is_open = f"transaction {self.txn_id} {age} and may read it"
         return f"{is_open} ({details})" if details else is_open
 
 

@@ -64,7 +64,7 @@ class Reset:
 class Keeping:
     """The time since which a table's versions are kept, and the files that were live at that time.
 
-    `roots` maps each partition to its promise. A partition that is not in `roots` was created
+    `roots` maps each partition to its guarantee. A partition that is not in `roots` was created
     later. `last_entry_id` is the newest entry of the compaction queue at that time, or -1 if the
     queue was empty.
     """
@@ -115,10 +115,10 @@ class Promises:
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
-        """Return the promise about one partition, or None if there is none.
+        """Return the guarantee for one partition, or None if there is none.
 
-        If files were removed without a new version (`Reset`), the promise no longer holds for
-        versions that had these files. It still holds for versions after the removal was noted.
+        If files were removed without a new version (`Reset`), the guarantee no longer covers
+        versions that had these files. It still covers versions after the removal was noted.
         """
         if self.keeping is None or self.has_ended:
             return None
@@ -128,7 +128,7 @@ class Promises:
 
     @cached_property
     def _ends(self) -> Mapping[PartitionName, WriteId]:
-        """From horizons and resets: the lowest version of each partition that may be complete."""
+        """The lowest version of each partition that may be complete after horizons and resets."""
         found: dict[PartitionName, WriteId] = {}
         ends = [(h.partition, h.write_id) for h in self.horizons]
         for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):

@@ -65,7 +65,7 @@ def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList
     if entry.txn_id > txns.high_watermark:
         return _doubt(
             f"transaction {entry.txn_id}",
-            f"has given out transactions only up to {txns.high_watermark}",
+            f"has allocated transactions only up to {txns.high_watermark}",
         )
     if not txns.is_visible(entry.txn_id):
         state = "aborted" if txns.is_aborted(entry.txn_id) else "open"
@@ -77,7 +77,7 @@ def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList
         return _doubt(f"write ID {entry.write_id}", f"lists it as {state}")
     return _doubt(
         f"write ID {entry.write_id}",
-        f"has given out write IDs of the table only up to {write_ids.high_watermark}",
+        f"has allocated write IDs of the table only up to {write_ids.high_watermark}",
     )
 
 

@@ -230,7 +230,7 @@ class _Found:
             self.unknown.append(UnknownEntry(path=file.path, why="ignored: it is empty"))
         elif not isinstance(parse_file_name(file.name), OriginalFileName):
             self.unknown.append(
-                UnknownEntry(path=file.path, why="an original file whose name has no bucket")
+                UnknownEntry(path=file.path, why="an original file whose name contains no bucket")
             )
 
     @property
@@ -301,7 +301,7 @@ def _why_ignored(
     if any(parse_directory_name(component) is not None for component in between):
         # If a directory is renamed onto an existing directory, it becomes a directory inside that
         # one. Hive 3.1 and Trino ignore such a directory (HIVE-25600).
-        return "it lies in a base or delta directory inside another one"
+        return "it is in a base or delta directory inside another one"
     # For a file that is still being streamed, HDFS reports only the length of closed blocks.
     if file.size_bytes == 0 and not is_streamed:
         return "it is empty"
@@ -312,7 +312,7 @@ def _why_ignored(
     parsed = parse_file_name(file.name)
     if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
         return None
-    return "its name is not one of a data file"
+    return "its name is not that of a data file"
 
 
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
@@ -327,6 +327,6 @@ def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
     if data_format is not None and data_format not in _DATA_FORMATS:
         raise CorruptFileError(
             path=f"{listing.location}/{text}/{METADATA_FILE}",
-            reason=f"it names the data format {data_format!r}, which no Hive version writes",
+            reason=f"it specifies the data format {data_format!r}, which no Hive version writes",
         )
     return data_format == COMPACTED_FORMAT

@@ -175,7 +175,7 @@ def oldest_since(
 
 
 def _promised(state: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId | None:
-    """Return the version from which on all files are kept, or None if no promise is valid."""
+    """Return the version from which on all files are kept, or None if no guarantee is valid."""
     is_kept = kept is not None and missing_evidence(state, kept, kind) is None
     return kept.floor if kept is not None and is_kept else None
 
@@ -200,7 +200,7 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
         part: the range.
         txns: the transactions that are visible to the reader.
         kind: the table's kind.
-        kept: the promise to keep the root's files, or None if there is no promise.
+        kept: the guarantee that the root's files are kept, or None if there is none.
 
     Raises:
         ChangesGoneError: files that the range needs may be deleted. The error contains the lowest
@@ -298,7 +298,7 @@ def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId
                 table=listing.location,
                 since=part.since.high_watermark,
                 oldest=write_id,
-                why=f"write ID {write_id} overwrote it after a later one was committed",
+                why=f"write ID {write_id} overwrote it after a later write was committed",
             )
 
 

@@ -40,7 +40,7 @@ def flat_state(listing: Listing) -> AcidState:
                 raise UnsupportedFileError(
                     path=f"{listing.location}/{file.path}",
                     reason=f"{name} is a directory of a transactional table, but this table is"
-                    " not transactional: rows of aborted and replaced writes would count. Read the"
+                    " not transactional: rows of aborted and replaced writes would be read. Use the"
                     " transactional table, or copy its rows",
                 )
         if file.size_bytes:

@@ -331,7 +331,7 @@ def _walk(
 
 
 def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
-    """Return whether a delta is of a further statement, or has the same range as `previous`."""
+    """Return whether a delta is from a further statement, or has the range of `previous`."""
     return further or (previous is not None and _range(delta) == _range(previous))
 
 

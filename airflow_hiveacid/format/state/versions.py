@@ -11,7 +11,7 @@ unpartitioned table), completeness has two possible proofs:
 
 * the live directories. They contain every version from the base's write ID on, because rows and
   delete events of a full-ACID table keep their write IDs in minor compactions;
-* a promise that no files are removed (`Kept`): from version `floor` on, every directory that was
+* a guarantee that no files are removed (`Kept`): from version `floor` on, every directory that was
   ever live still exists (see docs/decisions/versions.md).
 
 Rows of insert-only tables have no write IDs. So if only some writes of a merged directory are
@@ -74,7 +74,7 @@ class VersionSpec:
         if len(given) > 1:
             found = " and ".join(map(str, given))
             raise ConfigurationError(
-                f"version, timestamp and tag exclude each other; found {found}"
+                f"version, timestamp and tag are mutually exclusive; found {found}"
             )
         if self.timestamp is not None and self.timestamp.utcoffset() is None:
             raise ConfigurationError(
@@ -177,10 +177,10 @@ class VersionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A promise about one root: from version `floor` on, all files that were ever live still exist.
+    """A guarantee for one root: from version `floor` on, all files that were ever live exist.
 
     `evidence` contains the names of directories and the paths of original files that were live when
-    the promise began. If one of them is missing without a permitted reason, the promise was broken
+    the guarantee began. If one is missing without a permitted reason, the guarantee was broken
     (`missing_evidence`).
     """
 
@@ -191,7 +191,7 @@ class Kept:
 def _number(value: int | str) -> WriteId:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise ConfigurationError(f"version {value!r} is not the number of a version, such as 1234")
+        raise ConfigurationError(f"version {value!r} is not a version number, such as 1234")
     return WriteId(int(text))
 
 
@@ -208,7 +208,7 @@ def _moment(value: datetime | str) -> datetime:
 
 def _tag(value: str) -> str:
     if not value or value != value.strip() or not value.isprintable():
-        raise ConfigurationError(f"tag {value!r} is not a name; write letters, digits, - and _")
+        raise ConfigurationError(f"tag {value!r} is not a valid name; use letters, digits, - and _")
     return value
 
 
@@ -297,7 +297,7 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
         then: the subset of `now` that is visible in the version.
         txns: the current transactions, which decide which compactions are visible.
         kind: the table's kind.
-        kept: the promise to keep the root's files, or None if there is no promise.
+        kept: the guarantee that the root's files are kept, or None if there is none.
 
     Raises:
         VersionGoneError: the files are incomplete, or cannot be proven complete.
@@ -335,7 +335,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
             return
         why = f"{lost} was deleted outside Hive and this provider"
         if lost is None:
-            why = f"{mixed} mixes the version's rows with later ones; nothing tells which are which"
+            why = f"{mixed} mixes the version's rows with later rows that cannot be told apart"
     raise VersionGoneError(
         table=now.table,
         what=f"the state up to write ID {then.high_watermark}",
@@ -354,9 +354,9 @@ def oldest_readable(state_now: AcidState, kept: Kept | None, kind: Transactional
 
 
 def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
-    """Return a promise to keep a root's files. It holds if no files are removed from now on.
+    """Return a guarantee for a root's files. It is valid if no files are removed from now on.
 
-    For an insert-only table, the promise excludes versions whose deltas were already merged.
+    For an insert-only table, the guarantee excludes versions whose deltas were already merged.
     """
     floor = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is TransactionalKind.INSERT_ONLY:
@@ -366,7 +366,7 @@ def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
 
 
 def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
-    """Return a missing directory or file that a promise requires, or None if there is none.
+    """Return a missing directory or file that a guarantee requires, or None if there is none.
 
     Cleaners were allowed to remove directories below the floor and, in a full-ACID table,
     directories that a wider delta covers.
@@ -506,17 +506,17 @@ def _not_live(
     base_now = None if state_now.base is None else state_now.base.text
     base_then = None if state_then.base is None else state_then.base.text
     if base_now != base_then:
-        return f"{base_now} also holds later writes, and what it replaced may have been cleaned"
+        return f"{base_now} contains later writes, too; the files that it replaced may be cleaned"
     live = {d.text for d in state_now.live}
     for directory in (*state_then.deltas, *state_then.delete_deltas):
         if directory.text not in live:
-            return f"{directory.text} was replaced, and what was beside it may have been cleaned"
+            return f"{directory.text} was replaced, and files that it needs may have been cleaned"
     if kind is TransactionalKind.INSERT_ONLY:
         for delta in state_now.deltas:
             if isinstance(delta.name, DeltaName) and _sees_part(delta.name, now, then):
                 return (
-                    f"{delta.text} mixes the version's rows with later ones; nothing tells"
-                    " which are which"
+                    f"{delta.text} mixes the version's rows with later rows that cannot be told"
+                    " apart"
                 )
     return None
 

@@ -19,8 +19,8 @@ from thrift.transport.TTransport import TTransportException
 if TYPE_CHECKING:
     from thrift.transport.TTransport import TTransportBase
 
-UNREADABLE: Final = (OverflowError, ValueError, RecursionError)
-"""Built-in exceptions of unreadable replies: bad lengths, text that is not UTF-8."""
+UNREADABLE: Final = (OverflowError, ValueError, RecursionError, TypeError)
+"""Built-in exceptions of unreadable replies: bad lengths, text that is not UTF-8, wrong types."""
 
 _MOST_CALLS: Final = 1 << 31
 _REPLIES: Final = frozenset({TMessageType.REPLY, TMessageType.EXCEPTION})
@@ -38,7 +38,7 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
         self._numbers = count()
         self._name, self._number = "", 0
         self.is_reading = False
-        """True after the whole call was written: from then on a failure concerns the reply."""
+        """True while a reply is awaited or read: a failure then concerns the reply."""
 
     def writeMessageBegin(self, name: str, type: int, seqid: int) -> None:  # noqa: A002, N802 - Thrift's
         """Begin a call with a unique sequence ID, since generated clients always send 0."""
@@ -66,3 +66,8 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
                 f" {kind} for {name[:100]!r}, number {number}, came",
             )
         return name, kind, number
+
+    def readMessageEnd(self) -> None:  # noqa: N802 - Thrift's name
+        """End a reply."""
+        super().readMessageEnd()
+        self.is_reading = False

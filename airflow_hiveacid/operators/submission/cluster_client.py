@@ -1,4 +1,4 @@
-"""The `ClusterRun` of one submission, with the login that `spark-submit` has.
+"""The `ClusterRun` of one submission, with the login that `spark-submit` uses.
 
 Input is the target and the user's arguments. Output is a client of YARN or Kubernetes, or None if
 no cluster is queried for this target.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
 
 START_S: Final = 3600.0
-"""The default of the longest wait for an application's first container, in seconds."""
+"""The default limit, in seconds, of the wait for an application's first container."""
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0
@@ -70,7 +70,7 @@ class Application(Protocol):
 
     @property
     def diagnostics(self) -> str:
-        """The cluster's reason why the application waits or has ended; may be empty."""
+        """The reason that the cluster gives for the application's state; may be empty."""
 
     @property
     def is_waiting(self) -> bool:
@@ -229,7 +229,7 @@ class ClusterRun(Generic[_App]):
             if waited_s > self._bounds.silence_s:
                 raise ClusterUnavailableError(
                     kind=self.manager.kind,
-                    asked=f"that {found} has ended, {waited_s:.0f} s after the order to end it",
+                    asked=f"confirmation that {found} has ended, {waited_s:.0f} s after the kill,",
                     reason=f"its state is {app.state}",
                 )
             self._pause(next(pauses))
@@ -242,7 +242,7 @@ class ClusterRun(Generic[_App]):
             ClusterUnavailableError: the cluster gave no answer within the time limit.
             ClusterRefusedError: the cluster refused all queries until the time limit.
         """
-        self._known = application_id
+        self._known, self._earlier = application_id, None  # with the ID, a kill needs no search
         return self._patiently(lambda: self.manager.report(application_id))
 
     def follow(self, application_id: str) -> _App | None:
@@ -322,9 +322,9 @@ class ClusterRun(Generic[_App]):
             try:
                 self.manager.end(application_id, ORDER_S)
             except Exception as error:  # noqa: BLE001 - the other applications and the task still have to end
-                log.warning("cannot end %s: %s", application_id, error)
+                log.warning("cannot kill %s: %s", application_id, error)
             else:
-                log.info("%s was ordered to end %s", self.manager.name, application_id)
+                log.info("%s was asked to kill %s", self.manager.name, application_id)
 
     def _watch(self, done: threading.Event, stop: Callable[[], None]) -> None:
         began, pauses, teller = self._now(), _pauses(self._bounds.poll_s), self._teller()

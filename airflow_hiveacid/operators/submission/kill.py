@@ -101,13 +101,13 @@ def _end_by_command(application_id: str | None) -> None:
     if application_id is None:
         return
     if (program := shutil.which("yarn")) is None:
-        _log.warning("cannot end %s: no resource manager or yarn command is known", application_id)
+        _log.warning("cannot kill %s: no resource manager or yarn command is known", application_id)
         return
     try:
         command = [program, "application", "-kill", application_id]
         subprocess.run(command, check=True, timeout=_COMMAND_S, capture_output=True)  # noqa: S603 - a list of our own
     except (OSError, subprocess.SubprocessError) as error:
-        _log.warning("cannot end %s: %s", application_id, error)
+        _log.warning("cannot kill %s: %s", application_id, error)
 
 
 def abort_attempt(spec: Attempt) -> None:
@@ -116,7 +116,7 @@ def abort_attempt(spec: Attempt) -> None:
     abort.start()
     abort.join(_ABORT_S)
     if abort.is_alive():
-        _log.warning("the metastore has not answered yet; ending the processes meanwhile")
+        _log.warning("the metastore has not answered yet; killing the processes now")
 
 
 def _abort(spec: Attempt) -> None:

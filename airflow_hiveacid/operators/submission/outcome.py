@@ -39,8 +39,8 @@ def judge(
         _raise_without_result(spec, exit_code, failure)
     if (result.job_key, result.kind) != (spec.job_key, spec.kind):
         raise JobFailedError(
-            f"the result found belongs to {result.kind} {result.job_key}, not to {spec.kind}"
-            f" {spec.job_key}; give each Airflow installation a result_dir of its own"
+            f"the result file belongs to {result.kind} {result.job_key}, not to {spec.kind}"
+            f" {spec.job_key}; give each Airflow installation its own result_dir"
         ) from failure
     if result.error is not None:
         raise result.error.rebuild() from failure
@@ -55,7 +55,7 @@ def _raise_without_result(
     ended = "" if exit_code is None else f" (exit code {exit_code})"
     message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
     if exit_code is None:
-        message += f". If its driver cannot write {spec.result_uri}, the driver's log says so"
+        message += f". Check the driver's log: it may be unable to write {spec.result_uri}"
     if isinstance(spec.job, ProgramSpec):
         message += _program_hint(spec.job, exit_code)
     if exit_code == ExitCode.BAD_INPUT:

@@ -39,7 +39,7 @@ KEPT: Final = (
 
 
 def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
-    """Return the hook's arguments that the user gave and that have no public attribute.
+    """Return the user's hook arguments that have no public attribute.
 
     The operator stores them under private names, and its public method that reads them also
     submits.
@@ -48,7 +48,7 @@ def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
 
 
 def adds_parent_job(operator: SparkSubmitOperator) -> bool:
-    """Return whether OpenLineage's facts about this task are added to Spark's settings.
+    """Return whether OpenLineage's parent job is added to Spark's settings.
 
     The operator stores its argument only under a private name.
     """

@@ -40,8 +40,8 @@ class ResultFile:
         """
         if not result_dir:
             raise ConfigurationError(
-                "cluster deploy mode needs a result directory that the driver and this worker both"
-                " reach: set the operator's result_dir, or result_dir in the extra of the metastore"
+                "cluster deploy mode needs a result directory that both the driver and this worker"
+                " can reach: set result_dir of the operator, or in the extra of the metastore"
                 " connection, to a URI such as hdfs://nn/tmp/hiveacid"
             )
         return cls(uri=f"{result_dir.rstrip('/')}/{uuid.uuid4().hex}/{_NAME}")
@@ -68,7 +68,7 @@ class ResultFile:
         except json.JSONDecodeError as exc:
             # The driver died while it wrote the file. JobResult.parse would wrongly report that a
             # different release wrote the file.
-            raise JobFailedError(f"the result in {self.uri} is cut off: {exc}") from exc
+            raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from exc
         return JobResult.parse(text)
 
     @property

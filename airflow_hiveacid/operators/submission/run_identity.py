@@ -14,7 +14,7 @@ stored the name, the next try stores it. See docs/decisions/ledger.md.
 Example:
     >>> from types import SimpleNamespace
     >>> context = {"ti": SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))}
-    >>> generation_of(context)  # without a state store, clears are all that can be counted
+    >>> generation_of(context)  # without a state store, only clears are counted
     1
 """
 
@@ -49,7 +49,7 @@ _LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0"})  # n
 
 
 def generation_of(context: Context) -> int:
-    """Return how often this task was cleared after its result had reached Airflow."""
+    """Count how many times this task was cleared after its result had reached Airflow."""
     ti, store = context["ti"], context.get("task_state_store")
     if store is None:
         return max(0, ti.max_tries - (ti.task.retries or 0))

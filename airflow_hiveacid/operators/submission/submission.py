@@ -91,7 +91,7 @@ class Submission:
         )
 
     def check_new(self) -> None:
-        """Check the settings that only a new submission uses, not one that a retry resumes.
+        """Check the settings that affect a new submission but not a resumed submission.
 
         Raises:
             ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
@@ -123,7 +123,7 @@ def _for_cluster(spec: JobSpec, given: SparkArguments, target: SparkTarget) -> d
         return {"conf": settings}
     if not _keeps_waiting(given):  # else see `check_new`
         settings[_WAITS] = "false"
-    # We follow the application ourselves, so the hook needs neither an address nor a login of YARN.
+    # We follow the application ourselves, so the hook needs no address or login for YARN.
     return {"conf": settings, "yarn_track_via_rm_api": False}
 
 

@@ -1,4 +1,4 @@
-"""The `Submitter`, which submits one job with the Spark provider's hook, follows and stops it.
+"""The `Submitter`, which submits, follows and stops one job with the Spark provider's hook.
 
 Input is a `Submission`. Output is the driver's result, or the exception of the submission. For
 masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, the hook
@@ -105,7 +105,7 @@ class Submitter:
     def run(
         self, submission: Submission, context: Context, resume: Callable[[], object]
     ) -> Exception | None:
-        """Submit a job, or resume its driver, and wait for its end; return the exception, if any.
+        """Submit a job or resume its driver, wait until it ends, and return the exception, if any.
 
         Args:
             submission: the job.
@@ -150,7 +150,7 @@ class Submitter:
         return None
 
     def submit(self) -> str:
-        """Note the submission, so that a retry can resume it, submit it, and return its ID.
+        """Store notes for a retry, submit the job, and return the driver's ID.
 
         Raises:
             ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
@@ -188,11 +188,11 @@ class Submitter:
         if found is not None and found.is_ending:
             # The application is being killed, for example after a time-out. If this try resumed the
             # application, the try would fail, too.
-            log.info("%s is being ended; waiting until it has ended", found.place)
+            log.info("%s is being killed; waiting until it has ended", found.place)
             found = cluster.follow(driver_id)
         if found is None:
             log.warning(
-                "%s has forgotten %s; a new driver finds out what it did",
+                "%s has forgotten %s; a new driver will check whether it committed",
                 cluster.manager.name,
                 driver_id,
             )
@@ -273,7 +273,7 @@ class Submitter:
 
     @property
     def notes(self) -> Resumable | None:
-        """What is stored about the last submission, or None if a retry could not resume it."""
+        """The notes about the last submission, or None if a retry cannot resume it."""
         return self._kept if self._is_durable else None
 
     def answer_for_left(self) -> None:
@@ -306,11 +306,15 @@ class Submitter:
         """
         if not notes.is_of_another(spec):
             return
-        log.warning("the driver of the last try runs another statement; submitting again")
+        log.warning("the last try's driver runs a different statement; submitting again")
         self._end_left(notes)
 
     def _find_lost(self, notes: Resumable) -> None:
-        """Find and store the ID of an application whose worker died after the submission."""
+        """Find and store the ID of an application whose worker died after the submission.
+
+        From now on, if this task is killed, also kill that application.
+        """
+        self.answer_for_left()
         attempt = notes.attempt_without(_ID_KEY)
         if self._cluster is None or attempt is None:
             return
@@ -343,7 +347,7 @@ class Submitter:
             return
         end.join(_LAST_S)
         if end.is_alive():
-            log.warning("the cluster has not yet confirmed that it ends the driver")
+            log.warning("the cluster has not yet confirmed that the driver is killed")
         else:
             self._after_submit()
 
@@ -393,7 +397,7 @@ class Submitter:
     @property
     def _at_work(self) -> tuple[SparkSubmitHook, Submission]:
         if self._hook is None or self._submission is None:
-            raise RuntimeError("no job has begun")
+            raise RuntimeError("no job has started")
         return self._hook, self._submission
 
 
@@ -421,4 +425,4 @@ def _tidy(remove: Callable[[], None]) -> None:
     try:
         remove()
     except StorageError as error:
-        log.warning("the driver is done, but its files cannot be removed: %s", error)
+        log.warning("the driver has ended, but its files cannot be removed: %s", error)

@@ -88,7 +88,7 @@ def _by_sparks_keytab(login: KerberosLogin, setting: Callable[[str], str | None]
         return None
     if login.client not in (None, principal, principal.partition("@")[0]):
         log.warning(
-            "Spark's keytab is not used for the metastore: it is of %s, the connection names %s",
+            "ignoring Spark's keytab for the metastore: it is for %s, the connection names %s",
             principal,
             login.client,
         )
@@ -109,12 +109,12 @@ def _by_token(login: KerberosLogin, environment: Mapping[str, str]) -> Login | N
         return None
     if login.client and owner is not None and not _is_same(login.client, owner):
         log.warning(
-            "Spark's token is not used for the metastore: it is of %s, the connection names %s",
+            "ignoring Spark's token for the metastore: it is for %s, the connection names %s",
             owner,
             login.client,
         )
         return None
-    log.info("logging in to the metastore with the token that Spark has brought")
+    log.info("logging in to the metastore with Spark's delegation token")
     return found
 
 

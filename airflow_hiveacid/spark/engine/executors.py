@@ -24,8 +24,8 @@ _POLL_S: Final = 0.1
 def await_executor(spark: SparkSession, timeout_s: float) -> None:
     """Return once an executor has registered; return at once if tasks run in the driver.
 
-    With dynamic allocation the cluster starts no executor while there is no work. So this function
-    runs a small Spark job, for which the cluster starts an executor.
+    With dynamic allocation the cluster starts executors only for jobs. So this function runs a
+    small Spark job.
 
     Raises:
         ExecutorsMissingError: no executor registered in time.

@@ -81,8 +81,8 @@ def typed_failures() -> Iterator[None]:
         if found := _UNREAD.search(text):
             if found["why"] == "FILE_NOT_EXIST":
                 raise StorageError(
-                    f"{found['path']} is gone: it was cleaned, or its partition dropped, after it"
-                    " was listed. Nothing was written; run it again"
+                    f"{found['path']} is missing: it was cleaned, or its partition was dropped,"
+                    " after it was listed. Nothing was written; run it again"
                 ) from error
             known = store_failure(text, found["path"])
             raise known or CorruptFileError(path=found["path"], reason=_cause(text)) from error
@@ -115,7 +115,7 @@ def _origin(error: BaseException) -> JavaObject | None:
 def _cause(text: str) -> str:
     """Return the innermost reason in a Java stack trace."""
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
-    return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark does not say why'})"
+    return f"its rows cannot be decoded ({causes[-1] if causes else 'Spark gives no reason'})"
 
 
 def condition_of(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """Pieces of work, packed into tasks; a task unpacks only its own pieces.
 
-Starting a task costs more than reading a small file, so small pieces share a task. A task has
-enough pieces to justify its start, and few enough that every core has work.
+Starting a task costs more than reading a small file, so small pieces share a task. A task gets
+enough pieces to justify its start, and few enough to keep every core busy.
 
 All tasks of a frame get the same function, which contains every piece. If pieces were objects, each
 task would unpickle all of them, at a cost quadratic in their number. As bytes, a piece is unpickled
@@ -87,7 +87,7 @@ def into_tasks(
 ) -> list[tuple[_T, ...]]:
     """Group pieces into tasks, in order; all pieces of a task have the same kind.
 
-    A task has at most `TASK_BYTES` of work, unless a single piece has more. If there are too few
+    A task reads at most `TASK_BYTES`, unless a single piece is larger. If there are too few
     such tasks for each core to get several, tasks are smaller, so that all cores finish at about
     the same time. But the limit is never so low that starting a task costs more than running it.
     """
@@ -109,7 +109,7 @@ def into_tasks(
 class Packed(Generic[_T]):
     """Pickled pieces, indexed by task number.
 
-    `common` has the values that several pieces share.
+    `common` contains the values that several pieces share.
     """
 
     tasks: tuple[bytes, ...]

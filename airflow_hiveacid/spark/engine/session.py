@@ -75,7 +75,7 @@ AT_START: Final = {
     # or two, more than creating the column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""Settings that a session has from its start, unless the submitter sets them otherwise."""
+"""Settings that a session starts with, unless the submitter sets other values."""
 _SPECULATION: Final = "spark.speculation"
 """With speculation a task may run twice. Both copies may cache their rows, each in its own order or
 with its own random values. A reader then gets the rows of either copy
@@ -143,8 +143,8 @@ def open_session(app_name: str) -> SparkSession:
 def _check_tasks_run_once(spark: SparkSession) -> None:
     if (spark.sparkContext.getConf().get(_SPECULATION) or "").lower() == "true":
         raise ConfigurationError(
-            f"the program's Spark context has {_SPECULATION}=true: a statement could read the rows"
-            " of either copy of a task that runs twice. Set it to false where the context is"
+            f"the program's Spark context has {_SPECULATION}=true: if a task runs twice, a"
+            " statement could read the rows of either copy. Set it to false where the context is"
             " created"
         )
 
@@ -169,7 +169,7 @@ def check_session(spark: SparkSession) -> None:
     ]
     if changed:
         raise ConfigurationError(
-            f"the program has set {', '.join(changed)}: statements could then store other values."
+            f"the program changed {', '.join(changed)}, so statements could store different values."
             " Leave the session's settings unchanged during the transaction"
         )
 
@@ -189,7 +189,7 @@ def _default(spark: SparkSession, key: str) -> str:
 
 def _give_up_other_meanings(spark: SparkSession) -> None:
     for key, value in _other_meanings(spark, _explicit_settings(spark)):
-        log.warning("ignored %s=%s: statements mean the same everywhere", key, value)
+        log.warning("ignored %s=%s, which would change the meaning of statements", key, value)
         spark.conf.unset(key)
 
 

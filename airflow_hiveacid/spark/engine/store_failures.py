@@ -34,11 +34,11 @@ _CAUSE: Final = re.compile(
 _DENIED: Final = "org.apache.hadoop.security.AccessControlException"
 _NO_LOGIN: Final = "Client cannot authenticate via"
 _LOGIN: Final = (
-    "Spark's JVM there has no ticket or token that is still valid. On YARN and Kubernetes, set"
-    " --principal and --keytab to get new ones; executors of a standalone cluster need a file of"
-    " tokens (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that is kept fresh. Then run it again"
+    "Spark's JVM there has no valid ticket or token. On YARN and Kubernetes, set --principal and"
+    " --keytab to get new ones. Executors of a standalone cluster need a token file"
+    " (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that is kept fresh. Then run it again"
 )
-_LATER: Final = "Run it again when name node and data nodes answer"
+_LATER: Final = "Run it again when the name node and data nodes respond"
 # S3A's exceptions for responses of S3 (S3AUtils.translateException of Hadoop 3.4).
 _S3A: Final = "org.apache.hadoop.fs.s3a."
 _S3_DENIED: Final = frozenset(
@@ -50,8 +50,8 @@ _S3_DENIED: Final = frozenset(
 )
 _JAVA_DENIED: Final = "java.nio.file.AccessDeniedException"
 _S3_KEYS: Final = (
-    "Spark's JVM uses its own credentials (fs.s3a.access.key, or those that"
-    " fs.s3a.aws.credentials.provider names): check that they are valid and may read there"
+    "Spark's JVM uses its own credentials (fs.s3a.access.key, or those of"
+    " fs.s3a.aws.credentials.provider): check that they are valid and allow reading there"
 )
 _S3_RENEW: Final = (
     "If temporary credentials of Spark's JVM have expired, renew them, and run it again. If not,"

@@ -23,7 +23,7 @@ _DEFAULTS: Final = "-default.xml"
 
 
 def give_store_settings(spark: SparkSession) -> None:
-    """Give Python the store settings that the Spark context had when this was first called."""
+    """Give Python the store settings that the Spark context has at the first call."""
     context = spark.sparkContext
     given = context.environment.get(VARIABLE)
     if given is None:

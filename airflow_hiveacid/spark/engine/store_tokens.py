@@ -183,7 +183,7 @@ class _Keeper:
             target=self._serve, args=(has_tried,), name="hdfs tokens", daemon=True
         ).start()
         if not has_tried.wait(_START_S):
-            log.warning("no delegation tokens from Spark within %.0f s: going on without", _START_S)
+            log.warning("no delegation tokens from Spark in %.0f s; continuing without", _START_S)
 
     def _serve(self, has_tried: threading.Event) -> None:
         while self.is_running:
@@ -298,8 +298,8 @@ def _ships(context: SparkContext) -> bool:
         )
         return False
     log.warning(
-        "HDFS tokens stay on the driver, since Spark does not encrypt what it sends and spills:"
-        " Python workers need tickets or tokens of their own, or set spark.authenticate,"
+        "HDFS tokens stay on the driver, since Spark does not encrypt network traffic and spilled"
+        " data: give Python workers their own tickets or tokens, or set spark.authenticate,"
         " spark.network.crypto.enabled and spark.io.encryption.enabled"
     )
     return False

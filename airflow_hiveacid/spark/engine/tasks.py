@@ -60,7 +60,7 @@ def run_tasks(
     Args:
         spark: the session.
         function: turns a piece into rows.
-        pieces: the work.
+        pieces: the pieces of work, in order.
         schema: the schema of the rows.
         work: returns the number of bytes that a piece reads; small pieces share a task.
     """

@@ -86,7 +86,7 @@ _FREED: Final = "freed "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningOutcome:
-    """The files that a cleaning of one partition removed (or would remove) and kept.
+    """The files that the cleaner of one partition removed (or would remove) and kept.
 
     `oldest` is the oldest version that was readable before the cleaning, or None if it was not
     determined. `waited_for` are the open transactions for which files are kept.
@@ -101,7 +101,7 @@ class CleaningOutcome:
 
     @property
     def told(self) -> str:
-        """The outcome in words."""
+        """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
         return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}"
 
@@ -139,8 +139,8 @@ class Cleaner:
         tagged = _held(tags, partition, self._time_s())
         # Request readers after listing, so that they include each transaction that listed the
         # directory before this cleaner. Otherwise a reader that saw a replaced file could seem
-        # newer than the replacement. Request readers after reading the tags, too: if a tag was
-        # removed before that, the readers then include those that still read the tag's version.
+        # newer than the replacement. Request readers after reading the tags, too: then they include
+        # those that still read the version of a tag that was removed earlier.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
         # Correct times in notes from a clock that was ahead; otherwise nothing is removed until
@@ -298,7 +298,7 @@ class Cleaner:
         seen: dict[str, FirstSeen],
         past: VersionNotes,
     ) -> CleaningPlan:
-        """Keep the paths that tags need, even tags that were made after this run began."""
+        """Keep the paths that tags need, even tags created after this run began."""
         past.refresh()
         held = _held(past.noted_tags(self._tags), partition, self._time_s())
         tagged = [r for r in plan.remove if r.path in held]
@@ -313,7 +313,7 @@ class Cleaner:
         )
 
     def _time_s(self) -> float:
-        """Return the metastore's time if promises or tags need it, else this machine's time."""
+        """Return the metastore's time if guarantees or tags need it, else this machine's time."""
         asked = None if self.overview is None else self.overview.now_s
         return self.now_s() if asked is None else asked
 
@@ -337,7 +337,7 @@ class Cleaner:
         return _outcome(whole, plan)
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
-        """Abort the uploads that killed workers have left below a location.
+        """Abort the uploads that killed workers left below a location.
 
         If the user has no permission to list uploads, the outcome reports that; a lifecycle rule of
         the bucket can abort the uploads instead.
@@ -358,7 +358,7 @@ class Cleaner:
                 self._check_table()
                 give_up(location, [upload for upload, _ in found])
         except LocationPermissionError as error:
-            log.warning("keeping uploads that dead workers have left: %s", error)
+            log.warning("cannot abort uploads of killed workers: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
         removed = tuple(removal for _, removal in found)
@@ -437,7 +437,7 @@ class Cleaner:
                 and entry_id is not None
                 and notes.highest_write_id(entry_id) is not None
             ):
-                end_entry(self.client, _claim_of(entry, entry_id), "it was not committed")
+                end_entry(self.client, _claim_of(entry, entry_id), "its compaction was aborted")
                 notes.forget_compaction(entry_id)
         return found
 
@@ -512,7 +512,7 @@ def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[s
     for tag in tags:
         root = tag.root(partition.name)
         if root is not None and not tag.has_expired(now_s):
-            found |= dict.fromkeys(root.names, f"tag {tag.name!r} has it")
+            found |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
     return found
 
 
@@ -609,7 +609,7 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
         if not _is_staging(removal.path):
             now = files_below(partition.location, removal.path)
             if now and now != tuple(judged.get(removal.path, ())):
-                log.warning("skipped, since it was replaced after it was listed: %s", path)
+                log.warning("skipped a path that was replaced after it was listed: %s", path)
                 return False
         log.info("removing %s: %s", path, removal.why)
         if _is_directory_name(removal.path.rpartition("/")[2]):

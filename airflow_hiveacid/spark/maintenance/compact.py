@@ -3,8 +3,8 @@
 The input is a plan (`plan.compaction`). One Spark task per bucket merges sorted files as streams;
 the driver publishes the result. Row IDs do not change, and no row passes through Spark.
 
-The steps of `Compactor.compact`, in order: claim the work, take the compactor's snapshot, plan
-under this snapshot, let executors write, check that the plan is still valid, publish, and commit.
+The steps of `Compactor.compact`, in order: claim the compaction, take the compactor's snapshot,
+plan under this snapshot, let executors write, check that the plan is still valid, publish, commit.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class CompactionOutcome:
 
     @property
     def told(self) -> str:
-        """The outcome in words."""
+        """Describe the outcome."""
         if not self.done:
             return f"not compacted: {self.why}"
         made = ", ".join(self.outputs)
@@ -160,7 +160,7 @@ class Compactor:
     shared: SharedNotes
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        """Return the plan of a compaction now, without claiming any work."""
+        """Return the plan of a compaction now, without claiming the compaction."""
         if self.known is not None:
             with suppress(NotEnoughHistoryError):  # `known` is too old
                 return self._planned(partition, self._state(partition, self.known))
@@ -191,16 +191,17 @@ class Compactor:
             why = f"write ID {lowest} is open, and a compaction includes only writes below it"
         else:
             why = (
-                f"the metastore shows writes up to {write_ids.high_watermark} now, and a delta"
-                " holds more. The list is complete again after the next write to the table"
+                f"the metastore's list of writes now ends at {write_ids.high_watermark}, but a"
+                " delta contains later writes. The list is complete again after the table's next"
+                " write"
             )
         return NoCompaction(why=why, is_hindered=True)
 
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan for the job's choice, or for another client's request.
 
-        A request for a major compaction comes first: a major compaction also does the work of a
-        minor compaction.
+        A request for a major compaction comes first, since it also includes what a minor compaction
+        would do.
         """
         request = self.requests.get(_in_queue(partition))
         if request is None:
@@ -382,7 +383,7 @@ class Compactor:
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
         """Record that a queue entry is ours, before Hive's cleaner can process it.
 
-        Another client's compaction ends the promise that a table's versions stay readable
+        Another client's compaction ends the guarantee that a table's versions stay readable
         (docs/decisions/versions.md).
         """
         aborted = work.snapshot.write_ids(self.table.ref).aborted
@@ -428,7 +429,7 @@ class Compactor:
             # not visible in that snapshot.
             return (
                 f"transaction {min(others)} is open: on this store a base's rows appear before its"
-                " marker, and in between that transaction could see rows newer than its snapshot"
+                " marker, and until then that transaction could see rows newer than its snapshot"
             )
         return None
 
@@ -436,8 +437,8 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Read the list once: it may have a million IDs, and tasks share a value only if it is the
-        # same object.
+        # Read the list once: it may contain a million IDs, and tasks share a value only if it is
+        # the same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.table.kind is TransactionalKind.INSERT_ONLY:
@@ -544,7 +545,7 @@ class Compactor:
     def _is_pointless(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> bool:
-        """Return True, and refuse the work, if the rows to compact were replaced or removed.
+        """Return True, and refuse the compaction, if the rows to compact were replaced or removed.
 
         Call this while holding the lock: until the lock was granted, any other job could overwrite
         or truncate the rows. In that case there is nothing left to compact.
@@ -561,7 +562,7 @@ class Compactor:
         now = resolve(listing, work.write_ids, newest.txns, self.table.kind)
         is_gone = bool(_read_from(plan.state)) and not _read_from(now)
         if is_gone:
-            why = "the files that were to be compacted are gone: they were truncated meanwhile"
+            why = "the files that were to be compacted no longer exist: they were truncated"
             work.refuse(why, is_pointless=True)
         return is_gone
 
@@ -576,7 +577,7 @@ class Compactor:
         for name in (d.name for d in state.invisible):
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
-                return f"transaction {txn_id} is about to show {name}"
+                return f"transaction {txn_id} is about to commit {name}"
         before, now = live_names(plan.state), live_names(state)
         if before == now:
             return _made_later(plan, state)
@@ -596,9 +597,9 @@ def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
     if not wider:
         return None
     return (
-        f"{min(str(name) for name in wider)} holds more than the metastore shows a compactor now,"
-        f" which is writes up to {plan.high}; a base would double its rows. The list is complete"
-        " again after the next write to the table"
+        f"the metastore's list of writes now ends at {plan.high}, but"
+        f" {min(str(name) for name in wider)} contains later writes; a base would duplicate its"
+        " rows. The list is complete again after the table's next write"
     )
 
 
@@ -635,7 +636,7 @@ def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
 
 
 def _hindered(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:
-    """Refuse the work and its queue entry, and return an outcome with `is_hindered`."""
+    """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
     if work.refusal is None:
         work.refuse(why)
     return _outcome(partition, NoCompaction(why=why, is_hindered=True))

@@ -77,7 +77,7 @@ class ConversionSurvey:
 
     def nothing(self, table: TableInfo) -> ConversionOutcome:
         """Return the outcome for a table that is already of the requested kind."""
-        return outcome_of(table, self.to, steps=("it already is of that kind",))
+        return outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
         """Check that a table can be converted, using its definition and its file names.
@@ -116,8 +116,8 @@ class ConversionSurvey:
         # table already has a write ID (TxnHandler.seedWriteId).
         if self.write_ids().high_watermark:
             return (
-                "it, or an earlier table of its name, was insert-only, and the metastore refuses a"
-                " table whose write IDs it remembers; make a new one by CREATE TABLE ... AS SELECT"
+                "it, or an earlier table with its name, was insert-only, and the metastore cannot"
+                " convert a table whose write IDs it remembers; use CREATE TABLE ... AS SELECT"
             )
         return None
 
@@ -126,7 +126,7 @@ class ConversionSurvey:
         # to the flat files.
         queue = self.client.show_compactions(self.ref)
         if any(entry.state in _AT_WORK for entry in queue):
-            return "a compaction of it is queued or running; try again when that has ended"
+            return "a compaction of this table is queued or running; try again when it has ended"
         return None
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:

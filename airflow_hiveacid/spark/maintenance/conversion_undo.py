@@ -93,7 +93,7 @@ class WayBack:
             self.guard()
             ConversionNote.remove(self.survey.table().location)
         except HiveAcidError as error:
-            log.warning("converted %s to %s, but its note stays: %s", ref, note.to, error)
+            log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
         """Check that an undo neither hides new rows nor brings back old rows.
@@ -107,9 +107,9 @@ class WayBack:
             if found is not None:
                 note_place = ConversionNote.place(table.location)
                 raise self.survey.refused(
-                    f"{found} after an earlier conversion was interrupted, which can now be neither"
-                    f" finished nor undone; {note_place} lists the files that it moved. Move them"
-                    " where they belong, then remove that note"
+                    f"{found} after an earlier conversion was interrupted, so that conversion can"
+                    f" be neither finished nor undone; {note_place} lists the files that it moved."
+                    " Move these files to their correct places, then remove that note"
                 )
 
 

@@ -7,8 +7,9 @@ interrupted conversion; check the table; then
 * to full ACID: read the rows as rows of the flat table and as rows of the future full-ACID table.
   If they are equal, set the parameters. No undo is needed, and none is possible: the metastore does
   not allow 'transactional' to be removed from a full-ACID table.
-* otherwise: write a note, move files, set the parameters, read the rows again. If the rows differ,
-  or a step fails, undo all steps. Once the note is marked as verified, the conversion is done.
+* to another kind: write a note, move files, set the parameters, read the rows again. If the rows
+  differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
+  done.
 
 The transaction only holds the lock; before each step the metastore must confirm the lock. A
 conversion that has lost its lock stops; the next conversion finishes or undoes it, as the note
@@ -117,7 +118,7 @@ class Converter:
             if outcome is None:
                 raise
             # The transaction only held locks, so its failure does not undo the conversion.
-            log.warning("converted %s; its transaction did not end well: %s", self.ref, error)
+            log.warning("converted %s, but its transaction failed to end: %s", self.ref, error)
         return outcome
 
     def _convert(self, txn: Transaction) -> ConversionOutcome:
@@ -187,7 +188,9 @@ class Converter:
         try:
             self._require_files(table, files)
         except TableChangedError as error:
-            error.add_note("The table is full ACID now: check whether its rows include these files")
+            error.add_note(
+                "The table is now full ACID: check whether it includes these files' rows"
+            )
             raise
         steps = steps_of(table, self.to, len(files))
         return outcome_of(
@@ -283,7 +286,7 @@ class Converter:
     def _require_alike(self, before: RowDigest, after: RowDigest) -> None:
         if before != after:
             raise self._survey.refused(
-                f"its {before.rows} rows would become {after.rows} rows, or have other values"
+                f"its {before.rows} rows would become {after.rows} rows, or values would differ"
             )
 
     def _undo_at_once(self, table: TableInfo, way_back: WayBack, error: BaseException) -> None:
@@ -291,4 +294,4 @@ class Converter:
         try:
             way_back.undo_own(table.location, self.attempt)
         except HiveAcidError as failure:
-            error.add_note(f"the undo failed: {failure}. The next conversion does it")
+            error.add_note(f"the undo failed: {failure}. The next conversion will repeat it")

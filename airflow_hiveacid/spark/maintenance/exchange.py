@@ -88,7 +88,7 @@ class Exchange:
             return
         for copy in self._copies_of(kept):
             if copy.kind is TransactionalKind.NONE:
-                log.warning("an exchange of table=%s broke off; finishing it", self.ref)
+                log.warning("finishing an interrupted exchange table=%s", self.ref)
                 self._rename(copy.ref, self.ref)
                 return
 
@@ -107,7 +107,7 @@ class Exchange:
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
             if found_table(self.client, self.kept) is not None:
-                raise self._refused(ConversionTarget.FLAT, f"there is a table {self.kept} already")
+                raise self._refused(ConversionTarget.FLAT, f"a table {self.kept} already exists")
             for copy in self._copies_of(table):
                 guard()
                 self.client.drop_table(copy.ref, purge=True)
@@ -134,7 +134,7 @@ class Exchange:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
             before = self._digest(table)
             if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
-                raise self._refused(ConversionTarget.FLAT, f"{self.copy} is no flat copy of it")
+                raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
             if self._digest(copy) != before:
                 raise TableChangedError(table=self.ref, what="rows")
             self.on_step("compared")
@@ -154,15 +154,15 @@ class Exchange:
             if self._digest(kept) != before:
                 raise self._refused(
                     ConversionTarget.FULL_ACID,
-                    f"its rows differ from those of {self.kept}, whose place it has taken; MERGE"
-                    " its rows into that table, or drop that table to convert the files here",
+                    f"its rows differ from those of {self.kept}, which it replaced; MERGE its rows"
+                    f" into {self.kept}, or drop {self.kept} to convert the files of this table",
                 )
             self.on_step("compared")
             self._exchange(guard, self.copy, self.kept)
         try:
             self.client.drop_table(self.copy, purge=True)
         except HiveAcidError as error:
-            log.warning("left behind table=%s: %s", self.copy, error)
+            log.warning("cannot remove the copy table=%s: %s", self.copy, error)
         return before.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:

@@ -2,9 +2,9 @@
 
 In a table of ten thousand partitions only a few need cleaning. The listing of a partition, together
 with the facts from the start of the run, shows whether the partition needs cleaning. The next run
-handles later commits, aborts and compactions. Obsolete and aborted are final states, so an older
-snapshot never shows obsolete or aborted directories that a newer snapshot does not show. The list
-of open readers may change, so it is not part of these facts.
+handles later commits, aborts and compactions. A directory that is obsolete or aborted stays so: an
+older snapshot never shows it in this state unless a newer snapshot does, too. The list of open
+readers may change, so it is not part of these facts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNDER_WAY: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastNotes:
-    """The information on past versions that a cleaner needs: promises, and a detector of losses."""
+    """The facts about past versions that a cleaner needs: guarantees, and a detector of losses."""
 
     promises: Promises
     loss_detector: LossDetector
@@ -52,15 +52,15 @@ class PastNotes:
 class Overview:
     """A table as it was when a run of the cleaner began.
 
-    `now_s` is the time by the metastore's clock, or None if no promise, version or tag depends on
-    the time. `past` has the notes on past versions, or None.
+    `now_s` is the time by the metastore's clock, or None if no guarantee, version or tag depends on
+    the time. `past` contains the notes on past versions, or is None.
 
     `waiting` are the partitions (None for the whole table) with a compaction that is ready for
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
-    `TableNotes.noted`. `tags` has the tags that existed when the run began. Its keys are the files
-    of these tags, which need not be read again. `notes` are the table's notes with a directory
-    listing from the beginning of the run. `unconfirmed` are the ledger's entries of drivers that
-    may have been killed right after their commit.
+    `TableNotes.noted`. `tags` contains the tags that existed when the run began. Its keys are the
+    files of these tags, which need not be read again. `notes` are the table's notes with a listing
+    of their directory from the beginning of the run. `unconfirmed` are the ledger's
+    entries of drivers that may have been killed right after their commit.
     """
 
     txns: ValidTxnList

@@ -54,7 +54,7 @@ class Replacement:
     _publication: Publication = field(default_factory=Publication)
 
     def remove_dead_siblings(self) -> None:
-        """Remove directories of the same write IDs that aborted compactors have left.
+        """Remove directories of the same write IDs left by aborted compactors.
 
         If there are `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one of them, but Trino
         reads both. The caller holds the lock that only compactors request, so the other compactor,
@@ -69,7 +69,7 @@ class Replacement:
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):
             if name != _without_suffix(name) in ranges:
-                log.info("removing what a dead compactor left: %s/%s", location, name)
+                log.info("removing a directory of an aborted compactor: %s/%s", location, name)
                 delete_directory(*open_location(f"{location}/{name}"))
 
     def _stop_the_dead(self, location: str) -> None:
@@ -86,7 +86,7 @@ class Replacement:
             and name != _without_suffix(name)
         ]
         for upload in dead:
-            log.info("aborting an upload that a dead compactor left: %s/%s", location, upload.path)
+            log.info("aborting an upload of an aborted compactor: %s/%s", location, upload.path)
         give_up(location, dead)
 
     def publish(self) -> None:

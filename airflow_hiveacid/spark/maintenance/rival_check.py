@@ -57,8 +57,8 @@ class RivalCheck:
             raise WriteConflictError(
                 txn_id=txn.txn_id,
                 reason=f"{self.location.rstrip('/')}/{rival.directory} was committed while this"
-                f" compaction was at work, and the policy {self.policy.value} lets only the first"
-                " of the two",
+                f" compaction was running, and the policy {self.policy.value} allows only the first"
+                " of the two commits",
                 winner=Winner(
                     write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
                 ),

@@ -32,7 +32,7 @@ query of its database. Derby accepts about 400 partitions in one query.
 class Touched:
     """The partitions that a statement can touch; `names` is None if they are unknown.
 
-    `seen` has all partition names from the metastore, if they were listed to find `names`.
+    `seen` contains all partition names from the metastore, if they were listed to find `names`.
     """
 
     names: tuple[PartitionName, ...] | None = None

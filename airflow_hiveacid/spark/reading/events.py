@@ -1,9 +1,9 @@
 """Events: the frames in which row changes reach the writers.
 
-A row change is a frame of events. A delete event has the row ID of an old row. An insert event has
-a new row. An update is a delete event and an insert event. The frame omits columns that a statement
-does not change. An update's insert event also has the old row's ID, and the writer fetches the
-omitted columns from the old row, exact to the nanosecond.
+A row change is a frame of events. A delete event contains the row ID of an old row. An insert event
+contains a new row. An update is a delete event and an insert event. The frame omits columns that a
+statement does not change. An update's insert event also contains the old row's ID, and the writer
+fetches the omitted columns from the old row, exact to the nanosecond.
 
 Columns of an event frame:
 
@@ -51,11 +51,11 @@ EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
 class Events:
     """A frame of events, with the information that the writers need.
 
-    `given[clause]` has the columns that the clause's insert events set. The other columns come from
-    the old row, which is in one of `old_files`. `flat` has the same rows if all events are inserts
-    that Spark's own writer can write. `few` has the same events, unordered, if there are few enough
-    to write in the driver. `frame` is a function, since the frame is often not needed if there is
-    `flat` or `few`.
+    `given[clause]` lists the columns that the clause's insert events set. The other columns come
+    from the old row, which is in one of `old_files`. If all events are inserts that Spark's own
+    writer can write, `flat` contains the same rows. If the driver can write the events because they
+    are few, `few` contains them, unordered. `frame` is a function, since the frame is often not
+    needed if `flat` or `few` is set.
     """
 
     frame: Callable[[], DataFrame]

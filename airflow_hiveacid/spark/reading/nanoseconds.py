@@ -88,8 +88,8 @@ def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
             if found.setdefault(name, of_file) != of_file:
                 raise SourceUnreadableError(
                     source=source,
-                    reason=f"column {name!r} of {file} has timestamps of another kind than files"
-                    " before it; write all files with the same kind",
+                    reason=f"timestamps of column {name!r} in {file} are of a different kind than"
+                    " in the files before it; use the same kind in all files",
                 )
     return found
 
@@ -140,7 +140,7 @@ def _timestamps(column: Column, type_: DataType, kinds: Kinds, source: str) -> C
             if any(kinds[:count]):
                 raise SourceUnreadableError(
                     source=source,
-                    reason="the keys of a map are timestamps with nanoseconds; write them in"
+                    reason="the keys of a map are timestamps in nanoseconds; write them in"
                     " microseconds",
                 )
             return F.transform_values(
@@ -172,7 +172,7 @@ def _timestamp(nanos: Column, kind: str | None, source: str) -> Column:
     )
     error = SourceUnreadableError(
         source=source,
-        reason="a timestamp has digits below the microsecond, which Spark cannot carry; write the"
+        reason="a timestamp has digits below the microsecond, which Spark cannot store; write the"
         " files in microseconds (pyarrow: coerce_timestamps='us')",
     )
     return F.when(nanos.isNull() | (nanos % _CUT == 0), exact).otherwise(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Staged:
     """The files that a transaction has staged in one table, under the table's write ID.
 
-    `files` has the files of each of `partitions`, under the names that publication will give them.
+    `files` contains the files of each of `partitions`, under the names that they will get.
     Some partitions may exist only after the commit.
     """
 

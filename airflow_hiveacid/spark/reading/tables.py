@@ -85,7 +85,7 @@ class ReadSnapshot:
         ref = TableRef.parse(name)
         if ref not in self.tables:
             raise ConfigurationError(
-                f"the snapshot was not taken of table {ref}, but of"
+                f"the snapshot does not include table {ref}, only"
                 f" {', '.join(map(str, self.tables))}; name all tables when you take it"
             )
         return self.tables[ref]
@@ -104,7 +104,7 @@ def read_snapshot(
 
     Args:
         metastore: the metastore's addresses and login.
-        tables: full names; all of them are seen at the same point in time.
+        tables: full names; the snapshot shows all tables at the same point in time.
         job_key: shown in SHOW LOCKS. A later reader with the same key ends the transaction of an
             earlier reader.
         lock_timeout_s: how long to wait for another transaction's exclusive lock.

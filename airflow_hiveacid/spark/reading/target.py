@@ -166,7 +166,7 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
 class Target:
     """A table under one snapshot. A target stays on the driver; frames contain plain values.
 
-    `is_narrow` is True if `partitions` has only partitions that the statement can touch.
+    `is_narrow` is True if `partitions` contains only partitions that the statement can touch.
 
     Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
     if the files cannot be read, and VersionGoneError if files of a `past` version are missing.
@@ -202,9 +202,9 @@ class Target:
         if own and publishes_files(scheme_of(info.location)):
             raise UnsupportedTableError(
                 table=self.table.ref,
-                detail=f"a statement reads what an earlier one of its transaction has written to"
-                f" {info.location}, and on {scheme_of(info.location)}:// nothing can be read before"
-                " it is published; run the two in separate transactions",
+                detail="a statement reads rows that an earlier statement of its transaction wrote"
+                f" to {info.location}, but files on {scheme_of(info.location)}:// cannot be read"
+                " before they are published; run the two statements in separate transactions",
             )
         try:
             listing = list_table(info.location)
@@ -295,7 +295,7 @@ class Target:
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
     def values(self, columns: Sequence[Column], place: str) -> list[SparkColumn]:
-        """Return expressions that compute these columns from live rows; each row has `place`."""
+        """Return expressions that compute these columns from live rows that contain `place`."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(place)}.{NUMBER}"))
         return [

@@ -3,7 +3,7 @@
 The steps of `feed_changes`, in order: find the end of the feed's last range, read later changes
 under one snapshot, and stage them. One rename, or a note that is written last, publishes the
 changes as the next range. A job that is killed before publication has published nothing, and the
-next try repeats the whole range. Each run has one range. If a run is retried after publication,
+next try repeats the whole range. Each run writes one range. If a run is retried after publication,
 cleared, or deleted and created again with the same name, the run finds the note of its range and
 does nothing.
 """
@@ -245,8 +245,9 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     if differing:
         raise ConfigurationError(
             f"{job.spec.job_key} has already written versions {own.since} to {own.until} of the"
-            f" feed at {feed.location}, with another {', '.join(differing)}. These stay as they"
-            " are: continue the feed in a run with another ID, or begin a feed at another location"
+            f" feed at {feed.location}, with a different {', '.join(differing)}. That range does"
+            " not change: continue the feed in a run with another ID, or begin a feed at another"
+            " location"
         )
     return own
 
@@ -272,12 +273,12 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
         FeedError: the table or the selection differs.
     """
     if last.table != str(table.ref):
-        raise FeedError(location=feed.location, reason=f"it is of table {last.table}")
+        raise FeedError(location=feed.location, reason=f"it belongs to table {last.table}")
     if last.table_id != table.table_id:
-        reason = f"table {table.ref} was dropped and made again since"
+        reason = f"table {table.ref} was dropped and created again since"
         raise FeedError(location=feed.location, reason=reason)
     if last.where != (where or ""):
-        reason = f"it has the rows of {table.ref} where {last.where or 'true'}, not where"
+        reason = f"it contains the rows of {table.ref} where {last.where or 'true'}, not where"
         raise FeedError(location=feed.location, reason=f"{reason} {where or 'true'}")
 
 
@@ -285,7 +286,7 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
     """Check that the primary key, which the feed uses as its keys by default, has not changed.
 
     With different keys, different rows would be paired as updates. Without old values a deleted row
-    has only its keys, so a consumer that uses the old keys could not find the row.
+    contains only its keys, so a consumer that uses the old keys could not find the row.
 
     Raises:
         ConfigurationError: the primary key has changed.
@@ -293,8 +294,8 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
     if last.keys is not None and {*last.keys} != {*keys}:
         old, new = (", ".join(names) or "none" for names in (last.keys, keys))
         raise ConfigurationError(
-            f"the feed at {feed.location} uses the keys {old}, but the primary key of table"
-            f" {last.table} is {new} now. Nothing was written; choose the feed's keys with `keys`"
+            f"the feed at {feed.location} uses the keys {old}, but the present primary key"
+            f" of {last.table} is {new}. Nothing was written; choose the feed's keys with `keys`"
         )
 
 
@@ -311,7 +312,7 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
         raise FeedError(
             location=feed.location,
             reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
-            " and no file records which rows it had",
+            " and no file records which rows it contained",
         )
 
 
@@ -320,11 +321,11 @@ def _check_added(
 ) -> None:
     """Check that partitions added since the last range have no older rows.
 
-    If a partition that has files is added, or the table is repaired, rows are added without a
+    If a partition with existing files is added, or the table is repaired, rows are added without a
     write. No later range would contain these rows.
 
     Raises:
-        FeedError: an added partition has older rows.
+        FeedError: an added partition contains older rows.
     """
     ref = TableRef.parse(last.table)
     table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
@@ -336,8 +337,8 @@ def _check_added(
         if holds_older(state, WriteId(last.until)):
             raise FeedError(
                 location=feed.location,
-                reason=f"partition {place.name} of {last.table} was added since version"
-                f" {last.until} with rows that are older",
+                reason=f"partition {place.name} of {last.table} was added after version"
+                f" {last.until}, but contains older rows",
             )
 
 
@@ -355,7 +356,7 @@ def _result(
 ) -> JobResult:
     """Return the result for a published range; `until` is the version that the feed has reached.
 
-    For a range without rows the result has only that version, since there are no files to consume.
+    A range without rows has no files to consume, so its result contains only that version.
     """
     ranges = []
     if note is not None and note.files:

@@ -141,10 +141,10 @@ def ready(
 
 
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
-    """Return the data columns that at least one clause of a statement writes.
+    """Return the data columns that a statement's clauses write.
 
-    An inserted row has every column; an updated row has only the assigned columns. In a table with
-    thousands of columns, the other columns would otherwise be sent as NULLs.
+    An inserted row contains every column; an updated row contains only the assigned columns. In a
+    table with thousands of columns, the other columns would otherwise be sent as NULLs.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns
@@ -183,7 +183,7 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
 
     Returns:
         `_clause` is NULL if no clause applies; `row` is NULL unless a row is written. Inserts also
-        have `_partition`.
+        contain `_partition`.
     """
     chosen = rows.select("*", _first(clauses).alias(names.clause))
     number = F.col(names.clause)

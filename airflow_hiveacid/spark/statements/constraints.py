@@ -59,7 +59,7 @@ def allowed(
     Args:
         spark: the session.
         table: the table.
-        values: the values of the given columns, in the table's types; `t` has the other columns.
+        values: the values of the given columns, in the table's types; `t` contains the others.
         resolved: the expressions from which the values were made.
         moment: the statement's time.
 
@@ -86,8 +86,8 @@ def allowed(
         if not all(resolved[c].is_deterministic for c in named):
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"has the constraint {check.name}, and {', '.join(named)} would be set by a"
-                " non-deterministic expression; compute the value in a source",
+                detail=f"has the constraint {check.name}, but a non-deterministic expression sets"
+                f" {', '.join(named)}; compute the value in a source",
             )
         error = ConstraintViolationError(
             table=table.ref, constraint=check.name, demand=f"CHECK ({check.text})"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"
-"""Table parameter: the job that made and filled a table, its generation, and the contract version.
+"""Table parameter: the job that created and filled a table, its generation and contract version.
 
 Releases before `FIRST_WITH_INSTALLATION` omitted the contract version.
 """
@@ -102,7 +102,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
         table=str(there.ref),
     )
     if is_own and (generation == str(job.spec.generation) or job.spec.on_rerun is OnRerun.SKIP):
-        log.warning("nothing to do: an earlier try of this job has made table=%s", there.ref)
+        log.warning("nothing to do: an earlier try of this job created table=%s", there.ref)
         return result
     if is_own and job.spec.on_rerun is OnRerun.FAIL:
         raise RerunRefusedError(
@@ -111,7 +111,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
     if spec.if_not_exists:
         return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
     raise DefinitionError(
-        table=there.ref, detail="exists already; write CREATE TABLE IF NOT EXISTS if it may"
+        table=there.ref, detail="already exists; if it may, write CREATE TABLE IF NOT EXISTS"
     )
 
 
@@ -167,13 +167,14 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
         if not _PLAIN.match(name) or name in found:
             raise ConfigurationError(
                 f"table {spec.target}: column {field.name!r} of the query is not a valid name in a"
-                " table, or occurs twice; give each an alias of letters, digits and _"
+                " table, or occurs twice; give each column an alias of letters, digits and _"
             )
         type_ = column_type(field.dataType)
         if type_ is None or (has_local and "timestamp" in type_):
             raise ConfigurationError(
-                f"table {spec.target}: column {name!r} is {field.dataType.simpleString()}, and its"
-                " Hive type is not clear; cast it, or create the table first and INSERT INTO it"
+                f"table {spec.target}: no single Hive type fits column {name!r}, whose type is"
+                f" {field.dataType.simpleString()}; cast the column, or create the table first and"
+                " INSERT INTO it"
             )
         found[name] = type_
     return found
@@ -209,7 +210,7 @@ def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
         tables = (found_table(job.client, ref) for ref in found)
         left += [t.ref for t in tables if t is not None and _is_of_earlier_release(t)]
     for ref in left:
-        log.warning("removing a table that an earlier try has left table=%s", ref)
+        log.warning("removing a table left by an earlier try table=%s", ref)
         drop = DropTable(target=str(ref), if_exists=True, purge=True)
         run_statement(job.client, drop, _terms(job))
 
@@ -220,7 +221,7 @@ def _remove(job: JobContext, hidden: TableRef) -> None:
         drop = DropTable(target=str(hidden), if_exists=True, purge=True)
         run_statement(job.client, drop, _terms(job))
     except HiveAcidError as error:
-        log.warning("left behind table=%s, which a later try removes: %s", hidden, error)
+        log.warning("cannot remove table=%s now; a later try removes it: %s", hidden, error)
 
 
 def _terms(job: JobContext) -> LockTerms:

@@ -53,7 +53,7 @@ def stored(
 
     Raises:
         TypeMismatchError: the value's type does not fit the column's type.
-        StructFieldsError: a struct in the value has different fields than in the column.
+        StructFieldsError: a struct in the value has different fields than the column.
     """
     hive_type = {c.name: c.type for c in (*table.columns, *table.partition_columns)}[column]
     wanted = spark_type(parse_type(hive_type))
@@ -104,7 +104,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
         table=table.ref,
         column=column,
         column_type="timestamp",
-        value_type="a text with more than six digits of a second",
+        value_type="a string with more than six fractional digits of a second",
     )
     return F.when(text.rlike(_NANOSECONDS), F.raise_error(F.lit(carried(error)))).otherwise(text)
 

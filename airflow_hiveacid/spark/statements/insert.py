@@ -7,8 +7,8 @@ rows are shuffled once, to the task that writes their partition and bucket.
 Each source row is written exactly once, even if tasks fail and run again. Spark may recompute a
 lost part of a shuffle after some tasks have finished reading other parts. So two conditions must
 hold. A row's task must depend only on the row's values, never on the row's position. And a
-recomputed part must have the same rows as before. A source that may violate the second condition (a
-LIMIT, an aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
+recomputed part must contain the same rows as before. A source that may violate the second condition
+(a LIMIT, an aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
 (`localCheckpoint`). If an executor is lost after that, the job fails, so that no row is lost
 silently.
 """
@@ -68,9 +68,9 @@ _HASH: Final = "_hash"
 class InsertProgram:
     """A checked INSERT: an expression over the source for each column of the table.
 
-    Columns in `from_text` accept any string that can be cast to their type. `checked` has the frame
-    against which the INSERT was checked, and the values computed from that frame. If the INSERT
-    runs with the same frame, these values are reused, so that Spark analyses them only once.
+    Columns in `from_text` accept any string that can be cast to their type. `checked` contains the
+    frame against which the INSERT was checked, and the values computed from that frame. If the
+    INSERT runs with the same frame, these values are reused, so that Spark analyses them only once.
     """
 
     table: TableInfo
@@ -137,7 +137,7 @@ def plan_insert(
 
 
 def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool = True) -> Events:
-    """Return insert events for all source rows; `is_ours` is False if user code makes the rows."""
+    """Return insert events for all source rows; `is_ours` is False for rows from user code."""
     table = program.table
     kept = program.moment.fixed_in(source)
     if not is_repeatable(kept, is_ours=is_ours):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _COPIED_SCHEMA: Final = "place int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("place", pa.int32()), ("attempt", pa.string())])
-# Loaded files have plain rows, whatever the kind of their table, so they get the names and marker
+# Loaded files contain plain rows in tables of any kind, so they get the names and marker
 # files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
 # The cost of opening one file, in bytes copied.
@@ -87,16 +87,16 @@ def plan_load(
     """
     if table.num_buckets:
         raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: it is CLUSTERED BY, so each row must be in the file of"
-            " its bucket. Use HiveAcidInsertOperator instead, with the files as its source"
+            f"LOAD DATA into {table.ref}: the table is CLUSTERED BY columns, so each row must be in"
+            " its bucket's file. Use HiveAcidInsertOperator instead, with the files as its source"
         )
     partition = _partition(spark, table, spec.partition)
     files = loadable_files(table, spec.location, generation)
     if len(files) > MAX_BUCKET_ID + 1:
         raise SourceUnreadableError(
             source=spec.location,
-            reason=f"it holds {len(files)} files, and a directory of a table may have at most"
-            f" {MAX_BUCKET_ID + 1}; load them in parts",
+            reason=f"it contains {len(files)} files, but a table's directory may contain at most"
+            f" {MAX_BUCKET_ID + 1}; load them in several statements",
         )
     return LoadProgram(table=table, files=files, partition=partition)
 
@@ -115,8 +115,8 @@ def _partition(
     found = fixed_partition(spark, program, nothing)
     if found is None and table.is_partitioned:
         raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: every partition column needs its value:"
-            f" {', '.join(c.name for c in table.partition_columns)}. If the files hold these"
+            f"LOAD DATA into {table.ref}: give a value for every partition column:"
+            f" {', '.join(c.name for c in table.partition_columns)}. If the files contain these"
             " columns, use them as the source of an INSERT instead"
         )
     return UNPARTITIONED if found is None else found[0]

@@ -1,7 +1,7 @@
 """MERGE as events.
 
 The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
-First a `MergeProgram` is made from the schemas alone, to find all errors in a statement before a
+First a `MergeProgram` is built from the schemas alone, to find all errors in a statement before a
 transaction opens.
 
 Only columns that keys, conditions and expressions use are read from the target. The source is read
@@ -64,7 +64,7 @@ class MergeProgram:
 
     `needed` are the target's columns that must be read; `matching` are the source columns used in
     conditions and expressions for matched pairs. `inserts_once` is True if the new rows must be
-    kept, since a second evaluation could make different rows. `text_keys` are the keys whose type
+    kept, since a second evaluation could return different rows. `text_keys` are the keys whose type
     in the source is string.
     """
 
@@ -115,7 +115,7 @@ def plan_merge(
 ) -> MergeProgram:
     """Check a MERGE against the schemas of target and source.
 
-    `terms` has the parameters of its SQL, and whether this SQL may contain unsafe calls.
+    `terms` contains the parameters of its SQL, and whether this SQL may contain unsafe calls.
 
     Raises:
         InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
@@ -182,8 +182,8 @@ def _checked_on(
         raise ExpressionError(
             table=table.ref,
             expression=spec.condition,
-            reason="ON decides which rows match, so it must give the same result for a pair every"
-            " time, and it cannot contain a subquery; move it into the WHEN clauses",
+            reason="ON decides which rows match, so it must be deterministic and contain no"
+            " subquery; move this part into the WHEN clauses",
         )
     return found.uses
 
@@ -327,7 +327,7 @@ class _Join:
 def _new_rows(
     program: MergeProgram, names: HelperNames, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
-    """Return the new rows that the clauses make from unmatched source rows."""
+    """Return the new rows that the clauses compute from unmatched source rows."""
     hit = matched.select(names.source_row).distinct()
     if count * least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)

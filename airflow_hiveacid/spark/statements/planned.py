@@ -1,7 +1,7 @@
 """Preparation of statements, with all checks against their tables, before a transaction begins.
 
 The input is a statement's spec, and a frame if the caller passes the source as a frame. The output
-is a `CheckedStatement`, with the statement's locks and a function that makes its events. All
+is a `CheckedStatement`, with the statement's locks and a function that creates its events. All
 applications prepare their statements with this module.
 """
 
@@ -59,7 +59,7 @@ def planned(
 
     Raises:
         InputError: a table, column, expression or source is invalid; or one transaction cannot run
-            these statements in this order. If there are several statements, the error has the
+            these statements in this order. If there are several statements, the error contains the
             statement's number.
     """
     changes: list[CheckedStatement] = []
@@ -95,7 +95,7 @@ def planned_one(
 ) -> CheckedStatement:
     """Prepare one statement; the rows come from `frame` or, without it, from the spec's source.
 
-    `common` has the inputs that an INSERT shares with other INSERTs.
+    `common` contains the inputs that an INSERT shares with other INSERTs.
 
     Raises:
         InputError: a table, column, expression or source is invalid.

@@ -294,7 +294,7 @@ class _AcidComparison(_Comparison):
         return _written(plan, _fetched(self.table, rows, most), self.then, None)
 
     def _rows(self) -> DataFrame:
-        """Return every row that is live now or in the version; mark in which of them it is live."""
+        """Return every row that is live now or in the version, and mark where it is live."""
         now = _identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
@@ -352,8 +352,8 @@ class _PlainComparison(_Comparison):
             raise UnsupportedTableError(
                 table=self.table.ref,
                 detail=f"has the compressed text file {file.key} in that version, which cannot be"
-                " copied. Write the version's rows instead: INSERT OVERWRITE ... SELECT ... FOR"
-                " VERSION AS OF, after a TRUNCATE of the partitions that had no rows then",
+                " copied. Write the version's rows instead: TRUNCATE the partitions without rows in"
+                " that version, and run INSERT OVERWRITE ... SELECT ... FOR VERSION AS OF",
             )
 
     def copies(self, plan: WritePlan, places: Sequence[PartitionInfo]) -> tuple[StagedFile, ...]:
@@ -395,9 +395,9 @@ class _PlainComparison(_Comparison):
             if count > MAX_BUCKET_ID + 1:
                 raise UnsupportedTableError(
                     table=self.table.ref,
-                    detail=f"has {count} files of that version in {str(name) or 'it'}, and a"
-                    f" directory may have {MAX_BUCKET_ID + 1}. Insert the version's rows instead:"
-                    " INSERT OVERWRITE ... SELECT from the version",
+                    detail=f"has {count} files of that version in {str(name) or 'it'}, but a"
+                    f" directory may contain only {MAX_BUCKET_ID + 1}. Insert the version's rows"
+                    " instead: INSERT OVERWRITE ... SELECT from the version",
                 )
         return copied_files(self.now.spark, copies)
 

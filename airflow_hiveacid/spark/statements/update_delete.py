@@ -1,8 +1,8 @@
 """UPDATE and DELETE as events.
 
 The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
-First a `RowChangeProgram` is made from the schema alone, to find all errors in a statement before a
-transaction opens. Only columns that the condition and expressions use are read from the target.
+First a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
+a transaction opens. Only columns that the condition and expressions use are read from the target.
 
 The selected rows and their new values are computed once and kept (`localCheckpoint`) before events
 are made from them. So the delete event and the insert event of an update agree. If an executor with
@@ -67,7 +67,7 @@ def plan_change(
 ) -> RowChangeProgram:
     """Check an UPDATE or DELETE against the target's schema.
 
-    `terms` has the parameters of its SQL, and whether this SQL may contain unsafe calls.
+    `terms` contains the parameters of its SQL, and whether this SQL may contain unsafe calls.
 
     Raises:
         InputError: see `plan.statements.resolve_update` and `clauses.ready`.

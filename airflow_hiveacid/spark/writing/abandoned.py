@@ -46,7 +46,7 @@ def remove_abandoned(
         return
     places = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
-        log.info("removing what aborted txn_id=%s of this job left", entry.txn_id)
+        log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
         found = [d for d in entry.directories if d.rpartition("/")[0] in places]
         # Abort uploads first: a stalled attempt could complete an open upload after the removal.
         with _permitted():
@@ -76,6 +76,5 @@ def _permitted() -> Iterator[None]:
     try:
         yield
     except LocationPermissionError as error:
-        # The user of a retry may have permission only to write, not to list uploads. The retry goes
-        # on.
-        log.warning("uploads of a dead attempt are left to cleaning: %s", error)
+        # The user of a retry may lack the permission to list uploads. The retry continues.
+        log.warning("cannot abort an ended attempt's uploads; cleaning will abort them: %s", error)

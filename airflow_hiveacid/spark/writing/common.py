@@ -31,8 +31,8 @@ class Common:
     """The inputs that several statements share: tables and queries by view name, and the time.
 
     `place` is the position of the FROM clause among the statements of the transaction; its INSERTs
-    do not have separate positions. `versions` has the version of each table that is read as of an
-    earlier version. `parameters` are the parameters of the queries.
+    do not have separate positions. `versions` contains the version of each table that is read as of
+    an earlier version. `parameters` are the parameters of the queries.
     """
 
     tables: Mapping[str, str]

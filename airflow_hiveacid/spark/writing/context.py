@@ -59,7 +59,7 @@ class JobContext:
             ConfigurationError: the job is of a different kind.
         """
         if not isinstance(self.spec.job, kind):
-            raise ConfigurationError(f"this application does not do {self.spec.kind} jobs")
+            raise ConfigurationError(f"this application does not run {self.spec.kind} jobs")
         return self.spec.job
 
     def policy_of(self, table: TableInfo) -> ConflictPolicy:

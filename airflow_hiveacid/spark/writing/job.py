@@ -122,7 +122,7 @@ def _take_over(
     """Use the files staged before a restart, or return the reason why that is not possible."""
     staged, restart_state.staged = restart_state.staged, None
     if staged is None:
-        return restart_state.not_kept or "none of its work was done"
+        return restart_state.not_kept or "it had staged nothing"
     (part,) = write.tables.values()
     try:
         why_not = why_in_full(job.client, part.table, staged)
@@ -159,10 +159,10 @@ def _retried(restart_state: RestartState, why_not: str | None) -> dict[str, Json
 class RestartState:
     """The part of a job's state that survives a restart, such as its rank among the job's copies.
 
-    Mutable: `first_txn_id` and `began` are set once the job has a transaction. `staged` is the
-    job's staged and uncommitted work; `not_kept` is the reason why staged work cannot be used
-    again, or None. `lost` is the reason for the last restart. `handover` has the transactions that
-    a restart replaces.
+    Mutable: `first_txn_id` and `began` are set once the job has a transaction. `staged` contains
+    the job's staged and uncommitted files; `not_kept` is the reason why staged files cannot be used
+    again, or None. `lost` is the reason for the last restart. `handover` contains the transactions
+    that a restart replaces.
     """
 
     first_txn_id: TxnId | None = None
@@ -207,7 +207,7 @@ def begun(
 ) -> Iterator[Write]:
     """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
 
-    Spark's work in the block is cancelled when the transaction is lost.
+    Spark jobs in the block are cancelled when the transaction is lost.
 
     Raises:
         HiveAcidError: as `writing`.
@@ -292,7 +292,7 @@ def check_sources(job: JobContext, write: Write) -> None:
             raise OvertakenError(
                 table=access.ref,
                 txn_id=write.txn.txn_id,
-                why="the job reads it, and its partitions changed",
+                why="the job reads this table, and its partitions changed",
             )
 
 
@@ -340,7 +340,7 @@ def _result_of(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult
             job_key=earlier.job_key,
             txn_id=earlier.txn_id,
             when=earlier.when,
-            why="the result in its entry cannot be read"
+            why="the result in its ledger entry cannot be read"
             f" ({error.detail or f'version {error.found!r}'})",
         ) from error
 

@@ -24,8 +24,8 @@ class WriteOrder:
 
     `accesses` has one entry per written table; `reads` are the tables that are only read. For a
     restart, `first_txn_id` keeps the job's rank, `began` records what was committed when the job
-    first began, and `handover` has the transactions that the restart replaces. With `keeps_staged`
-    an abort leaves staged files in place for a restart.
+    first began, and `handover` contains the transactions that the restart replaces. With
+    `keeps_staged` an abort leaves staged files in place for a restart.
     """
 
     run: Run

@@ -55,7 +55,7 @@ log = logging.getLogger("hiveacid")
 class StagedFile:
     """One file that a task has written and the driver has accepted.
 
-    `kind` is the kind of table that normally has files of this form. A file of plain rows is of
+    `kind` is the kind of table that normally contains such files. A file of plain rows is of
     kind INSERT_ONLY, even if LOAD DATA adds it to a full-ACID table.
     """
 
@@ -287,7 +287,7 @@ def _put_back_one(directory: StagedDirectory) -> None:
     try:
         rename_directory(fs, open_location(directory.final_path)[1], staged)
     except StorageError as error:
-        log.warning("cannot put it back: %s", error)
+        log.warning("cannot move a directory back to staging: %s", error)
         _take_back_one(directory)
 
 

@@ -1,8 +1,8 @@
 """Restart of an overtaken INSERT with the files that it has already staged.
 
-This restart happens within one driver; `plan.reruns` has the rules for Airflow's retries.
+This restart happens within one driver; `plan.reruns` defines the rules for Airflow's retries.
 In the new transaction the staged files get the new write ID (`reissue`); no row is read, computed
-or decoded again. This is correct if the statement would make the same files again. That holds for
+or decoded again. This is correct if the statement would write the same files again. That holds for
 an INSERT of values, of files, or of a query over values and files, since such an INSERT reads no
 table. The INSERT is repeated in full if its files would now belong to a different root, or cannot
 be reissued.
@@ -85,11 +85,11 @@ def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
         # A change is overtaken by a base or a dropped partition, so rows that the change has read
         # were replaced.
         is_overwrite = DataOperation.OVERWRITE in change.operations
-        return "it replaces what is there" if is_overwrite else "what it has read was replaced"
+        return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
     if change.make_files is not None:
-        return "it takes over existing files"
+        return "it copies existing files"
     if change.tables or tables_of(change.source):
-        return "it has read another table"
+        return "it reads another table"
     if not Staging(location=change.table.location, token=_ANY).renames:
         return "its store has no renames"
     return None

@@ -159,7 +159,7 @@ class TableWrite:
     # ---- transactions that committed first -------------------------------------------------------
 
     def named(self, winner: Winner) -> Winner:
-        """Add to a winning transaction its job, if this table's ledger has recorded the job.
+        """Return the winner with its job, if this table's ledger has recorded the job.
 
         Raises:
             StorageError: the ledger cannot be read.
@@ -204,8 +204,8 @@ class TableWrite:
             raise WriteConflictError(
                 txn_id=self._txn.txn_id,
                 reason=f"{place.location.rstrip('/')}/{rival.directory} was committed while this"
-                f" job was at work, and the policy {self._access.policy.value} lets only the first"
-                " of the two",
+                f" job was running, and the policy {self._access.policy.value} allows only the"
+                " first of the two commits",
                 winner=Winner(
                     write_id=rival.write_id, did=rival.doing.value, directory=rival.directory
                 ),
@@ -224,13 +224,13 @@ class TableWrite:
             replaces=DataOperation.OVERWRITE in self._access.operations,
         )
         if path is not None:
-            raise self.overtaken(f"{path} would hide what it writes")
+            raise self.overtaken(f"{path} would hide the rows that it writes")
 
     def look_ahead(self) -> None:
-        """Check for conflicts and overtaking before the work, if the snapshot shows newer commits.
+        """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
 
-        Once the locks are granted, a check before the work has the same result as a check after it,
-        so a check before the work can save that work. An UPDATE, DELETE or MERGE must not even read
+        Once the locks are granted, a check before writing has the same result as a check after it,
+        so the early check can avoid useless writing. An UPDATE, DELETE or MERGE must not even read
         rows with a higher write ID than its own. Hive 4 ignores a delete event whose write ID is
         lower than its row's (VectorizedOrcAcidRowBatchReader), so it would show both the old row
         and the new row.
@@ -246,7 +246,7 @@ class TableWrite:
             self.check_no_rival(self._client.get_partitions(self.table, known))
         if is_overtaken(seen, self.write_id):
             if self._access.operations & _CHANGES:
-                raise self.overtaken("it would change rows of a higher write ID than its own")
+                raise self.overtaken("it would change rows with a higher write ID than its own")
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
 
     def _has_news(self, now: ValidWriteIdList) -> bool:
@@ -282,7 +282,7 @@ class TableWrite:
         """Add the directories of a statement, whose files are all written.
 
         A base replaces the directories that earlier statements have staged in its partition.
-        Readers would ignore the replaced directories, so they are not published.
+        Readers would ignore the replaced directories, so those are not published.
 
         Args:
             directories: the statement's directories; empty if it changes nothing.
@@ -363,8 +363,8 @@ class TableWrite:
         """Check that the published directories are where readers look.
 
         Raises:
-            OvertakenError: a partition is gone or at another location; the client that dropped it
-                took no lock. A later drop also removes the published directories.
+            OvertakenError: a partition was dropped or moved to another location; the client
+                    took no lock. A later drop also removes the published directories.
         """
         if self.table.is_partitioned:
             self._check_places(self._client.get_partitions(self.table, self._partitions))

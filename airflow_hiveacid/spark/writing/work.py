@@ -1,9 +1,9 @@
 """The statements of a transaction, run in order; each sees the changes of earlier statements.
 
-The input is an open write and checked statements. Each statement's events are staged under its own
-statement ID. A later statement reads the files that earlier statements have staged as if they were
-committed. Every statement sees changes of other transactions as of the transaction's snapshot.
-`finish` publishes the files of all statements.
+The input is checked statements and a write that is open. Each statement's events are staged under
+the statement's own ID. A later statement reads the staged files of earlier statements as if these
+files were committed. Every statement sees changes of other transactions as of the transaction's
+snapshot. `finish` publishes the files of all statements.
 
 Statement IDs increase. If a row and its delete event have the same write ID, Hive looks for the
 event only in later statements (VectorizedOrcAcidRowBatchReader).
@@ -87,10 +87,10 @@ class CheckedStatement:
     `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
     itself. `tables` are the tables that queries within its expressions read, by view name.
     `partitions` returns the only partitions that the statement can touch at present, if that is
-    known. `fixed` has these partitions if the statement itself specifies them, even if they do not
-    exist. `empties` selects the existing partitions that an overwrite replaces even without new
-    rows; by default the partitions that it can touch. `common` has inputs shared with other
-    statements; all these statements see the tables as the first one does.
+    known. `fixed` contains these partitions if the statement itself specifies them, even if they do
+    not exist. `empties` selects the existing partitions that an overwrite replaces even without new
+    rows; by default the partitions that it can touch. `common` contains inputs shared with other
+    statements; all these statements see the tables as the first statement does.
     """
 
     kind: str
@@ -124,7 +124,7 @@ def naming(number: int, count: int) -> Iterator[None]:
 
 
 class TransactionWork:
-    """The execution of statements in one write. Mutable: it collects the statements' results."""
+    """The statements that run in one write. Mutable: it collects the statements' results."""
 
     def __init__(self, job: JobContext, write: Write) -> None:
         self._job, self._write = job, write

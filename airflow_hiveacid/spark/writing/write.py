@@ -1,7 +1,7 @@
 """One write: its states, and how an abort undoes its changes.
 
-A write may change several tables; `table_write` does the work for each. The methods of `Write` are
-in the order of these states; each method moves all tables to the next state:
+A write may change several tables; `table_write` changes each of them. The methods of `Write` are in
+the order of these states; each method moves all tables to the next state:
 
 | state | what is true |
 | --- | --- |
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _GONE: Final = (
-    "it was about to commit, and what it published is gone, compacted after a commit or cleaned"
-    " after an abort"
+    "it was about to commit, and its published files no longer exist: they were compacted after a"
+    " commit, or cleaned after an abort"
 )
 _DAMAGED: Final = "its entry in the table's _hiveacid directory is damaged"
 
@@ -105,14 +105,14 @@ class Write:
             table.check_table()
 
     def earlier_run(self) -> LedgerEntry | None:
-        """Return the earlier run that makes this run unnecessary; None if there is work to do.
+        """Return the earlier run that makes this run unnecessary; None if this run is needed.
 
-        Tables of a transaction are committed together, so the ledger of one table decides. If there
-        is work to do, this method also removes files and entries of this job's aborted attempts.
+        Tables of a transaction are committed together, so the ledger of one table decides. If this
+        run is needed, this method also removes files and entries of this job's aborted attempts.
 
         Raises:
-            EarlierRunUnknownError: the job may have been done, but no record of its commit or
-                result is left; or the metastore contradicts the ledger.
+            EarlierRunUnknownError: the job may have committed, but no record of its commit or
+                result remains; or the metastore contradicts the ledger.
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         tables = self._tables.values()
@@ -194,8 +194,8 @@ class Write:
         Raises:
             DirectoryExistsError: a directory exists already; it was not touched.
             StorageError: a rename failed.
-            OvertakenError: a partition is gone or at another location; the client that dropped it
-                took no lock.
+            OvertakenError: a partition was dropped or moved to another location; the client took
+                no lock.
         """
         for table in self._tables.values():
             table.publish()
@@ -230,13 +230,13 @@ class Write:
             try:
                 table.confirm()
             except HiveAcidError as error:
-                log.warning("committed, but tidying up failed: %s", error)
+                log.warning("committed, but cleanup failed: %s", error)
 
     def leave(self) -> None:
         """Leave all files in place, since the outcome of the commit is unknown."""
         self.state = WriteState.UNKNOWN
         log.error(
-            "the outcome of the commit of txn_id=%s is unknown; left as they are: %s",
+            "the outcome of the commit of txn_id=%s is unknown; keeping these files: %s",
             self.txn.txn_id,
             ", ".join(d.final_path for d in self.directories) or "no directories",
         )
@@ -248,9 +248,9 @@ class Write:
             try:
                 error.winner = table.named(error.winner)
             except HiveAcidError as unknown:
-                log.warning("cannot look up which transaction was first: %s", unknown)
+                log.warning("cannot determine which transaction committed first: %s", unknown)
         if error.winner.is_known:
-            error.add_note(f"the first was {error.winner}")
+            error.add_note(f"the transaction that committed first: {error.winner}")
 
     def _enter(self, state: WriteState) -> None:
         self.state = state
@@ -263,7 +263,7 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
 
     Raises:
         TableChangedError: a table was replaced or changed after the statements were checked.
-        WriteConflictError: a conflicting transaction committed first; the error has that
+        WriteConflictError: a conflicting transaction committed first; the error names that
             transaction's job, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """

@@ -478,10 +478,8 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
     name = _name(piece, index)
     opens, closes = piece.tokens[index + 1], piece.tokens[piece.closing(index + 1)]
     start = piece.tokens[index].start
-    if name == "cast":
-        return _cast_changes(piece, index)
-    if name in _TO_WHOLE:
-        return _call_changes(piece, index)
+    if name in _CHANGES:
+        return _CHANGES[name](piece, index)
     if name in _EXTREMES:
         one = f"{_HELD}_one"
         extreme = (
@@ -539,6 +537,20 @@ def _call_changes(piece: Piece, index: int) -> dict[int, str]:
         piece.tokens[index].start: "transform(array",
         piece.tokens[closes].start: f"), {_HELD} -> {_ELSE} {cast} END)[0]",
     }
+
+
+def _concat_changes(piece: Piece, index: int) -> dict[int, str]:
+    """Make Spark return a string even if all arguments are binaries, as Hive does."""
+    if any(map(_is_string, _arguments(piece, index))):
+        return {}
+    return {piece.tokens[index + 1].start: "('', "}
+
+
+_CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {
+    "cast": _cast_changes,
+    "concat": _concat_changes,
+    **dict.fromkeys(_TO_WHOLE, _call_changes),
+}
 
 
 def _has_no_blanks(piece: Piece) -> bool:

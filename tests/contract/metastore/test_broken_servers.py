@@ -24,8 +24,9 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksResponse
+from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksRequest, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.notifications.ttypes import (
     CurrentNotificationEventId,
     NotificationEvent,
@@ -179,6 +180,37 @@ def test_a_text_that_cannot_be_one_is_an_error_of_the_tree(text: bytes) -> None:
         client.show_locks()
     assert isinstance(caught.value, MetastoreUnavailableError)
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"\x0f\x00\x01" + b"\x08\x00\x00\x00\x01" + bytes(4),  # locks, a list of numbers
+        b"\x63\x00\x09" + bytes(4),
+    ],
+    ids=["of another type", "of a type that Thrift does not have"],
+)
+def test_a_field_of_a_wrong_type_is_an_error_of_the_tree(field: bytes) -> None:
+    whole = reply()
+    data = whole[: whole.index(b"\x0c\x00\x00")] + b"\x0c\x00\x00" + field + b"\x00\x00"
+    with (
+        answering(lambda _, connection: connection.sendall(data)) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
+        pytest.raises(MetastoreAnswerError, match=r"show_locks.*cannot be read"),
+    ):
+        client.show_locks()
+
+
+def test_a_wrong_argument_is_not_taken_for_an_unreadable_reply() -> None:
+    with (
+        answering(lambda _, connection: connection.sendall(reply())) as place,
+        contextlib.closing(
+            Connection(MetastoreEndpoint(uris=(f"thrift://{place}",)))
+        ) as connection,
+    ):
+        connection.call("show_locks", ShowLocksRequest(), repeat=Repeat.SAFE)
+        with pytest.raises(TypeError, match="argument"):
+            connection.call("show_locks", 1, 2, repeat=Repeat.SAFE)
 
 
 def _log(*events: tuple[int, str, str]) -> Callable[[Any], NotificationEventResponse]:

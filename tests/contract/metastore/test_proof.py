@@ -85,9 +85,9 @@ def test_what_the_metastore_has_not_given_out_is_in_doubt(
     table = bench.table()
     done = write(bench, client, table, fails=False)
     forged = replace(done, txn_id=TxnId(999_999), write_id=WriteId(999_999))
-    assert "given out transactions only up to" in doubt(bench, client, table, forged)
+    assert "allocated transactions only up to" in doubt(bench, client, table, forged)
     forged = replace(done, write_id=WriteId(999_999))
-    assert "given out write IDs of the table only up to" in doubt(bench, client, table, forged)
+    assert "allocated write IDs of the table only up to" in doubt(bench, client, table, forged)
 
 
 def test_what_is_still_open_is_in_doubt(bench: Bench, client: MetastorePort) -> None:

@@ -162,7 +162,7 @@ def test_who_may_not_list_uploads_runs_again_all_the_same(
     assert ledger.entries(entry.job_key)  # the next attempt has it still
     faults.refuse["ListMultipartUploads"] = [(403, "AccessDenied")]
     remove_abandoned(ledger, client, info, [entry])
-    assert "left to cleaning" in caplog.text
+    assert "cleaning will abort them" in caplog.text
     assert s3.objects() == []
     assert ledger.entries(entry.job_key) == ()
 

@@ -203,6 +203,8 @@ def _unix_timestamp(seen: Seen) -> bool:
 
 @entry("float")
 def _float(seen: Seen) -> bool:
+    if seen.name in {"floor", "ceil", "ceiling"} and "AS float" in seen.text:
+        return True
     is_mixed = seen.has("float") and seen.has(*(k for k in _NUMBERS if k != "float"))
     return is_mixed and seen.name in _ARITHMETIC | _COMPARING
 
@@ -242,6 +244,11 @@ def _is_last_digit(one: Value, other: Value) -> bool:
     return abs(one - other) * 10**30 < max(abs(one), abs(other))
 
 
+@entry("average-of-a-wide-decimal")
+def _average(seen: Seen) -> bool:
+    return seen.name.startswith("avg") and seen.our_kind.startswith("decimal(38,")
+
+
 @entry("decimal-overflow-that-is-a-value")
 def _overflow(seen: Seen) -> bool:
     return seen.name in _ARITHMETIC and seen.theirs is None and seen.has("decimal")
@@ -269,7 +276,8 @@ def _julian(seen: Seen) -> bool:
 
 @entry("minus-zero-as-text")
 def _minus_zero(seen: Seen) -> bool:
-    return any(map(_is_zero, seen.values())) and isinstance(seen.ours, str)
+    is_shown = isinstance(seen.ours, str) or seen.name in {"pow", "power"}
+    return any(map(_is_zero, seen.values())) and is_shown
 
 
 @entry("hive-rounds-what-is-calculated")
@@ -312,7 +320,8 @@ def _nullif(seen: Seen) -> bool:
 
 @entry("malformed-texts")
 def _malformed(seen: Seen) -> bool:
-    return seen.name in {"unbase64", "unhex", "parse_url"}
+    is_no_utf8 = any(isinstance(value, str) and "\ufffd" in value for value in seen.values())
+    return is_no_utf8 or seen.name in {"unbase64", "unhex", "parse_url"}
 
 
 @entry("hive-decimals-of-several-scales")
@@ -386,8 +395,7 @@ _LARGEST_OF_CLASS: Final = 10**20
 def _long_constants(seen: Seen) -> bool:
     if any(_places(value) > _DIGITS_OF_LONG for value in seen.values()):
         return True
-    is_lost = isinstance(seen.ours, float | Decimal) and seen.theirs in (None, 0)
-    return is_lost and any(map(_is_long, seen.values()))
+    return seen.theirs in (None, 0) and any(map(_is_long, seen.values()))
 
 
 def _places(value: Value) -> int:
@@ -399,7 +407,8 @@ def _places(value: Value) -> int:
 def _is_long(value: Value) -> bool:
     if isinstance(value, Decimal):
         return len(re.sub(r"\D", "", f"{value:f}").lstrip("0")) > _DIGITS_OF_LONG
-    return isinstance(value, float) and abs(value) >= _LARGEST_LONG
+    is_number = isinstance(value, float) and value != 0
+    return is_number and not 1 / _LARGEST_LONG < abs(value) < _LARGEST_LONG
 
 
 @entry("hive-pmod-overflow")

@@ -133,7 +133,7 @@ def _compared(
         written = Written(text, "store", is_query=False, marks=frozenset())
         if source in gone:
             both = source in refused
-            at_once = "cast it" in gone[source]
+            at_once = "cast the value" in gone[source]
             outcome = Outcome.REFUSED_HERE if at_once and not both else Outcome.ERROR
             yield Done(
                 written=written, outcome=Outcome.EQUAL if both else outcome, told=gone[source][:200]

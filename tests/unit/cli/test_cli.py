@@ -72,12 +72,18 @@ def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ("scan --location /t --schema struct<a:int>", "--location needs --write-ids; with --table"),
+        (
+            "scan --location /t --schema struct<a:int>",
+            "--location needs --write-ids, which",
+        ),
         ("scan --location /t --write-ids db.t:1:1::", "--location needs --schema"),
         ("inspect --location /t", "--location needs --write-ids"),
-        ("inspect --location /t --write-ids db.t:1:1:: --partition a=1", "--partition does not go"),
-        ("inspect --table db.t --write-ids db.t:1:1::", "--write-ids does not go with --table"),
-        ("scan --table db.t --schema struct<a:int>", "--schema does not go with --table"),
+        (
+            "inspect --location /t --write-ids db.t:1:1:: --partition a=1",
+            "--partition cannot be",
+        ),
+        ("inspect --table db.t --write-ids db.t:1:1::", "--write-ids cannot be used with --table"),
+        ("scan --table db.t --schema struct<a:int>", "--schema cannot be used with --table"),
         ("scan --table flights", "expected db.table"),
     ],
 )
@@ -308,4 +314,4 @@ def test_scan_reads_an_insert_only_directory_that_hive_wrote(
 
 def test_insert_only_goes_with_a_location_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["scan", "--table", "db.t", "--insert-only"]) == 2
-    assert "--insert-only does not go with --table" in capsys.readouterr().err
+    assert "--insert-only cannot be used with --table" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
     assert endpoint("").uris == ("thrift://a:1", "thrift://b:9083")
     assert endpoint("--metastore c:2").uris == ("thrift://c:2",)
     assert endpoint("") == MetastoreEndpoint(uris=("thrift://a:1", "thrift://b:9083"))
-    with pytest.raises(ConfigurationError, match="names no metastore"):
+    with pytest.raises(ConfigurationError, match="contains no metastore address"):
         endpoint("--metastore ' , '")
 
 
@@ -100,7 +100,7 @@ def test_a_secret_itself_is_no_option_and_not_repeated(
 def test_a_login_goes_with_a_table_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     argv = f"inspect --location /t --write-ids db.t:1:1:: {option}"
     assert cli.main(argv.split()) == 2
-    assert f"{option.partition(' ')[0]} does not go with --location" in capsys.readouterr().err
+    assert f"{option.partition(' ')[0]} cannot be used with --location" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["scan", "inspect", "convert --to full_acid --plan-only"])

@@ -79,7 +79,7 @@ def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
     ("asked", "why"),
     [
         (["--version", "9"], "VersionUnknownError: table default.t: has no version 9 yet"),
-        (["--version", "x"], "ConfigurationError: version 'x' is not the number"),
+        (["--version", "x"], "ConfigurationError: version 'x' is not a version number"),
         (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is not a time"),
         (["--tag", "a"], "VersionUnknownError: table default.t: has no tag 'a'"),
     ],
@@ -90,7 +90,7 @@ def test_what_never_was_is_one_line(run: Callable[..., str], asked: list[str], w
 
 def test_a_directory_has_no_versions(run: Callable[..., str], tmp_path: Path) -> None:
     where = ["--location", str(tmp_path), "--write-ids", "default.t:2:9::", "--version", "1"]
-    assert "--version does not go with --location" in run("inspect", *where, status=2)
+    assert "--version cannot be used with --location" in run("inspect", *where, status=2)
 
 
 def test_a_history_is_a_table_or_json(
@@ -136,7 +136,7 @@ def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str])
     parameters = client.get_table(REF).parameters
     assert parameters["hiveacid.readable.for"] == "7 days"
     assert parameters["no_cleanup"] == "true"
-    assert "its past is kept" in run("history", "default.t")
+    assert "earlier versions are kept" in run("history", "default.t")
     run("keep", "default.t", "--off")
     assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
     assert "is not a duration" in run("keep", "default.t", "--readable-for", "long", status=2)
@@ -148,7 +148,7 @@ def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str])
         (["--version", "1"], "--version needs the NAME of a tag"),
         (["--keep-for", "2 days"], "--keep-for needs the NAME of a tag"),
         (["--remove"], "--remove needs the NAME of a tag"),
-        (["first", "--remove", "--keep-for", "2 days"], "--keep-for does not go with --remove"),
+        (["first", "--remove", "--keep-for", "2 days"], "--keep-for cannot be used with --remove"),
     ],
 )
 def test_no_option_of_a_tag_is_passed_over(
@@ -192,7 +192,8 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     before = client.get_table(REF).parameters
     told = run("keep", "default.t", "--off", status=2)
     assert (
-        "stays kept for tag 'first'; remove the tag first (`tag default.t first --remove`)" in told
+        "must be kept for tag 'first'; remove the tag first (`tag default.t first --remove`)"
+        in told
     )
     assert client.get_table(REF).parameters == before
     run("tag", "default.t", "first", "--remove")
@@ -233,9 +234,9 @@ def test_a_restore_is_planned_row_by_row_without_spark(
     before = sorted(tmp_path.rglob("*"))
     told = run("restore", "default.t", "--version", "1", "--plan-only")
     assert told.splitlines() == [
-        "default.t: back to version 1: planned",
-        "partition  how    rows that come  go  stay",
-        "(table)    delta  1               1   0",
+        "default.t: restore to version 1: planned",
+        "partition  how    rows added  removed  unchanged",
+        "(table)    delta  1           1        0",
     ]
     body = json.loads(run("restore", "default.t", "--version", "2", "--plan-only", "--json"))
     assert (body["status"], body["restore"]) == (
@@ -243,7 +244,7 @@ def test_a_restore_is_planned_row_by_row_without_spark(
         [{"how": "delta", "come": 1, "go": 0, "stay": 1, "partition": ""}],
     )
     told = run("restore", "default.t", "--version", "3", "--plan-only")
-    assert told == "default.t: back to version 3: nothing to do\n"
+    assert told == "default.t: restore to version 3: nothing to do\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -261,7 +262,7 @@ def test_a_restore_without_pyspark_says_where_it_runs(
 ) -> None:
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
     told = run("restore", "default.t", "--version", "1", status=2)
-    assert "there is no PySpark here" in told
+    assert "this environment has no PySpark" in told
     assert "HiveAcidRestoreOperator" in told
 
 
@@ -293,9 +294,9 @@ def test_a_restore_is_one_job_of_its_own_and_tells_its_version(
     monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
     monkeypatch.setattr("airflow_hiveacid.spark.statements.restore.restore", restore)
     assert run("restore", "default.t", *asked).splitlines() == [
-        f"default.t: back to {VersionSpec.parse(version)}: committed as version 3",
-        "partition  how    rows that come  go  stay",
-        "(table)    delta  1               2   3",
+        f"default.t: restore to {VersionSpec.parse(version)}: committed as version 3",
+        "partition  how    rows added  removed  unchanged",
+        "(table)    delta  1           2        3",
     ]
     body = json.loads(run("restore", "default.t", *asked, "--json"))
     assert (body["status"], body["write_id"], body["restore"][0]["go"]) == ("committed", 3, 2)

@@ -288,7 +288,7 @@ def test_a_conversion_is_planned_without_spark(
     assert shown.startswith("default.flat: flat to insert_only, not done\n")
     assert "1 files are moved into one delta" in shown
     assert cli.main([*arguments, "full_acid"]) == 2
-    assert "part-0.orc does not have a name of Hive's" in capsys.readouterr().err
+    assert "part-0.orc does not have a name in Hive's form" in capsys.readouterr().err
     assert cli.main([*arguments, "flat"]) == 0
-    assert "it already is of that kind" in capsys.readouterr().out
+    assert "it is already of that kind" in capsys.readouterr().out
     assert client.get_table(ref).kind is TransactionalKind.NONE

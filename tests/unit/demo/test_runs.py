@@ -148,7 +148,7 @@ def test_the_sensor_is_not_a_job() -> None:
 
 
 def test_the_last_error_of_a_run_is_found_among_other_lines(tmp_path: Path) -> None:
-    assert why_failed(tmp_path) == "no task has written an error"
+    assert why_failed(tmp_path) == "no task logged an error"
     folder = tmp_path / "task_id=merge"
     folder.mkdir()
     errors = [{"exc_type": "SourceNotFoundError", "exc_value": "no such file"}]

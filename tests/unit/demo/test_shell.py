@@ -118,7 +118,7 @@ def test_without_servers_it_says_what_comes_first(
 ) -> None:
     monkeypatch.setattr(DemoLayout, "of", lambda: DemoLayout(repository=tmp_path, home=tmp_path))
     assert main(["shell"]) == 3
-    assert "`make demo` starts it" in capsys.readouterr().out
+    assert "`make demo` starts the servers" in capsys.readouterr().out
 
 
 def test_a_plain_python_of_that_shell_starts_without_a_session() -> None:

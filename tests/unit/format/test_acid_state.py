@@ -88,7 +88,7 @@ def test_a_marker_in_a_delta_means_nothing() -> None:
 @pytest.mark.parametrize("name", ["base_x", "delta_1_2_copy", "delete_delta_1", "delta_3_2"])
 @pytest.mark.parametrize("kind", ["/", "/bucket_00000"])
 def test_a_broken_directory_name_is_an_error_as_in_hive(name: str, kind: str) -> None:
-    with pytest.raises(UnsupportedFileError, match=f"/t/{name} cannot be handled"):
+    with pytest.raises(UnsupportedFileError, match=f"/t/{name} is not supported"):
         read(f"{name}{kind}", "9:MAX::")
 
 
@@ -96,7 +96,7 @@ def test_a_plain_file_named_like_a_directory_is_an_original() -> None:
     state = resolve(sized(("base_5", 7)), ids("9:MAX::"), None)
     assert texts(state.originals) == ["base_5"]
     assert state.unknown == (
-        UnknownEntry(path="base_5", why="an original file whose name has no bucket"),
+        UnknownEntry(path="base_5", why="an original file whose name contains no bucket"),
     )
 
 
@@ -114,7 +114,7 @@ def test_data_files_of_a_delete_delta_are_bucket_files() -> None:
     assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
     assert state.unknown == (
         UnknownEntry(
-            path="delete_delta_1_1_0/000000_0", why="ignored: its name is not one of a data file"
+            path="delete_delta_1_1_0/000000_0", why="ignored: its name is not that of a data file"
         ),
     )
 

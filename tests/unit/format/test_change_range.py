@@ -117,7 +117,7 @@ def test_an_overwrite_that_came_late_is_refused() -> None:
     since = as_of_set(now, {WriteId(4)})
     part = ChangeRange(since=since, until=now)
     found = listing("delta_3_3_0 base_4 delta_5_5_0 delta_6_6_0")
-    with pytest.raises(ChangesGoneError, match="after a later one"):
+    with pytest.raises(ChangesGoneError, match="after a later write"):
         segments_of(found, now, part, txns=None, kind=FULL, kept=Kept(floor=WriteId(0)))
 
 

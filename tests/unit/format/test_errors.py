@@ -160,7 +160,7 @@ def test_thousands_of_partitions_that_failed_are_counted_and_some_of_them_named(
     error = PartitionsFailedError(table="db.t", failed=failed, of=10_001, done={"day=x": "major"})
     assert "10000 of 10001 partitions failed" in str(error)
     assert "day=19: the metastore" in str(error)
-    assert "and 9980 more, which the application's log names" in str(error)
+    assert "and 9980 more, which the application's log lists" in str(error)
     assert str(error).endswith("Done:\n  day=x: major")
     assert len(str(error)) < 2_000
     assert error.failed == failed

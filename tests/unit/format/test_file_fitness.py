@@ -52,6 +52,6 @@ def test_the_columns_of_a_partition_count_beside_orc() -> None:
         assert own(None, format_) is None
         assert own((a,), format_) == (a,)
         assert own((Column(name="a", type="tinyint"),), format_) is not None
-        with pytest.raises(UnsupportedTableError, match="other column names in its partition p=x"):
+        with pytest.raises(UnsupportedTableError, match="other column names in partition p=x"):
             own((b,), format_)
     assert own((b,), FileFormat.ORC) is None

@@ -115,7 +115,7 @@ def test_files_that_were_loaded_as_they_are_get_a_major_compaction() -> None:
     found = plan(s, CompactionChoice.MINOR)
     assert isinstance(found, CompactionPlan)
     assert found.is_major
-    assert "no row IDs of their own" in found.why
+    assert "do not store row IDs" in found.why
 
 
 def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:

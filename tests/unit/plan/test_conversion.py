@@ -54,10 +54,10 @@ TRANSLATED = {"EXTERNAL": "TRUE", "TRANSLATED_TO_EXTERNAL": "TRUE", "external.ta
         ({"parameters": {"EXTERNAL": "true"}}, FULL, "it is external"),
         ({"parameters": {"EXTERNAL": "TRUE"}}, ONLY, "it is external"),
         ({"storage": PARQUET}, FULL, "ORC only"),
-        ({"storage": Storage(format=FileFormat.AVRO)}, ONLY, "cannot be read here"),
+        ({"storage": Storage(format=FileFormat.AVRO)}, ONLY, "this provider cannot read"),
         ({"sort_columns": ("id",)}, FULL, "SORTED BY"),
         ({"num_buckets": 2}, ONLY, "CLUSTERED BY"),
-        ({"kind": INSERT_ONLY}, FULL, "make a new table of its rows"),
+        ({"kind": INSERT_ONLY}, FULL, "copy its rows to a new table"),
         ({"kind": ACID}, ONLY, "make it flat first"),
         ({"kind": ACID}, ONLY, "it is full_acid"),
     ],
@@ -93,10 +93,10 @@ def test_parameters_change_as_hive_changes_them() -> None:
         ("000000_0 000000_0_copy_1 000001_0 _SUCCESS _x/y .x.crc", None, None),
         (f"000000_{'1' * 40}", None, None),
         ("HIVE_UNION_SUBDIR_1/000000_0", None, "in a sub-directory"),
-        ("HIVE_UNION_SUBDIR_1/x/000000_0", "that Hive has not made", "in a sub-directory"),
-        ("part-00000.snappy.orc", "not have a name of Hive's", None),
-        ("000000_0.orc", "not have a name of Hive's", None),
-        ("bucket_00000", "not have a name of Hive's", None),
+        ("HIVE_UNION_SUBDIR_1/x/000000_0", "that Hive did not create", "in a sub-directory"),
+        ("part-00000.snappy.orc", "not have a name in Hive's form", None),
+        ("000000_0.orc", "not have a name in Hive's form", None),
+        ("bucket_00000", "not have a name in Hive's form", None),
         ("4096_0", "bucket above 4095", None),
         ("000000_0 delta_1_1_0/bucket_00000", "a name like those of", "a name like those of"),
         ("000000_0 base_x/", "a name like those of", "a name like those of"),
@@ -150,4 +150,4 @@ def test_a_table_with_directories_that_are_not_read_stays_what_it_is(
 ) -> None:
     found = why_not_state(resolve(listing(names), ids(snapshot), None, INSERT_ONLY))
     assert (found is None) == (why is None)
-    assert why is None or f"{why} is no longer read" in str(found)
+    assert why is None or f"{why} is obsolete or not yet" in str(found)

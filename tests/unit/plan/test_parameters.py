@@ -104,6 +104,7 @@ def test_a_marker_is_a_colon_and_a_name_outside_of_everything(text: str, names: 
         (1.5, "double '1.5'"),
         (Decimal("1E+3"), "decimal '1000'"),
         (Decimal("1.50"), "decimal '1.5'"),
+        (Decimal("1.050"), "decimal '1.05'"),
         (dt.date(2026, 1, 31), "date '2026-01-31'"),
         (NAIVE, "timestamp '2026-01-31 02:00:00.500000'"),
         (STAMP, "timestamp '2026-01-31 02:00:00.500000'"),
@@ -176,7 +177,7 @@ def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None
         ({"type": [], "value": 1}, "with one of the types"),
         ({"type": "x", "value": 10**5000}, "with one of the types"),
         ({"type": "int", "value": "9" * 10_000}, r"is not a valid int: found '9{99}\.\.\.; give"),
-        (FineStamp.combine(NAIVE.date(), NAIVE.time()), "has nanoseconds.*; cut them off"),
+        (FineStamp.combine(NAIVE.date(), NAIVE.time()), "has nanoseconds.*; truncate"),
         (NoStamp.combine(NAIVE.date(), NAIVE.time()), "is not a valid timestamp: .*; give a time"),
     ],
 )
@@ -189,7 +190,7 @@ def test_what_is_no_value_is_refused_by_its_name(value: object, why: str) -> Non
 
 @pytest.mark.parametrize("name", ["1a", "a-b", "", "ä", 5])
 def test_a_name_is_letters_digits_and_underscores(name: object) -> None:
-    with pytest.raises(ConfigurationError, match="not a name for a parameter"):
+    with pytest.raises(ConfigurationError, match="not a valid parameter name"):
         read_parameters({name: 1})
     with pytest.raises(ConfigurationError, match="names that begin with __hiveacid are reserved"):
         read_parameters({"__hiveacid_0_0": 1})
@@ -251,9 +252,9 @@ def test_a_value_that_is_given_replaces_the_parsers_and_leaves_its_others() -> N
 
 def test_a_name_without_a_text_and_a_text_without_a_value_are_refused() -> None:
     delete = DeleteSpec(target="d.t", where="a = :a AND b = :b")
-    with pytest.raises(ConfigurationError, match=r"no value for :b, which a text names; it has a"):
+    with pytest.raises(ConfigurationError, match=r"for :b, which the SQL uses; given are a"):
         job_with(delete, {"a": 1})
-    with pytest.raises(ConfigurationError, match=r"parameters\['c'\] is not used in any text"):
+    with pytest.raises(ConfigurationError, match=r"parameters\['c'\] is not used in any SQL text"):
         job_with(delete, {"a": 1, "b": 2, "c": 3})
 
 
@@ -282,7 +283,7 @@ def test_what_is_settled_is_checked_with_the_dag() -> None:
     check_early(early, {}, [":b"], others={"b": 1})
     with pytest.raises(ConfigurationError, match="is not a valid date"):
         check_early(early, {"a": {"type": "date", "value": "x"}, "b": "{{ b }}"}, ["{{ c }}"])
-    with pytest.raises(ConfigurationError, match=r"parameters\['b'\] is not used in any text"):
+    with pytest.raises(ConfigurationError, match=r"parameters\['b'\] is not used in any SQL text"):
         check_early(early, {"a": "{{ a }}", "b": "{{ b }}"}, ["a = :a"])
     with pytest.raises(ConfigurationError, match=r"no value for :b"):
         check_early(early, {}, ["b = :b"])

@@ -67,7 +67,7 @@ def test_a_cleared_task_may_fail_over_what_was_done() -> None:
 
 
 def test_a_retry_with_another_statement_fails_and_says_what_differs() -> None:
-    with pytest.raises(StatementChangedError, match="with another where") as caught:
+    with pytest.raises(StatementChangedError, match="with a different where") as caught:
         earlier_run(RUN, [entry(1, where="3c")], TABLE, NOW)
     assert caught.value.differing == ("where",)
 
@@ -119,5 +119,5 @@ def test_what_is_confirmed_counts_before_what_a_lost_copy_noted_later() -> None:
 
 def test_a_cleared_task_skips_nothing_that_is_another_statement_by_now() -> None:
     run = replace(RUN, on_rerun=OnRerun.SKIP)
-    with pytest.raises(StatementChangedError, match="with another where"):
+    with pytest.raises(StatementChangedError, match="with a different where"):
         earlier_run(run, [entry(0, where="3c")], TABLE, NOW)

@@ -101,7 +101,7 @@ def set_back() -> Past:
 def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_bounds_that_contradict() -> None:
     past = set_back()
     for moment in (2003.0, 3000.0, 4000.0):
-        with pytest.raises(VersionDoubtfulError, match="is not known exactly") as caught:
+        with pytest.raises(VersionDoubtfulError, match="it is unknown which") as caught:
             past.at(moment)
         (first, *_) = caught.value.doubtful
         # after what its own note says, and by what the next one saw

@@ -38,14 +38,14 @@ def test_tables_of_a_query_have_versions_by_their_views() -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ({"table": "db.t", "version": 1, "tag": "a"}, "exclude each other"),
-        ({"table": "db.t", "version": "one"}, "not the number of a version"),
+        ({"table": "db.t", "version": 1, "tag": "a"}, "mutually exclusive"),
+        ({"table": "db.t", "version": "one"}, "not a version number"),
         ({"location": "/x", "format": "orc", "version": 1}, "set the version of 'table'"),
         (
             {"table": "db.t", "version": 1, "versions": {"source": "version 2"}},
             "set the version of 'table'",
         ),
-        ({"table": "db.t", "versions": {"other": "version 2"}}, "it has no such table"),
+        ({"table": "db.t", "versions": {"other": "version 2"}}, "the source has no such view"),
         ({"table": "db.t", "versions": {"source": "2"}}, "expected 'version N'"),
         ({"table": "db.t", "versions": ["2"]}, "must map views to versions"),
     ],

@@ -270,11 +270,11 @@ def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, lite
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (SourceSpec(), "exactly one of: .*; 0 of them"),
-        (SourceSpec(table="d.s", values=()), "exactly one of: .*; 2 of them"),
+        (SourceSpec(), "exactly one of: .*; found 0"),
+        (SourceSpec(table="d.s", values=()), "exactly one of: .*; found 2"),
         (SourceSpec(location="/x"), "source /x needs a format"),
         (SourceSpec(tables={}), "needs a query"),
-        (SourceSpec(tables={}, query="select 1", table="d.s"), "exactly one of: .*; 2 of them"),
+        (SourceSpec(tables={}, query="select 1", table="d.s"), "exactly one of: .*; found 2"),
         (SourceSpec(values=((1,), (1, 2))), r"values\[1\] has 2 values"),
         (SourceSpec(values=((1,),), columns=("a", "b")), "has 1 values for 2 columns"),
     ],

@@ -244,3 +244,26 @@ def test_who_asks_for_a_lock_on_the_table_behind_the_note_is_waited_for(place: P
     assert place.clean(at_s=1000.0, on_step=meanwhile) == [BASE, *OLD]
     place.client.commit_txn(late)
     assert place.clean(at_s=2000.0) == [BASE]
+
+
+def test_an_entry_is_marked_as_cleaned_once_nothing_is_left_of_what_it_replaced(
+    place: Place,
+) -> None:
+    """The server then forgets what was aborted below it, and old versions still read that."""
+    client = place.client
+    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
+    claim = client.find_next_compaction("worker", worker_version="1")
+    assert claim is not None
+    client.mark_compacted(claim)
+    TableNotes.of(place.table).note_highest_write_id(claim.entry_id, WriteId(2))
+
+    def state() -> CompactionState:
+        (entry,) = client.show_compactions(place.table.ref)
+        return entry.state
+
+    reader = client.open_txn()
+    assert place.clean(at_s=1000.0) == [BASE, *OLD]
+    assert state() is CompactionState.READY_FOR_CLEANING
+    client.commit_txn(reader)
+    assert place.clean(at_s=2000.0) == [BASE]
+    assert state() is CompactionState.SUCCEEDED

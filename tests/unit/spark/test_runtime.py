@@ -138,7 +138,7 @@ def test_a_driver_that_cannot_leave_its_result_begins_nothing(
     place = f"file:{tmp_path}/results/1/result.json"
     assert run(place, begins_nothing) is ExitCode.REFUSED
     (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
-    assert "the driver, whose user is number 4000000001 (etl to Hadoop), cannot write" in said
+    assert "the driver (user number 4000000001 (etl to Hadoop)) cannot write" in said
     assert place in said
     assert "result_dir" in said
 
@@ -165,7 +165,7 @@ def test_who_may_come_again_is_told_from_who_may_not(
     place = f"file:{tmp_path}/results/1/result.json"
     assert run(place, begins_nothing) is code
     (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
-    for words in (place, "whatever it said", "user is", "othing was begun"):
+    for words in (place, "whatever it said", "user ", "he job was not started"):
         assert words in said
 
 

@@ -86,9 +86,9 @@ def test_two_events_of_one_old_row_are_refused(
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("x" * 5000, "5000 characters, the metastore holds 256"),
+        ("x" * 5000, "5000 characters, the metastore allows 256"),
         ("a\0b", "NUL"),
-        ("\u20ac" * 100, "its directory's name has 302 bytes, the file system holds 255"),
+        ("\u20ac" * 100, "its directory's name has 302 bytes, the file system allows 255"),
         ("/" * 100, "302 bytes"),
     ],
 )

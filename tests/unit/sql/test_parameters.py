@@ -98,6 +98,16 @@ def test_no_value_is_in_the_text_beside_an_expression() -> None:
     assert {one.said for one in job.source.parameters.values()} == {f"string {HOSTILE!r}"}
 
 
+def test_each_value_beside_an_expression_stays_in_its_row_and_column() -> None:
+    job = job_of(
+        "INSERT INTO t VALUES (1, :a, upper('x')), (:b, 2, upper('y'))", a="first", b="second"
+    )
+    assert isinstance(job, InsertSpec)
+    assert written(job)[1] == (
+        "SELECT '1', 'first', upper('x') UNION ALL SELECT 'second', '2', upper('y')"
+    )
+
+
 DAY = dt.date(2026, 1, 31)
 CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 500_000)  # noqa: DTZ001 - a wall clock
 MOMENT = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00Z"}

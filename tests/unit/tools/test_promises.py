@@ -93,7 +93,7 @@ def test_each_promise_is_followed_by_the_names_of_its_tests(
         "tests.x::test_a FAILED",
         "T2   0.1.0  skipped  Two",
         "tests.x::test_b SKIPPED",
-        "0 of 2 promises that are due are proven; 3 in all",
+        "0 of 2 due promises are proven; 3 in all",
         "open: T1 T2",
     ]
 

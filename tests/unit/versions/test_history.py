@@ -58,7 +58,7 @@ def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
 
     bench.clock.advance(1)
     assert at(middle + 100.5) == [D1, D2, "delta_0000003_0000003_0000"]
-    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+    with pytest.raises(VersionDoubtfulError, match="version 1, which excludes them, or version 2"):
         at(middle + 50)
 
 

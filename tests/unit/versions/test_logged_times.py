@@ -56,7 +56,7 @@ def test_a_moment_that_notes_leave_open_is_decided_by_the_log(
     bench.client.server.has_event_log = True
     assert visible(bench, middle_s - 100) == [1]
     assert visible(bench, middle_s + 100) == [1, 2]
-    with pytest.raises(VersionDoubtfulError, match="version 1, without them, or version 2"):
+    with pytest.raises(VersionDoubtfulError, match="version 1, which excludes them, or version 2"):
         visible(bench, middle_s)
 
 

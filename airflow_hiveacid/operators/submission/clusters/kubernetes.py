@@ -1,9 +1,9 @@
 """Client of the Kubernetes API server: reads the state of Spark's pods, and deletes them.
 
-The client uses four calls of the stable API `v1`. Every request has a time limit. A missing answer
-is a `ClusterUnavailableError`; HTTP 401 and 403 are a `ClusterRefusedError`. An unknown pod is not
-an error. Pods are found by a label that is unique to an attempt. A pod without such a label is
-never deleted.
+The client uses four calls of the stable API `v1`. Every request has a time limit, however slowly an
+answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP 401 and 403 are a
+`ClusterRefusedError`. An unknown pod is not an error. Pods are found by a label that is unique to
+an attempt. A pod without such a label is never deleted.
 
 Example:
     >>> pod = Pod.read({"metadata": {"name": "a-driver", "namespace": "etl"},
@@ -18,6 +18,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import requests
@@ -29,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.metastore.auth.deadlines import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,7 +55,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod's state; `diagnostics` is the reason why the pod waits or has ended.
+    """A pod's state; `diagnostics` explains why the pod waits or has ended.
 
     `gone_by` is the time when a deleted pod's grace period ends.
     """
@@ -196,13 +198,15 @@ class ApiServer:
             ClusterUnavailableError: the server did not accept the request.
             ClusterRefusedError: the server refused the request.
         """
-        asked = f"that it deletes pod {pod_id}"
+        asked = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
         if answer is None:
             return
         pod = _read(answer, asked)
         if LABEL not in pod.labels:
-            log.warning("%s has no label %s: it is not ours, so it is kept", pod.place, LABEL)
+            log.warning(
+                "%s has no label %s: it is not ours, so it is not deleted", pod.place, LABEL
+            )
             return
         # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
         terms = {
@@ -230,7 +234,7 @@ class ApiServer:
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
             waited_s=waited_s,
-            diagnostics="it has no pod" if found is None else found.diagnostics,
+            diagnostics="no pod was created" if found is None else found.diagnostics,
             place="namespace",
             waited_for=f"Kubernetes to start the {self.role}'s container",
         )
@@ -278,7 +282,8 @@ class ApiServer:
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
         token = self.login.bearer()
-        return session.request(
+        ask = partial(
+            session.request,
             verb,
             url,
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
@@ -290,6 +295,8 @@ class ApiServer:
             allow_redirects=False,  # only the master may see the token
             **more,
         )
+        # The time-outs of `requests` limit each read, not the answer.
+        return bounded(ask, timeout_s=sum(timeout), name="hiveacid-kubernetes")
 
 
 def _session() -> requests.Session:

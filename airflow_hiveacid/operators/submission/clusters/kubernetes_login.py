@@ -101,7 +101,7 @@ class KubernetesLogin:
             self._until = None if until is None else datetime.fromisoformat(until)
         except (subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
             raise OSError(
-                f"{command['command']}, which kubeconfig names for the login, gave no login"
+                f"the kubeconfig's login command {command['command']} returned no login"
                 f" ({type(error).__name__})"
             ) from None
         self.token = status.get("token")
@@ -114,7 +114,7 @@ def _checked(token: str) -> str:
     """Check and return a token; if the token is invalid, an error of `requests` would show it."""
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
-        raise OSError("the token for the login has several lines or invalid characters")
+        raise OSError("the login token has several lines or invalid characters")
     return token
 
 
@@ -138,7 +138,7 @@ def login_of(
         if name.startswith("spark.kubernetes.authenticate.") and name.endswith(".oauthToken"):
             raise ConfigurationError(
                 f"{name} would be in the command line of spark-submit, which every user of the"
-                f" machine can read; give {name}File, a file with the token"
+                f" machine can read; set {name}File to a file with the token"
             )
     login = _of_kubeconfig(settings, environment) or _of_account() or KubernetesLogin()
     if (token := settings.get(f"{prefix}oauthTokenFile")) is not None:

@@ -52,7 +52,7 @@ def own_settings(
         return settings
     if _POD_NAME in given:
         # With a fixed name, Kubernetes refuses the pod as long as the last try's pod exists.
-        log.warning("%s=%s is ignored: pods have names of their own", _POD_NAME, given[_POD_NAME])
+        log.warning("%s=%s is ignored: each pod gets a unique name", _POD_NAME, given[_POD_NAME])
     settings[_POD_NAME] = _driver_name(tag)
     settings[_WAITS] = "false"
     settings.setdefault(_UPLOADS, _for_hadoop(ResultFile(uri=result_uri).uploads))

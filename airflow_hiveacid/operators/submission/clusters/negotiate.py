@@ -42,8 +42,8 @@ _SCHEME: Final = re.compile(
 )
 _TICKET_S: Final = 10.0
 _REMEDY: Final = (
-    "Tickets are fetched with principal and keytab of the operator or of the Spark connection;"
-    " without these, KRB5CCNAME or KRB5_CLIENT_KTNAME supplies them"
+    "Set principal and keytab in the operator or in the Spark connection, or set KRB5CCNAME or"
+    " KRB5_CLIENT_KTNAME"
 )
 
 
@@ -127,7 +127,7 @@ class Negotiate(AuthBase):
             # was submitted, but the running application may commit.
             raise OSError(f"no ticket for {service}: {error}. {_REMEDY}") from error
         except TimeoutError as error:
-            raise OSError(f"no ticket for {service}: the KDC gives {error}") from error
+            raise OSError(f"no ticket for {service}: the KDC returned {error}") from error
 
     def _of_library(self, service: str) -> Context:
         from airflow_hiveacid.metastore.auth.krb5 import GssContext  # noqa: PLC0415 - for tasks only
@@ -157,8 +157,8 @@ def _check(answer: requests.Response, context: Context, service: str) -> None:
         if proof and not context.is_complete:
             context.step(proof)
     except (GssError, binascii.Error) as error:
-        raise OSError(f"the server that answers is not {service}: {error}") from error
+        raise OSError(f"the responding server is not {service}: {error}") from error
     if not context.is_complete:
         raise OSError(
-            f"the server that answers (HTTP {answer.status_code}) did not prove to be {service}"
+            f"the responding server (HTTP {answer.status_code}) did not prove to be {service}"
         )

@@ -1,10 +1,10 @@
 """Client of YARN's resource manager, which reads the state of applications and kills them.
 
 The client uses HTTP, so a worker needs neither a JVM nor Hadoop's commands. Every request has a
-time limit. A missing answer is a `ClusterUnavailableError`; HTTP 401 and 403 are a
-`ClusterRefusedError`. An unknown application is not an error: a resource manager forgets
-applications when it restarts without recovery, or when more than
-`yarn.resourcemanager.max-completed-applications` have ended.
+time limit, however slowly an answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP
+401 and 403 are a `ClusterRefusedError`. An unknown application is not an error: a resource manager
+forgets applications when it restarts without recovery, or when more than `yarn.resourcemanager.max-
+completed-applications` have ended.
 
 Example:
     >>> addresses_in({"yarn.resourcemanager.hostname": "rm.example.com"})
@@ -31,6 +31,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class ResourceManager:
         self._ask(
             "PUT",
             f"apps/{application_id}/state",
-            f"that it ends {application_id}",
+            f"the termination of {application_id}",
             timeout=timeout,
             json={"state": "KILLED"},
         )
@@ -188,7 +189,9 @@ class ResourceManager:
             application="" if found is None else found.id,
             queue="" if found is None else found.queue,
             waited_s=waited_s,
-            diagnostics="YARN knows no such application" if found is None else found.diagnostics,
+            diagnostics="YARN does not know the application"
+            if found is None
+            else found.diagnostics,
         )
 
     def _ask(
@@ -295,21 +298,38 @@ def _user() -> str | None:
         return None
 
 
-def _send(verb: str, url: str, **more: Any) -> requests.Response:  # noqa: ANN401 - passed on
+def _send(
+    verb: str,
+    url: str,
+    *,
+    timeout: tuple[float, float],
+    **more: Any,  # noqa: ANN401 - passed on
+) -> requests.Response:
     """Send one request with the environment's proxies and certificates, but without ~/.netrc.
 
     Logins in ~/.netrc are for different servers; after a redirect of a standby, a wrong server
     could receive them.
+
+    Raises:
+        OSError: the request failed, or its answer was not complete after the sum of the time-outs.
     """
-    with requests.Session() as session:
-        session.trust_env = False
-        return session.request(
-            verb,
-            url,
-            proxies=get_environ_proxies(url),
-            verify=os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True,
-            **more,
-        )
+
+    def request() -> requests.Response:
+        with requests.Session() as session:
+            session.trust_env = False
+            return session.request(
+                verb,
+                url,
+                proxies=get_environ_proxies(url),
+                verify=os.environ.get("REQUESTS_CA_BUNDLE")
+                or os.environ.get("CURL_CA_BUNDLE")
+                or True,
+                timeout=timeout,
+                **more,
+            )
+
+    # The time-outs of `requests` limit each read, not the answer.
+    return bounded(request, timeout_s=sum(timeout), name="hiveacid-yarn")
 
 
 def _is_json(answer: requests.Response) -> bool:
@@ -344,5 +364,5 @@ def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
         raise ClusterUnavailableError(
             kind=ClusterKind.YARN,
             asked=asked,
-            reason=f"it answered {answer.text[:200]!r}, which has an unknown form",
+            reason=f"its answer {answer.text[:200]!r} has an unknown form",
         ) from error

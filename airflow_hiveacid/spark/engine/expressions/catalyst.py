@@ -122,8 +122,8 @@ class Resolved:
 class Comparison:
     """A comparison of a column, given by its position in a frame, with constants.
 
-    `operator` is the class name of Spark's filter. `values` has the constants as py4j returns them;
-    an "In" may have several.
+    `operator` is the class name of Spark's filter. `values` contains the constants as py4j returns
+    them; an "In" may contain several constants.
     """
 
     position: int
@@ -136,7 +136,7 @@ class Moment:
     """The time of a statement: the value of `current_timestamp()` and similar functions.
 
     A statement runs several Spark queries, and Spark would use a different current time for each
-    query. `terms` has the parameters for all SQL of the statement, and whether this SQL may contain
+    query. `terms` contains the parameters of the statement's SQL, and whether this SQL may contain
     unsafe calls.
     """
 
@@ -385,7 +385,7 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
     by: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
     sql = jvm_of(frame.sparkSession).org.apache.spark.sql
     if not isinstance(sql.classic.Dataset, JavaClass):
-        by = by.expr()  # Spark 3.5 wants an expression, not a column
+        by = by.expr()  # Spark 3.5 requires an expression, not a column
     wish = frame._jseq([by] if tasks is None else [tasks, by])  # type: ignore[operator]  # noqa: SLF001
     return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
 

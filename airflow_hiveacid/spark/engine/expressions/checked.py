@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _UNRESOLVED = "UNRESOLVED_COLUMN"
-_MANY_ROWS = "it needs or makes more than one row: no aggregate, window or explode here"
+_MANY_ROWS = "it needs or returns more than one row: omit aggregates, windows and explode here"
 
 
 def resolved(
@@ -76,6 +76,6 @@ def condition(table: TableInfo, text: str, value: Resolved) -> Column:
         raise ExpressionError(
             table=table.ref,
             expression=text,
-            reason=f"a condition must be boolean, this is {value.type.simpleString()}",
+            reason=f"a condition must be boolean, but this one is {value.type.simpleString()}",
         )
     return F.lit(None).cast("boolean") if isinstance(value.type, NullType) else value.column

@@ -2,7 +2,7 @@
 
 Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
 Spark catalog, which shares the session's function registry, registers the functions. The classes
-are in Spark's jars hive-exec and spark-hive, which executors have, too.
+are in Spark's jars hive-exec and spark-hive, which executors also have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def give_hive_functions(spark: SparkSession) -> None:
     sql = jvm.org.apache.spark.sql
     if not isinstance(sql.hive.HiveUDFExpressionBuilder, JavaClass):
         log.warning(
-            "this Spark lacks its Hive module (spark-hive, hive-exec): statements that call Hive's"
+            "Spark's Hive module (spark-hive, hive-exec) is missing: statements that call Hive's"
             " own functions, such as add_months, will fail"
         )
         return

@@ -202,7 +202,7 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
             if option.lower() in _FILE_OPTIONS:
                 raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
         return
-    is_schema = called.startswith("schema_of_")  # itself checked, as a call
+    is_schema = called.startswith("schema_of_")  # the nested call is checked, too
     # The value of a parameter is bound later. It is never a map.
     if not (is_schema or kind in {"Literal", "NamedParameter"}):
         raise RefusedTextError(
@@ -383,7 +383,7 @@ class _Binder:
                 raise RefusedTextError("TRANSFORM runs a program")
             case _:
                 if kind not in _QUERY_NODES:
-                    raise RefusedTextError(f"it holds more than a query ({kind})")
+                    raise RefusedTextError(f"it contains more than a query ({kind})")
 
     def _check_calls(self, plan: JavaObject) -> None:
         """Refuse calls that read files during Spark's analysis, or that compute a function's name.
@@ -506,9 +506,9 @@ class _Binder:
             if kind_of(node) == "NamedParameter":
                 name = str(node.name())
                 if name in self.terms.parameters:
-                    return f":{name} is a list, and a list stands in IN (:{name}) only"
-                return f":{name} is given no value in parameters"
-        return "it has a marker other than :name, which cannot be bound; write :name for a value"
+                    return f":{name} is a list, and a list is allowed only in IN (:{name})"
+                return f"parameters contain no value for :{name}"
+        return "only markers of the form :name can be bound; write :name for each value"
 
     def _literal(self, value: Value) -> JavaObject:
         literals = _module(self.catalyst.expressions, "Literal")

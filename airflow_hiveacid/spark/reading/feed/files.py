@@ -1,9 +1,9 @@
 """The files and stripes from which a range of changes is read.
 
 The input is the stretches (segments of a partition's history) that make up the range. The output is
-a frame of changes. A row has its file number and row ID, data columns, whether it was inserted or
-removed, and the write ID of that change. From a file without inserts in the range, only stripes
-that may have a removed row are read; the file's footer shows which stripes. The footers of all
+a frame of changes. A row contains its file number and row ID, data columns, whether it was inserted
+or removed, and the write ID of that change. If a file has no inserts in the range, only stripes
+that may contain a removed row are read; the file's footer shows which stripes. The footers of all
 delete files are read, since a delete event of any age may be for a row of the range.
 """
 

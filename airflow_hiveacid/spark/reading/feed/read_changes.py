@@ -108,9 +108,9 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
             condition are returned: if a row no longer meets it after an update, the change is a
             delete.
         parameters: the values of the markers in `where`, as for `read_table`.
-        pre_images: whether removed rows have their old values. If False, removed rows have keys,
-            partition and row ID, and NULL in all other columns. Reading is then much faster, since
-            old values are spread over a table's files.
+        pre_images: whether removed rows contain their old values. If False, removed rows contain
+            keys, partition and row ID, and NULL in all other columns. Reading is then much faster,
+            since old values are spread over a table's files.
 
     Returns:
         The table's columns as `read_table` returns them, with the old values of deleted rows; then
@@ -415,5 +415,5 @@ def _require_free_names(table: TableInfo) -> None:
     if taken:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"its column {taken[0]} has the name of a column that changes add; rename it",
+            detail=f"its column {taken[0]} has the name of a change column; rename it",
         )

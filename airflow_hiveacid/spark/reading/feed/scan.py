@@ -1,7 +1,7 @@
 """Scan of row changes with our own reader, on executors.
 
 The input is pieces of work: plain values that `ChangedFiles` makes on the driver. The output is
-Arrow batches with Spark's types. A row has its file number and row ID, as in `arrow_scan`, the
+Arrow batches with Spark's types. A row contains its file number and row ID, as in `arrow_scan`, the
 wanted columns, whether the row was inserted or removed, and the write ID of that change.
 """
 

@@ -82,7 +82,7 @@ def work_of_scan(piece: ScanPiece) -> int:
 def read_together(
     files: Sequence[TargetFile], cores: int
 ) -> Iterator[tuple[tuple[TargetFile, ...], tuple[int, ...] | None]]:
-    """Yield each piece: files of one bucket, or one large file and the stripes to read of it.
+    """Yield each piece: files of one bucket, or stripes of one large file.
 
     If each of a thousand deltas were read alone, their delete files would be read a thousand times.
 

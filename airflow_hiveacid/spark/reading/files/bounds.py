@@ -74,8 +74,7 @@ def _plain(value: object) -> int | str | dt.date | None:
         day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    # Java's dates have neither the days that the calendar switch skipped nor a sign for years
-    # before 1.
+    # Java's dates lack the days that the calendar switch skipped, and the sign of years before 1.
     return day if day > SWITCHOVER else None
 
 

@@ -61,9 +61,9 @@ _STATISTICS: Final = {"date": "dates", "string": "strings"}
 class DeleteFile:
     """A delete file that is not empty.
 
-    `ranges` has the least and greatest value, both inclusive, of each column of the row ID, or None
-    if the file has no statistics for the column. `is_native` is True if Spark's reader may read the
-    file.
+    For each column of the row ID, `ranges` contains the least and greatest value, both inclusive,
+    or None if the file has no statistics for the column. `is_native` is True if Spark's reader may
+    read the file.
     """
 
     file: AcidFile
@@ -76,8 +76,8 @@ class DeleteFile:
 class Asked:
     """A request to read the data files of a table.
 
-    `table_columns` are all data columns; `columns` are the columns to read. `ranges` has the ranges
-    of some read columns. `in_utc` is True if Spark's JVMs run in UTC.
+    `table_columns` are all data columns; `columns` are the columns to read. `ranges` contains
+    ranges of some of the columns to read. `in_utc` is True if Spark's JVMs run in UTC.
     """
 
     table_columns: tuple[Column, ...]
@@ -115,7 +115,7 @@ def doubts_about(state: AcidState) -> Doubts:
     return {
         d.text: "some of its write IDs are aborted or open"
         if d.visibility is not RangeVisibility.ALL
-        else "it is still streamed into"
+        else "a writer still streams rows into it"
         for d in state.live
         if d.visibility is not RangeVisibility.ALL or d.side_files
     }
@@ -190,7 +190,7 @@ def _why_not_whole(
         "it has a union or a local timestamp": any(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
         ),
-        "its statistics do not say that its events are all of one kind": tail.integer_range(
+        "its statistics do not prove that all its events are of one kind": tail.integer_range(
             OPERATION_COLUMN_ID
         )
         != (operation, operation),
@@ -206,13 +206,13 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
     found = tail.types[ROW_COLUMN_ID].field_names
     # Names and positions must agree: some engines match columns by name, some by position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
-        return "its columns are not the table's"
+        return "its columns differ from the table's"
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
-        return "its rows are not all of its bucket"
+        return "some of its rows belong to another bucket"
     for column in asked.columns:
         column_id = tail.column_id(ROW, column.name)
         if column_id is None:
-            return f"it is older than column {column.name}"
+            return f"it was written before column {column.name} was added"
         if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None

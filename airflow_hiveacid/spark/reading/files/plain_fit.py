@@ -158,11 +158,11 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
     found = tail.types[0].field_names
     # Names and positions must agree: some engines match columns by name, some by position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
-        return "its columns are not the table's"
+        return "its columns differ from the table's"
     for column in asked.columns:
         column_id = tail.column_id(column.name)
         if column_id is None:
-            return f"it is older than column {column.name}"
+            return f"it was written before column {column.name} was added"
         if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
@@ -177,9 +177,9 @@ def _why_not_parquet(
         if place is None:
             continue
         if not file.knows(column.name):
-            return f"its partition is older than column {column.name}"
+            return f"its partition was created before column {column.name} was added"
         if minds_case and facts.schema.field(place).name != column.name:
-            return f"it spells column {column.name} otherwise, and the session is case-sensitive"
+            return f"it spells column {column.name} differently, and the session is case-sensitive"
         why = _why_not_column(facts, place, column, in_utc=asked.in_utc)
         if why is not None:
             return why
@@ -191,13 +191,13 @@ def _why_not_column(facts: ParquetFacts, place: int, column: Column, *, in_utc: 
     if not is_exactly(facts, facts.schema.field(place).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
     if facts.schema.field(place).name.partition(".")[0] in facts.without_nan:
-        return "Spark would skip NaN in it"  # for Spark NaN is greater than all other numbers
+        return "Spark would skip its NaN values"  # for Spark NaN is greater than all other numbers
     if facts.has_old_days and holds(wanted, _DATE):
-        return "it may have dates of another calendar"
+        return "it may contain dates of another calendar"
     if facts.clock is TimestampStorage.INSTANT and holds(wanted, _TIMESTAMP):
         if not facts.is_in_utc:
             return "its timestamps were not written in UTC"
         # Spark reads old timestamps as local times in the JVM's time zone.
         if facts.calendar is ParquetCalendar.HYBRID and not in_utc:
-            return "the JVM of Spark does not run in UTC"
+            return "Spark's JVM does not run in UTC"
     return None

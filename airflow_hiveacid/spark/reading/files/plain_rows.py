@@ -74,7 +74,7 @@ class PlainPiece:
 class PlainRows:
     """The files of an insert-only or flat table that a reader reads.
 
-    `states` has the `AcidState` of each of `partitions`. Rows outside `ranges` may be left out.
+    `states` contains the `AcidState` of each of `partitions`. Rows outside `ranges` may be omitted.
     """
 
     spark: SparkSession

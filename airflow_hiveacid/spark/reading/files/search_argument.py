@@ -1,4 +1,4 @@
-"""A filter for Java's ORC, so that ORC reads only row groups that may have wanted rows.
+"""A filter for Java's ORC, so that ORC reads only row groups that may contain wanted rows.
 
 Spark would filter on a column `row.x`, which ORC does not find: in an ACID file ORC looks up names
 among the table's columns. So we build the filter with the table's names, and put it into the

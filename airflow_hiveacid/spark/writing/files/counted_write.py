@@ -3,8 +3,8 @@
 The input is rows and a directory that does not exist yet; the output is the count of rows that
 Spark's tasks have written. Each task sends its count to the driver with its commit. If a task ran
 several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the write
-returns, its plan has the sum (BasicWriteJobStatsTracker), so that no listener or listing is needed.
-The count shows whether files were lost afterwards.
+returns, its plan contains the sum (BasicWriteJobStatsTracker), so that no listener or listing is
+needed. The count shows whether files were lost afterwards.
 
 Spark's public API (`DataFrameWriter.save`) does the same but does not expose the plan.
 """

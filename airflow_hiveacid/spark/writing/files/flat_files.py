@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _LEAST_BYTES: Final = 64 << 20
-# A larger file is cut into parts of about this size, stripe by stripe. Even with its last stripe
+# A larger file is split, stripe by stripe, into parts of about this size. Even with its last stripe
 # and with small neighbours, no part is larger than 512 MiB.
 _PART_BYTES: Final = 256 << 20
 # For up to this many copies, a stage of tasks would cost more than copying in the driver.
@@ -146,11 +146,11 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     place = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, place, plan)
     if counted is None:
-        raise _untrusted(place, "Spark does not report how many rows it has written")
+        raise _untrusted(place, "Spark does not report how many rows it wrote")
     copies = bucket_copies(committed_files(place))
     written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
     if (found := sum(file.rows for file in written)) != counted:
-        raise _untrusted(place, f"Spark has written {counted} rows, but its files hold {found}")
+        raise _untrusted(place, f"Spark wrote {counted} rows, but its files contain {found}")
     return written
 
 
@@ -196,7 +196,7 @@ def _write(rows: DataFrame, place: str, plan: WritePlan) -> int | None:
         # invalid UTF-8.
         is_odd = isinstance(reason, IllegalArgumentException)
         if is_odd and not isinstance(reason, NumberFormatException):
-            raise UnsupportedFileError(path="what is inserted", reason=reason_of(reason)) from error
+            raise UnsupportedFileError(path="the new rows", reason=reason_of(reason)) from error
         raise reason from error
 
 

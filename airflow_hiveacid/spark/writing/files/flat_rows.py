@@ -126,5 +126,5 @@ def _flat(hive_type: HiveType, name: str) -> Column | None:
 
 
 def _unless(is_wrong: Column, value: Column, what: str) -> Column:
-    error = UnsupportedFileError(path="what is inserted", reason=f"{what} needs a closer look")
+    error = UnsupportedFileError(path="the new rows", reason=f"{what} requires our own writer")
     return F.when(is_wrong, F.raise_error(F.lit(carried(error)))).otherwise(value)

@@ -1,6 +1,6 @@
 """Choice of the bucket file for each new row, and of the number of bucket files.
 
-The input is a frame of rows that are to be inserted; the output has the column `_bucket`.
+The input is a frame of rows that are to be inserted; the output adds the column `_bucket`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
     In a bucketed table Hive's hash selects the bucket. In other tables `seed` selects one of
     `writers` buckets (see `writers_for`).
 
-    The caller must ensure that a task that runs again has the same rows, and that `seed` depends
+    The caller must ensure that a task that runs again gets the same rows, and that `seed` depends
     only on the row. Then a repeated task sends each row to the same writer. So no row is lost or
     written twice if part of the shuffle is lost after some writers have finished.
     """

@@ -124,12 +124,12 @@ def writer_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """All that an executor needs to write events; plain values.
+    """The plan with which an executor writes events; plain values.
 
-    `token` is the name of the staging directories. `locations` has the locations of partitions that
-    are not in their default root below the table. `insert_directory` is a delta, or a base for an
-    overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps the
-    `_file` values of updates to the files with the old rows.
+    `token` is the name of the staging directories. `locations` contains the locations of partitions
+    that are not in their default root below the table. `insert_directory` is a delta, or a base for
+    an overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps
+    the `_file` values of updates to the files with the old rows.
     """
 
     table: TableInfo

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -53,3 +56,38 @@ def test_who_enters_the_queue_of_3_during_a_compaction_ends_it_before_it_publish
         # 4.x gives an entry to one worker, and ours has it.
         assert work.has_rival() is (client.generation is MetastoreGeneration.V3)
     assert (work.refusal is None) is (client.generation is MetastoreGeneration.V4)
+
+
+@pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
+def test_an_entry_whose_compaction_may_be_committed_is_left_to_the_next_run(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    def cut_off(step: str) -> None:
+        if step == "body_done":
+            lost = MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
+            client.server.break_next("commit_txn", lost, is_done=True)
+            for _ in range(999):
+                client.server.break_next("valid_txns", lost, is_done=False)
+
+    def state() -> CompactionState:
+        (entry,) = client.show_compactions(table.ref)
+        return entry.state
+
+    with (
+        pytest.raises(CommitStateUnknownError),
+        compacting(
+            client,
+            table=table,
+            partition=None,
+            compaction_type=CompactionType.MAJOR,
+            job_key="dag/run/compact/-1",
+            lock_timeout_s=1,
+            clock=clock,
+            on_step=cut_off,
+        ),
+    ):
+        pass
+    client.server.faults.clear()
+    assert state() is CompactionState.WORKING
+    end_dead_entries(client, table.ref)
+    assert state() is CompactionState.READY_FOR_CLEANING  # it was committed

@@ -107,7 +107,7 @@ def test_a_reader_is_named_with_its_user_job_and_age(client: FakeClient) -> None
     assert (found.txn_id, found.user, found.host) == (txn_id, client.user, "fake")
     assert (found.job_key, found.open_for_s) == ("dag/run/task/-1", 7)
     text = str(found)
-    assert f"transaction {txn_id} is open for 7 s and may read it" in text
+    assert f"transaction {txn_id} has been open for 7 s and may read it" in text
     assert "job dag/run/task/-1" in text
     assert "shared_read on default.t" in text
 

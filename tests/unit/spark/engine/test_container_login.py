@@ -113,7 +113,7 @@ def test_nobody_becomes_another_than_the_connection_names(
     login = KerberosLogin(service=SERVICE, client="bob@R", keytab="/nowhere/k")
     with caplog.at_level(logging.WARNING):
         assert here(login, spark) is login
-    assert "of etl@R" in caplog.text
+    assert "is for etl@R" in caplog.text
     assert "names bob@R" in caplog.text
 
 

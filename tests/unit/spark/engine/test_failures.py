@@ -17,7 +17,11 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
 @pytest.mark.parametrize(
     ("why", "kind", "says"),
     [
-        ("FILE_NOT_EXIST", StorageError, r"/w/t/delta_1_1/bucket_00000 is gone: .* run it again"),
+        (
+            "FILE_NOT_EXIST",
+            StorageError,
+            r"/w/t/delta_1_1/bucket_00000 is missing: .* run it again",
+        ),
         ("NO_HINT", CorruptFileError, r"/w/t/delta_1_1/bucket_00000 is damaged: .*Malformed"),
     ],
 )

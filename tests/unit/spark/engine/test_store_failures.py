@@ -66,7 +66,7 @@ def unread(cause: str, file: str = "hdfs://nn/t/bucket_00000") -> str:
     [
         (NO_LOGIN, StoreUnavailableError, r"hdfs://nn/t/bucket_00000 .*--principal and --keytab"),
         (EXPIRED, StoreUnavailableError, r"hdfs://nn/t/bucket_00000 .*is expired .*--keytab"),
-        (REFUSED, StoreUnavailableError, r"hdfs://nn/t/bucket_00000 .*when name node and data"),
+        (REFUSED, StoreUnavailableError, r"hdfs://nn/t/bucket_00000 .*when the name node and"),
         (DENIED, LocationPermissionError, r"hdfs://nn/t/bucket_00000: Permission denied: user=etl"),
     ],
 )
@@ -80,7 +80,7 @@ def test_who_is_not_let_in_is_not_told_of_a_damaged_file(
 
 @pytest.mark.parametrize("cause", [HUNG_UP, RESET])
 def test_a_name_node_that_hangs_up_is_not_told_as_a_damaged_file(cause: str) -> None:
-    with pytest.raises(StoreUnavailableError, match="when name node and data"), typed_failures():
+    with pytest.raises(StoreUnavailableError, match="when the name node and"), typed_failures():
         raise RuntimeError(unread(cause))
 
 

@@ -6,19 +6,27 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError, TableChangedError
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    TableChangedError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.table import Column, PartitionName
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.storage.plain import compact as plain_compact
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
@@ -31,8 +39,11 @@ from tests.unit.spark.maintenance.rig import (
     values,
     without_spark,
 )
+from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import TableInfo
@@ -206,7 +217,7 @@ def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_f
         if is_late and step == "staged":
             client.commit_txn(worker)
 
-    why = "base_0000003_v.* was added" if is_late else "is about to show base_0000003"
+    why = "base_0000003_v.* was added" if is_late else "is about to commit base_0000003"
     with pytest.raises(CompactionNotDoneError, match=why):
         compact(client, table, CompactionChoice.MINOR, on_step)
     if not is_late:
@@ -227,10 +238,60 @@ def test_a_wider_delta_that_another_compactor_makes_meanwhile_is_not_doubled(
             insert(FakeClient(server), table, 4)
             put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
 
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
         compact(client, table, CompactionChoice.MAJOR, widen)
     assert there(table, "base_") == []
     assert values(client, table) == [1, 2, 3, 4]
+
+
+def test_a_base_whose_transaction_ends_right_behind_it_is_not_read_beside_a_wider_delta(
+    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = FakeClient(server)
+    for value in (1, 2, 3):
+        insert(client, table, value)
+    real = Replacement.publish
+
+    def publish(self: Replacement) -> None:
+        real(self)
+        assert there(table, "base_") == ["base_0000003"]
+        (own,) = client.valid_txns().open
+        client.abort_txn(own)
+        insert(client, table, 4)
+        put(table, "delta_0000001_0000004", [(1, 1), (2, 2), (3, 3), (4, 4)])
+
+    monkeypatch.setattr(Replacement, "publish", publish)
+    with pytest.raises(TransactionAbortedError):
+        compact(FakeClient(server), table, CompactionChoice.MAJOR)
+    assert values(client, table) == [1, 2, 3, 4]
+    assert there(table, "base_") == []
+
+
+def test_two_files_that_would_appear_one_by_one_are_not_published(
+    server: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader between the two would take the first for the whole base."""
+    monkeypatch.setattr(compact_module, "publishes_files", lambda _: True)  # as on S3
+    monkeypatch.setattr(plain_compact, "_FILE_BYTES", 1)  # so that each file stays alone
+    client = FakeClient(server)
+    flat = client.create_table(
+        NewTable(
+            ref=TableRef("default", "flat"),
+            columns=(Column(name="id", type="bigint"),),
+            kind=TransactionalKind.INSERT_ONLY,
+            location=f"file:{tmp_path}/flat",
+        )
+    )
+    row = pa.struct([("id", pa.int64())])
+    for value in (1, 2):
+        txn_id = client.open_txn()
+        write_id = client.allocate_write_id(txn_id, flat.ref)
+        delta = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        write_plain(tmp_path / "flat" / delta / "000000_0", [{"id": value}], row=row)
+        client.commit_txn(txn_id)
+    with pytest.raises(CompactionNotDoneError, match="2 files would appear file by file"):
+        compact(client, flat, CompactionChoice.MAJOR)
+    assert there(flat, "base_") == []
 
 
 def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
@@ -268,7 +329,7 @@ def test_a_wider_delta_made_while_the_ledger_is_read_is_not_doubled(
         return real(self, txns)
 
     monkeypatch.setattr(Ledger, "unconfirmed", read)
-    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 holds more"):
+    with pytest.raises(CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"):
         compact(client, table, CompactionChoice.MAJOR)
     assert there(table, "base_") == []
     assert values(client, table) == [1, 2, 3, 4]

@@ -262,7 +262,7 @@ def test_an_undo_is_not_begun_without_the_lock(world: World, step: str) -> None:
 
     with pytest.raises(StorageError) as caught:
         world.convert(ONLY, FIRST, lost)
-    assert "The next conversion does it" in caught.value.__notes__[0]
+    assert "The next conversion will repeat it" in caught.value.__notes__[0]
     assert world.has_note
     world.convert(ONLY, SECOND)
     assert (world.kind, world.rows) == ("insert_only", OLD)
@@ -322,7 +322,7 @@ def test_rows_that_would_be_others_end_it(world: World, to: ConversionTarget) ->
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lines, "digest", other)
-        with pytest.raises(ConversionRefusedError, match="have other values"):
+        with pytest.raises(ConversionRefusedError, match="values would differ"):
             world.convert(to)
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
 

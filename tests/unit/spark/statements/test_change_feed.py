@@ -118,7 +118,7 @@ def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_bef
     with (
         nullcontext()
         if differing is None
-        else pytest.raises(ConfigurationError, match=f"another {differing}\\.")
+        else pytest.raises(ConfigurationError, match=f"a different {differing}\\.")
     ):
         assert _own(feed, job("one", 2, **now)) == done
 

@@ -78,7 +78,7 @@ def test_what_another_job_made_is_in_the_way(
 ) -> None:
     """An installation without a name has the same key, and is another."""
     make(client, tmp_path, "default.t", maker(key, version))
-    with pytest.raises(DefinitionError, match="exists already"):
+    with pytest.raises(DefinitionError, match="already exists"):
         create_and_fill(job(client))
 
 

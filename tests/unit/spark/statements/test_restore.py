@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,11 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import VersionGoneError
+from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Constraints, FileFormat
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -51,6 +52,7 @@ def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restor
     found = there.look()
     assert found is not None
     assert [d.high for root in found for d in root.then.live] == [1]
+    assert there.touched() == Touched()  # the whole table, which has no partitions
     # As after an overwrite and a cleaning.
     root = Path(table.location.removeprefix("file:"))
     for path in root.glob("delta_*"):
@@ -109,15 +111,49 @@ def test_each_copy_of_a_partitions_files_has_a_number_of_its_own(
             store="file:", path=str(root / name), key=name, length=len(name), format=FileFormat.TEXT
         )
         files.append((number, found))
+    copies = comparison(table, files).copies(plan_of(table), [whole])
+    assert [(copy.bucket, copy.size_bytes) for copy in copies] == [(0, 3), (1, 5)]
+
+
+def test_compressed_text_is_not_copied_under_a_name_that_hides_its_codec(
+    client: FakeClient, table: TableInfo
+) -> None:
+    (whole,) = client.list_partitions(table)
+    file = PlainFile(store="file:", path="x", key="x.gz", length=1, format=FileFormat.TEXT)
+    with pytest.raises(UnsupportedTableError, match=r"compressed text file x\.gz"):
+        comparison(table, [(0, file)]).copies(plan_of(table), [whole])
+
+
+def test_a_constraint_is_held_against_the_rows_before_a_file_is_copied(
+    client: FakeClient, table: TableInfo
+) -> None:
+    class Asked(Exception):  # noqa: N818 - no failure, but where the test ends
+        """Spark would compute the rows now."""
+
+    def rows(names: tuple[str, ...]) -> None:
+        raise Asked(*names)
+
+    (whole,) = client.list_partitions(table)
+    demanding = dataclasses.replace(table, constraints=Constraints(not_null={"id": "nn"}))
+    found = comparison(demanding, [])
+    found.then.rows = rows  # type: ignore[method-assign,assignment]
+    with pytest.raises(Asked, match="id"):
+        found.copies(plan_of(demanding), [whole])
+
+
+def comparison(table: TableInfo, files: list[tuple[int, PlainFile]]) -> _PlainComparison:
+    """A comparison with a version that has these files, none of which has rows."""
     then: Any = SimpleNamespace(plain_files=files, partitions=())
     then.of_partitions = lambda _: then
     now: Any = SimpleNamespace(spark=None, table=table)
-    plan: Any = SimpleNamespace(
+    return _PlainComparison(now=now, then=then)
+
+
+def plan_of(table: TableInfo) -> Any:  # noqa: ANN401 - the parts of a plan that a copy needs
+    return SimpleNamespace(
         insert_directory="base_0000002",
         staging=lambda _: Staging(location=table.location, token="1"),
     )
-    copies = _PlainComparison(now=now, then=then).copies(plan, [whole])
-    assert [(copy.bucket, copy.size_bytes) for copy in copies] == [(0, 3), (1, 5)]
 
 
 def overwrite(client: FakeClient, table: TableInfo) -> None:

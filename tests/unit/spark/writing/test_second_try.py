@@ -359,7 +359,7 @@ def test_what_may_come_out_otherwise_is_made_again(
     statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2
-    what = "it replaces what is there" if operation is OVERWRITE else "what it has read"
+    what = "it overwrites existing rows" if operation is OVERWRITE else "rows that it read"
     assert how(result)[0] == "in full"
     assert how(result)[1].startswith(what)
     assert result.write_ids == {str(table.ref): 3}
@@ -370,7 +370,7 @@ def test_what_has_read_another_table_is_made_again(
 ) -> None:
     statement.source = SourceSpec(table="default.t")
     statement.at["registered"] = foreign(server, table, "base_{}")
-    assert how(statement.run()) == ("in full", "it has read another table")
+    assert how(statement.run()) == ("in full", "it reads another table")
     assert statement.made == 2
 
 
@@ -583,7 +583,7 @@ def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itse
     with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
         statement.run()
     assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
-    assert "no ledger here knows" in "".join(lost.value.__notes__)
+    assert "not in our ledgers" in "".join(lost.value.__notes__)
     assert statement.made == 1
     assert directories(table) == {name.format("0000002")}
 

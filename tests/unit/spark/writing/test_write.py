@@ -257,7 +257,7 @@ def test_a_directory_that_is_there_already_is_not_touched(job: Job, table: Table
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
-    with pytest.raises(DirectoryExistsError, match="not touched"):
+    with pytest.raises(DirectoryExistsError, match="was not changed"):
         job.run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
     assert directories(table) == {old.name}
@@ -400,7 +400,7 @@ def test_a_forged_confirmation_does_not_make_a_job_needless(job: Job, table: Tab
         is_confirmed=True,
     )
     Ledger.of(table).write(forged)
-    with pytest.raises(EarlierRunUnknownError, match="has given out transactions only up to 2"):
+    with pytest.raises(EarlierRunUnknownError, match="has allocated transactions only up to 2"):
         job.run()
     Ledger.of(table).withdraw(forged)
     Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
@@ -801,7 +801,9 @@ def answer(job: Job, result: str) -> JobResult:
 def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
     job: Job, result: str
 ) -> None:
-    with pytest.raises(EarlierRunUnknownError, match="the result in its entry cannot be read"):
+    with pytest.raises(
+        EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
+    ):
         answer(job, result)
     assert job.client.show_locks(job.table.ref) == ()
 

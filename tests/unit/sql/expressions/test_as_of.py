@@ -96,7 +96,7 @@ def test_inserts_of_one_from_clause_share_a_version() -> None:
         ),
         ("INSERT INTO a SELECT * FROM b x FOR VERSION AS OF 3", "cannot be read here"),
         ("INSERT INTO a SELECT x FOR VERSION AS OF 3 FROM b", "cannot be read here"),
-        ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF 3.5", "not the number of a version"),
+        ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF 3.5", "not a version number"),
         ("INSERT INTO a SELECT * FROM b FOR TIMESTAMP AS OF '2026-11-19 02:00:00'", "has no zone"),
         ("INSERT INTO a SELECT * FROM b FOR TIMESTAMP AS OF 'noon'", "is not a time"),
         ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF x", "VERSION in TABLE is not supported"),

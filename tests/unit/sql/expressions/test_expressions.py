@@ -102,6 +102,8 @@ def test_what_the_user_wrote_goes_on_letter_by_letter(text: str) -> None:
         ("CASE WHEN (a) THEN substr(b, c) ELSE substr(b, d) END = x", None),
         ("replace(a, '', split(b, c)[0])", "__hiveacid_replace(a, '', __hiveacid_split(b, c)[0])"),
         ("add_months(a, 1) = b", "__hiveacid_add_months(cast(a AS date), 1) = b"),
+        ("concat(a, 'x') = b", "concat(a, 'x') = b"),
+        ("concat(a, upper(b)) = c", "concat('', a, upper(b)) = c"),
         ("concat_ws(',', a) = printf('%s', b)", None),
         ("get_json_object(a, '$.b[-1]') = initcap(b)", None),
         ("size(a) = array_contains(b, 1)", None),

@@ -98,15 +98,13 @@ def test_what_hive_writes_today_is_read_by_spark(version: str, format_: str) -> 
 
 
 def test_old_dates_of_parquet_are_ours_to_read_and_old_instants_are_not() -> None:
-    assert reasons("ancient_parquet", "da") == {"it may have dates of another calendar"}
+    assert reasons("ancient_parquet", "da") == {"it may contain dates of another calendar"}
     assert reasons("ancient_parquet", "ts") == {None}
     (verdict,) = judged("ancient_parquet", ["ts"])
     assert verdict.manner.rebase == "LEGACY"
     (verdict,) = judged("ancient_parquet", ["ts"], version="3.1.3")
     assert verdict.manner.rebase == "CORRECTED"
-    assert reasons("ancient_parquet", "ts", in_utc=False) == {
-        "the JVM of Spark does not run in UTC"
-    }
+    assert reasons("ancient_parquet", "ts", in_utc=False) == {"Spark's JVM does not run in UTC"}
     assert reasons("ancient_parquet", "id", in_utc=False) == {None}
 
 
@@ -125,7 +123,7 @@ def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> No
 
     assert why(minds_case=False) == {None}
     assert why(minds_case=True) == {
-        "it spells column A otherwise, and the session is case-sensitive"
+        "it spells column A differently, and the session is case-sensitive"
     }
     assert reasons("life_parquet", minds_case=True) == {None}
 
@@ -136,7 +134,7 @@ def test_what_a_partition_does_not_know_is_not_shown_to_spark(tmp_path: Path) ->
     types = {"a": "bigint", "b": "bigint"}
     known = (Column(name="a", type="bigint"),)
     (verdict,) = judged_file(path, types, own=known)
-    assert verdict.why_not == "its partition is older than column b"
+    assert verdict.why_not == "its partition was created before column b was added"
     (verdict,) = judged_file(path, {"a": "bigint", "c": "bigint"}, own=known)
     assert verdict.why_not is None  # it has none
 
@@ -151,8 +149,8 @@ def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:
             (verdict,) = judged_file(path, {column: type_})
             whys[name, column] = verdict.why_not
     assert whys == {
-        ("all", "n"): "Spark would skip NaN in it",
-        ("all", "s"): "Spark would skip NaN in it",
+        ("all", "n"): "Spark would skip its NaN values",
+        ("all", "s"): "Spark would skip its NaN values",
         ("some", "n"): None,
         ("some", "s"): None,
     }
@@ -197,9 +195,9 @@ def test_fields_under_other_names_or_in_another_order_are_ours() -> None:
 
 def test_a_file_older_than_a_column() -> None:
     # Of ORC there are two ways to find columns; of Parquet there is one.
-    assert reasons("added_orc") == {None, "it is older than column c"}
+    assert reasons("added_orc") == {None, "it was written before column c was added"}
     assert reasons("added_parquet") == {None}
-    assert reasons("renamed_orc") == {None, "its columns are not the table's"}
+    assert reasons("renamed_orc") == {None, "its columns differ from the table's"}
 
 
 def test_types_that_spark_does_not_know_are_ours_whatever_is_asked(tmp_path: Path) -> None:

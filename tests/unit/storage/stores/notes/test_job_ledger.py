@@ -84,8 +84,8 @@ GIVEN_LESS = ids(f"4:{MAX}::")
     [
         (ABORTED, TXNS, "write ID 5 was committed, but the metastore lists it as aborted"),
         (OPEN, TXNS, "write ID 5 was committed, but the metastore lists it as open"),
-        (GIVEN_LESS, TXNS, "given out write IDs of the table only up to 4"),
-        (COMMITTED, ValidTxnList(high_watermark=TxnId(8)), "given out transactions only up to 8"),
+        (GIVEN_LESS, TXNS, "allocated write IDs of the table only up to 4"),
+        (COMMITTED, ValidTxnList(high_watermark=TxnId(8)), "allocated transactions only up to 8"),
         (COMMITTED, replace(TXNS, open=(TxnId(9),)), "transaction 9 .* lists it as open"),
         (COMMITTED, replace(TXNS, aborted=(TxnId(9),)), "transaction 9 .* lists it as aborted"),
     ],
