@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.spark.reading.target import partitions_of
 from airflow_hiveacid.spark.runtime import main
@@ -46,6 +47,7 @@ def compact(job: JobContext) -> JobResult:
     partitions = partitions_of(job.client, table, spec.partition)
     # One snapshot for all partitions, restricted to the write IDs that a compactor may process.
     known = snapshot_now(job.client, [table.ref]).for_compactor()
+    shared = SharedNotes.of(table)
 
     def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return Compactor(
@@ -62,6 +64,7 @@ def compact(job: JobContext) -> JobResult:
             known=known,
             policy=policy,
             requests={entry.partition: entry for entry in waiting},
+            shared=shared,
         ).compact(partition)
 
     at_once = job.spark.sparkContext.defaultParallelism

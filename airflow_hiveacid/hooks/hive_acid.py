@@ -26,6 +26,7 @@ from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from hmsclient import HMSClient
 
@@ -257,7 +258,14 @@ class HiveAcidHook(BaseHook):
 
         terms = terms or LockTerms(lock_timeout_s=self.settings.lock_timeout_s)
         with self.metastore() as metastore:
-            return run_statement(metastore, statement, terms, before=before, on_begin=on_begin)
+            return run_statement(
+                metastore,
+                statement,
+                terms,
+                before=before,
+                on_begin=on_begin,
+                around_drop=_noted_drop,
+            )
 
     # ---- transactions ----------------------------------------------------------------------------
 
@@ -440,3 +448,12 @@ class HiveAcidHook(BaseHook):
             f"there is no connection {self.hive_acid_conn_id!r}; create one of type"
             f" {self.conn_type} or set hive_acid_conn_id"
         )
+
+
+def _noted_drop(
+    client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
+) -> AbstractContextManager[None]:
+    """Note what the versions of a table lose by a drop of partitions."""
+    from airflow_hiveacid.versions.drops import noted_drop  # noqa: PLC0415 - needs Arrow
+
+    return noted_drop(client, ref, names)

@@ -135,25 +135,36 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
 
 
-def note_as_ours(client: MetastorePort, table: TableInfo, own: OwnCompaction) -> None:
+def note_as_ours(
+    client: MetastorePort, table: TableInfo, own: OwnCompaction, notes: VersionNotes
+) -> None:
     """Write a note that a queue entry is from this provider, if the table is kept.
 
     Each new entry displaces an old entry from the queue's history. If another client's compaction
     has broken the guarantee, only the queue entry of that compaction proves it. So the guarantee is
     ended permanently before our entry can displace it.
 
+    Args:
+        client: the metastore.
+        table: the table.
+        own: the queue entry, and the write IDs that were aborted before it.
+        notes: the table's notes. Their listing may be old: if the promise appears broken, they are
+            listed again.
+
     Raises:
         StorageError: notes cannot be read or written.
     """
-    notes = VersionNotes.of(table)
     if not notes.is_kept():
         return
-    table = client.get_table(table.ref)
-    # Check twice: another compaction of this provider may have been noted and finished between
-    # reading the notes and the queue.
-    if all(promises_of(client, table).keeping is None for _ in range(2)):
+    if not notes.has_ended() and _is_broken(client, client.get_table(table.ref), notes):
         notes.end_keeping(own.entry_id)
     notes.note_own_compaction(own)
+
+
+def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> bool:
+    # Check twice: another compaction of this provider may have been noted and finished between
+    # reading the notes and the queue.
+    return all(promises_of(client, table, notes).keeping is None for _ in range(2))
 
 
 def opted_out_of(table: TableInfo, name: str) -> str | None:

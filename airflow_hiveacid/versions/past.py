@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _MOST_WRITERS: Final = 5
+_MOST_DROPPED: Final = 5
 # States in which the server's cleaner has not removed any file. FAILED is not one of them, because
 # 3.1's cleaner sets it if an error occurs during cleaning.
 _NEVER_CLEANED: Final = frozenset(
@@ -107,7 +108,8 @@ class Past:
                 gone = gone or error
         if gone is not None:
             roots = list(zip(partitions, listings, strict=True))
-            self._fail(gone.why, Readable(past=self, roots=roots).oldest())
+            oldest = Readable(past=self, roots=roots).oldest()
+            self._fail(gone.why, oldest, keeping_helps=gone.keeping_helps)
         return tuple(found)
 
     def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
@@ -133,7 +135,7 @@ class Past:
             lost = not_held(state, frozenset() if root is None else root.names)
             missed = None if lost is None else f"{listing.location}/{lost} is missing"
         if missed is not None:
-            self._fail(missed, oldest=0)
+            self._fail(missed, oldest=0, keeping_helps=False)
         return state
 
     def vanished(self, existing: Collection[PartitionName]) -> tuple[PartitionName, ...]:
@@ -148,15 +150,17 @@ class Past:
         """Check that all partitions that the version is known to have had still exist.
 
         Raises:
-            VersionGoneError: a partition no longer exists; the error contains the table's oldest
-                readable version.
+            VersionGoneError: partitions no longer exist; the error names some of them, and contains
+                the table's oldest readable version.
         """
-        for name in self.vanished(existing):
-            roots = self.client.list_partitions(self.table)
-            listings = list_roots(roots)
-            every = list(zip(roots, listings, strict=True))
-            oldest = Readable(past=self, roots=every, is_whole=True).oldest()
-            self._fail(f"partition {name} was dropped", oldest)
+        gone = self.vanished(existing)
+        if not gone:
+            return
+        roots = self.client.list_partitions(self.table)
+        listings = list_roots(roots)
+        every = list(zip(roots, listings, strict=True))
+        oldest = Readable(past=self, roots=every, is_whole=True).oldest()
+        self._fail(_dropped(gone), oldest, keeping_helps=False)
 
     def at(self, number: WriteId) -> Past:
         """Return the same table as of a different version number.
@@ -178,8 +182,14 @@ class Past:
         """The guarantees about the table, except guarantees that another client has broken."""
         return promises_of(self.client, self.table) if self.promises is None else self.promises
 
-    def _fail(self, why: str, oldest: int) -> NoReturn:
-        raise VersionGoneError(table=self.table.ref, what=str(self.version), oldest=oldest, why=why)
+    def _fail(self, why: str, oldest: int, *, keeping_helps: bool) -> NoReturn:
+        raise VersionGoneError(
+            table=self.table.ref,
+            what=str(self.version),
+            oldest=oldest,
+            why=why,
+            keeping_helps=keeping_helps,
+        )
 
     def _state_if(self, listing: Listing, kept: Kept | None) -> AcidState:
         return state_as_of(
@@ -198,10 +208,21 @@ class Past:
         state = resolve(only_of(listing, names), self.then, self.txns, self.table.kind)
         lost = names - {d.text for d in state.live} - {f.path for f in state.originals}
         if lost:
-            self._fail(f"{listing.location}/{min(lost)} is missing", oldest=0)
+            missing = f"{listing.location}/{min(lost)} is missing"
+            self._fail(missing, oldest=0, keeping_helps=False)
         if root is not None and root.location.rstrip("/") != info.location.rstrip("/"):
-            self._fail(f"partition {info.name} was at {root.location}", oldest=0)
+            moved = f"partition {info.name} was at {root.location}"
+            self._fail(moved, oldest=0, keeping_helps=False)
         return state
+
+
+def _dropped(names: Sequence[PartitionName]) -> str:
+    """Say that these partitions were dropped, naming only the first few of many."""
+    if len(names) == 1:
+        return f"partition {names[0]} was dropped"
+    told = ", ".join(map(str, names[:_MOST_DROPPED]))
+    more = len(names) - _MOST_DROPPED
+    return f"partitions {told}{f' and {more} more' if more > 0 else ''} were dropped"
 
 
 def past_of(

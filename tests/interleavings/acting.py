@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.overview import Overview
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -131,7 +132,7 @@ class Acting(LookingBack):
         partitions = client.list_partitions(table)
         txns = client.valid_txns()
         known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
-        outcomes = []
+        outcomes, shared = [], SharedNotes.of(table)
         for partition in partitions:
             compactor = Compactor(
                 spark=stand_ins.SPARK,
@@ -145,6 +146,7 @@ class Acting(LookingBack):
                 on_step=actor.reach,
                 known=known,
                 policy=self.scene.policy,
+                shared=shared,
             )
             outcomes.append(compactor.compact(partition))
         return outcomes

@@ -55,6 +55,7 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.versions.drops import noted_drop
 from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.convert import convert
@@ -224,7 +225,8 @@ class Lab:
         done = []
         for statement in read_script(text, self.db):
             if isinstance(statement.job, MetastoreStatement):
-                run_statement(self.client, statement.job, LockTerms(lock_timeout_s=20.0))
+                terms = LockTerms(lock_timeout_s=20.0)
+                run_statement(self.client, statement.job, terms, around_drop=noted_drop)
             else:
                 done.append(self.run(statement.job, **options))  # type: ignore[arg-type]
         return done

@@ -109,21 +109,34 @@ class NotEnoughHistoryError(StorageError, RetryableError):
 class VersionGoneError(StorageError):
     """A version cannot be read, because its files were deleted or cannot be proven complete.
 
-    `oldest` is the oldest readable version, or 0 if it is unknown.
+    `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if the
+    files would have been removed from a table whose versions are kept, too.
     """
 
-    def __init__(self, *, table: object, what: str, oldest: int, why: str) -> None:
+    def __init__(
+        self, *, table: object, what: str, oldest: int, why: str, keeping_helps: bool = True
+    ) -> None:
         self.table, self.what, self.oldest, self.why = str(table), what, oldest, why
+        self.keeping_helps = keeping_helps
         if oldest:
-            text = f"{what} is compacted away: the oldest readable version is {oldest} ({why})"
+            gone = "compacted away" if keeping_helps else "incomplete"
+            text = f"{what} is {gone}: the oldest readable version is {oldest} ({why})"
         else:
             text = f"{what} no longer exists ({why}). Request a later one, or the current state"
-        super().__init__(
-            f"table {table}: {text}. Old versions stay readable for the time in the table"
-            f" parameter hiveacid.readable.for, but only from the day when it is set. Set it with"
-            f" `python -m airflow_hiveacid keep {table} --readable-for '7 days'` or readable_for of"
-            " HiveAcidCreateTableOperator"
-        )
+        if keeping_helps:
+            advice = (
+                "Old versions stay readable for the time in the table parameter"
+                " hiveacid.readable.for, but only from the day when it is set. Set it with"
+                f" `python -m airflow_hiveacid keep {table} --readable-for '7 days'` or"
+                " readable_for of HiveAcidCreateTableOperator"
+            )
+        else:
+            advice = (
+                "No setting keeps the files of a dropped partition, nor files that were removed by"
+                " hand or by TRUNCATE of Hive 3.1. Use TRUNCATE of this provider or of Hive 4 to"
+                " empty a partition: that creates a version, so a restore can undo it"
+            )
+        super().__init__(f"table {table}: {text}. {advice}")
 
 
 class ChangesGoneError(StorageError):

@@ -327,6 +327,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
     why = _not_live(state_now, state_then, kind, now, then)
     if why is None:
         return
+    lost = None
     if kept is not None and not omits(now, then, WriteId(1), kept.floor):
         lost = missing_evidence(state_now, kept, kind)
         mixed = _batch_in_part(state_now, kind, now, then)
@@ -340,6 +341,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
         what=f"the state up to write ID {then.high_watermark}",
         oldest=oldest_readable(state_now, kept, kind),
         why=f"{state_now.location}: {why}",
+        keeping_helps=lost is None,
     )
 
 

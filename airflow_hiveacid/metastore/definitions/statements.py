@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -33,20 +34,27 @@ from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.metastore.locks import components_to_define
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
+    from airflow_hiveacid.format.table import PartitionName, TableRef
     from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
     from airflow_hiveacid.metastore.port import MetastorePort
 
+    AroundDrop = Callable[
+        [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
+    ]
 
-def run_statement(
+
+def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two callbacks
     client: MetastorePort,
     statement: statements.MetastoreStatement,
     terms: LockTerms,
     *,
     before: Before | None = None,
     on_begin: Callable[[Before], None] = lambda _: None,
+    around_drop: AroundDrop = lambda *_: nullcontext(),
 ) -> DefinitionOutcome:
     """Create, change or drop a database, table or partition, or answer a query.
 
@@ -56,6 +64,8 @@ def run_statement(
         terms: the owner and time-out of the locks.
         before: the argument of `on_begin` in an earlier try, which may have made the change.
         on_begin: called right before the call that makes the change.
+        around_drop: the context in which partitions are dropped, while their locks are held. It is
+            called with the client, the table and the partitions.
 
     Raises:
         InputError: the current state does not allow the change; nothing was changed.
@@ -69,18 +79,21 @@ def run_statement(
     work = _work(client, statement, before)
     if work is None:
         return DefinitionOutcome()
-    if work.ref is None:
+    ref = work.ref
+    if ref is None:
         _do(work, on_begin)
         return DefinitionOutcome(has_changed=True, partitions=work.partitions)
     components = components_to_define(
-        work.ref, work.locked_partitions, work.lock_type, client.generation
+        ref, work.locked_partitions, work.lock_type, client.generation
     )
     with locked(client, components, terms) as txn_id:
         # The previous holder of the lock may have changed the definition meanwhile.
         work = _work(client, statement, before)
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)
-        _do(work, on_begin)
+        is_drop = isinstance(statement, statements.DropPartitions)
+        with around_drop(client, ref, work.partitions) if is_drop else nullcontext():
+            _do(work, on_begin)
     return DefinitionOutcome(has_changed=True, txn_id=txn_id, partitions=work.partitions)
 
 

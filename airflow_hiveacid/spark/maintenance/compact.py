@@ -61,7 +61,6 @@ from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_f
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+    from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
@@ -141,7 +141,7 @@ class Compactor:
     which partitions need no compaction; each compaction plans again under the snapshot of its own
     transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
     pending requests of other clients, by partition (None is the whole table); our compactions also
-    fulfil these requests.
+    fulfil these requests. `shared` are the notes of the table, for all compactors of a job.
     """
 
     spark: SparkSession
@@ -157,6 +157,7 @@ class Compactor:
     policy: ConflictPolicy = ConflictPolicy.HIVE
     earlier_key: str | None = None
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
+    shared: SharedNotes
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
         """Return the plan of a compaction now, without claiming the compaction."""
@@ -378,13 +379,8 @@ class Compactor:
 
         Hive's cleaner may remove their directories as soon as this compaction is committed.
         """
-        ledger, location = Ledger.of(self.table), plan.state.location.rstrip("/")
-        ledger.confirm_committed(
-            ledger.unconfirmed(snapshot.txns),
-            {f"{location}/{name}" for name in live_names(plan.state)},
-            snapshot.write_ids(self.table.ref),
-            snapshot.txns,
-        )
+        write_ids = snapshot.write_ids(self.table.ref)
+        self.shared.confirm_writers(plan.state, write_ids, snapshot.txns)
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
         """Record that a queue entry is ours, before Hive's cleaner can process it.
@@ -393,7 +389,8 @@ class Compactor:
         (docs/decisions/versions.md).
         """
         aborted = work.snapshot.write_ids(self.table.ref).aborted
-        note_as_ours(self.client, self.table, OwnCompaction(entry_id=entry_id, aborted=aborted))
+        own = OwnCompaction(entry_id=entry_id, aborted=aborted)
+        note_as_ours(self.client, self.table, own, self.shared.versions)
 
     def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))

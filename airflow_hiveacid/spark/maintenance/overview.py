@@ -59,8 +59,8 @@ class Overview:
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
     `TableNotes.noted`. `tags` contains the tags that existed when the run began. Its keys are the
     files of these tags, which need not be read again. `notes` are the table's notes with a listing
-    of their directory from the beginning of the run; not thread-safe. `unconfirmed` are the
-    ledger's entries of drivers that may have been killed right after their commit.
+    of their directory from the beginning of the run. `unconfirmed` are the ledger's
+    entries of drivers that may have been killed right after their commit.
     """
 
     txns: ValidTxnList

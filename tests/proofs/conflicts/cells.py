@@ -60,7 +60,8 @@ class Order(enum.Enum):
 
 _QUEUE: Final = (
     "4.x's compaction queue accepts no entry for a table or partition that was compacted, is not"
-    " cleaned yet and was not written since; the second compaction has nothing to do"
+    " cleaned yet and was not written since; a second compaction that was requested fails with the"
+    " retryable `CompactionNotDoneError`, and an automatic one does nothing"
 )
 _RESTARTS: Final = (
     "If the other job commits before this job takes its snapshot, this job restarts, as in Hive,"

@@ -124,10 +124,23 @@ def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench
     theirs = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
     queue[theirs] = replace(queue[theirs], state=CompactionState.SUCCEEDED)
     ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours))
+    note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), bench.notes)
     del queue[theirs]
     with pytest.raises(VersionGoneError):
         bench.names(version=2)
+
+
+def test_an_old_listing_does_not_hide_that_a_later_promise_is_broken(bench: Bench) -> None:
+    keep(bench.client, bench.table)
+    bench.notes.end_keeping(1)
+    listed = bench.notes.listed_once()
+    assert listed.has_ended()
+    bench.notes.forget_keeping()
+    keep(bench.client, bench.table)
+    bench.somebody_compacts()
+    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), listed)
+    assert bench.notes.has_ended()
 
 
 def test_an_entry_without_a_number_may_have_broken_the_promise(

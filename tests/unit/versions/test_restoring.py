@@ -61,3 +61,41 @@ def test_a_restore_is_refused_without_a_partition_of_the_version(
     bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
     with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
         differing_now(bench.client, bench.table, VersionSpec(number=2))
+
+
+@pytest.mark.parametrize(
+    ("dropped", "told"),
+    [
+        (1, "partition p=1 was dropped"),
+        (3, "partitions p=1, p=2, p=3 were dropped"),
+        (7, "partitions p=1, p=2, p=3, p=4, p=5 and 2 more were dropped"),
+    ],
+)
+def test_a_refused_restore_names_dropped_partitions_and_does_not_advise_to_keep_versions(
+    make_bench: Callable[..., Bench], dropped: int, told: str
+) -> None:
+    places = tuple(f"p={number}" for number in range(1, 9))
+    bench = make_bench(partitions=places)
+    for place in places:
+        bench.we_write(place)
+    bench.client.drop_partitions(
+        bench.table, [PartitionName.parse(place) for place in places[:dropped]]
+    )
+    with pytest.raises(VersionGoneError) as caught:
+        differing_now(bench.client, bench.table, VersionSpec(number=8))
+    assert told in str(caught.value)
+    assert "readable" not in str(caught.value).replace("oldest readable version", "")
+    assert "TRUNCATE" in str(caught.value)
+
+
+def test_files_that_went_without_a_version_would_not_have_been_kept(bench: Bench) -> None:
+    """A compaction is another matter: that is what keeping is for."""
+    bench.we_write()
+    bench.we_write()
+    bench.truncate()
+    with pytest.raises(VersionGoneError) as caught:
+        differing_now(bench.client, bench.table, VersionSpec(number=1))
+    assert "hiveacid.readable.for" not in str(caught.value)
+    bench.we_write(overwrites=True)
+    with pytest.raises(VersionGoneError, match=r"hiveacid\.readable\.for"):
+        differing_now(bench.client, bench.table, VersionSpec(number=2))

@@ -266,7 +266,7 @@ class Ledger:
         directories: Collection[str],
         write_ids: ValidWriteIdList,
         txns: ValidTxnList,
-    ) -> None:
+    ) -> tuple[LedgerEntry, ...]:
         """Confirm the entries that are committed and have published one of these directories.
 
         Call this before the directories are compacted or removed. While they exist, they prove the
@@ -278,13 +278,20 @@ class Ledger:
             write_ids: the table's write IDs now.
             txns: the metastore's transactions now.
 
+        Returns:
+            The entries that are still unconfirmed.
+
         Raises:
             StorageError: an entry cannot be written.
         """
+        left = []
         for entry in unconfirmed:
             is_there = not set(entry.directories).isdisjoint(directories)
             if is_there and _may_be_committed(entry, write_ids, txns):
                 self.write(dataclasses.replace(entry, is_confirmed=True))
+            else:
+                left.append(entry)
+        return tuple(left)
 
     def withdraw(self, entry: LedgerEntry) -> None:
         """Remove the entry of an aborted attempt."""

@@ -92,7 +92,7 @@ class VersionNotes:
         return cls(location=table.location, table_id=table.table_id)
 
     def listed_once(self) -> VersionNotes:
-        """Return a copy that lists the directory only once; it is not thread-safe.
+        """Return a copy that lists the directory only once; it is thread-safe.
 
         The copy lists again only if a listed note no longer exists. Until then it ignores notes
         that other processes write later.
@@ -248,6 +248,12 @@ class VersionNotes:
     def is_kept(self) -> bool:
         """Return True if a promise to keep versions exists, even a broken one."""
         return exists(*open_location(self._uri(self._keeping_file)))
+
+    def has_ended(self) -> bool:
+        """Return True if it is recorded that another program's compaction ended the promise."""
+        # A listing may be older than a new promise, which begins without this note.
+        names = self._names(f"{_END}{self._digest}.")
+        return any(exists(*open_location(self._uri(name))) for name in names)
 
     def note_keeping(self, keeping: Keeping) -> None:
         """Begin to keep versions; first remove the notes of an earlier promise."""

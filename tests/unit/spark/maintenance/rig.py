@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -98,6 +99,7 @@ def compact(
         policy=policy,
         known=known,
         requests={entry.partition: entry for entry in end_dead_entries(client, table.ref)},
+        shared=SharedNotes.of(table),
     )
     (whole,) = client.list_partitions(table)
     return compactor.compact(whole)

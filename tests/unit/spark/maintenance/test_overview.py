@@ -26,6 +26,7 @@ from airflow_hiveacid.spark.maintenance.clean import (
 )
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.overview import Overview, with_past
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
 from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
@@ -358,6 +359,7 @@ def test_nobody_is_asked_about_partitions_that_are_not_due_for_compaction(
         heartbeat_s=None,
         on_step=lambda _: None,
         known=known,
+        shared=SharedNotes.of(table),
     )
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact as compact_now
@@ -74,6 +75,7 @@ def test_who_was_at_work_when_a_compaction_began_has_committed_beside_it(
         heartbeat_s=None,
         on_step=lambda _: None,
         policy=ConflictPolicy.STRICT,
+        shared=SharedNotes.of(table),
     )
     whole = PartitionInfo(name=PartitionName(), location=table.location)
     look = compactor._look(whole, Doing.MAJOR)

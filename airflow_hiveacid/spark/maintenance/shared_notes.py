@@ -1,0 +1,80 @@
+"""The hidden directory of a table, listed once for all partitions that a job compacts.
+
+Each partition has its own, later snapshot. An earlier listing serves a later snapshot, unless it
+may lack something that the partition needs; then the directory is listed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Self
+
+from airflow_hiveacid.spark.maintenance.replacement import live_names
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.records.ledger import LedgerEntry
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.table import TableInfo
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedNotes:
+    """The ledger and the notes of one table. Mutable and thread-safe: it remembers listings.
+
+    `versions` are the notes about past versions, with one listing.
+    """
+
+    ledger: Ledger
+    versions: VersionNotes
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
+    _covered: ValidWriteIdList | None = field(default=None, init=False, repr=False)
+    _unconfirmed: tuple[LedgerEntry, ...] = field(default=(), init=False, repr=False)
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Self:
+        """Return the notes of a table, without listing anything yet."""
+        return cls(ledger=Ledger.of(table), versions=VersionNotes.of(table).listed_once())
+
+    def confirm_writers(
+        self, state: AcidState, write_ids: ValidWriteIdList, txns: ValidTxnList
+    ) -> None:
+        """Confirm in the ledger the committed writes of a partition.
+
+        A writer writes its entry before it commits. So a listing has the entries of all writes that
+        are committed in a snapshot that was taken before the listing. The ledger is listed again
+        only if the partition has a write that is not committed in that snapshot.
+
+        Args:
+            state: the partition's state.
+            write_ids: the table's write IDs in the snapshot of `state`.
+            txns: the transactions in that snapshot.
+
+        Raises:
+            StorageError: the ledger cannot be listed, or an entry cannot be read or written.
+        """
+        location = state.location.rstrip("/")
+        with self._lock:
+            if self._covered is None or _has_later_write(state, write_ids, self._covered):
+                self._unconfirmed = self.ledger.unconfirmed(txns)
+                self._covered = write_ids
+            self._unconfirmed = self.ledger.confirm_committed(
+                self._unconfirmed,
+                {f"{location}/{name}" for name in live_names(state)},
+                write_ids,
+                txns,
+            )
+
+
+def _has_later_write(
+    state: AcidState, write_ids: ValidWriteIdList, covered: ValidWriteIdList
+) -> bool:
+    """Return True if a live directory has a committed write that `covered` does not include.
+
+    The highest write ID of a directory is enough: a directory of several writes is a compactor's or
+    a streaming client's, and no ledger entry has it.
+    """
+    return any(write_ids.is_visible(d.high) and not covered.is_visible(d.high) for d in state.live)

@@ -1,0 +1,126 @@
+"""Notes of partitions that this provider drops, so that a restore finds out what is missing.
+
+The notes of our commits prove the rows that we wrote to a partition (`versions.losses`). Rows of
+other clients are in no note, so the directories of a partition are listed before it is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    LocationNotFoundError,
+    MetastoreUnavailableError,
+)
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import DeltaName, parse_directory_name
+from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.history import below
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def noted_drop(
+    client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
+) -> Iterator[None]:
+    """Note what the versions of a table lose by the block, which drops these partitions.
+
+    The drop does not depend on the notes: if they cannot be written, a warning is logged.
+
+    Args:
+        client: the metastore.
+        ref: the table.
+        names: the partitions to drop. Their exclusive locks are held, so nothing writes to them.
+    """
+    entries: Mapping[PartitionName, frozenset[str]] = {}
+    with _only_warning(ref):
+        table = client.get_table(ref)
+        infos = client.get_partitions(table, names)
+        found = each_in_threads(lambda info: _entries(table, info), infos)
+        entries = {info.name: one for info, one in zip(infos, found, strict=True) if one}
+    try:
+        yield
+    except MetastoreUnavailableError:  # the partitions may have been dropped
+        with _only_warning(ref):
+            _note(client, ref, entries)
+        raise
+    with _only_warning(ref):
+        _note(client, ref, entries)
+
+
+def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
+    """Return the directories and original files of a partition, as `Reset.names` lists them."""
+    with suppress(LocationNotFoundError):
+        listing = list_table(info.location)
+        paths = (*listing.directories, *(file.path for file in listing.files))
+        tops = {path.partition("/")[0] for path in paths}
+        root = info.location.rstrip("/")
+        return frozenset(
+            below(table.location, f"{root}/{top}") for top in tops if not top.startswith(("_", "."))
+        )
+    return frozenset()
+
+
+def _note(
+    client: MetastorePort, ref: TableRef, entries: Mapping[PartitionName, frozenset[str]]
+) -> None:
+    """Note the loss of the partitions that had files and no longer exist."""
+    table = client.get_table(ref)
+    existing = frozenset(client.partition_names(table))
+    entries = {name: texts for name, texts in entries.items() if name not in existing}
+    if not entries:
+        return
+    notes = VersionNotes.of(table).listed_once()
+    note_dropped(client, table, notes)
+    now = snapshot_now(client, [ref]).write_ids(ref)
+    # Earlier writes have notes of their own, which name their partitions exactly.
+    unknown = loss_detector_of(table, notes).first_unknown(now)
+    if unknown is None:
+        return
+    high = now.high_watermark
+    notes.note_resets(
+        [
+            Reset(
+                partition=name,
+                write_id=high,
+                lowest=max(unknown, min(map(_lowest, texts))),
+                highest=high,
+                names=texts,
+            )
+            for name, texts in entries.items()
+        ]
+    )
+
+
+def _lowest(text: str) -> WriteId:
+    """Return the lowest write ID of a directory; 0 if it is unknown, as for a base."""
+    name = parse_directory_name(text.rpartition("/")[2])
+    return name.low if isinstance(name, DeltaName) else WriteId(0)
+
+
+@contextmanager
+def _only_warning(ref: TableRef) -> Iterator[None]:
+    try:
+        yield
+    except HiveAcidError as error:
+        _log.warning(
+            "a drop of partitions is not noted, so a restore of an earlier version may lack their"
+            " rows without an error table=%s: %s",
+            ref,
+            error,
+        )

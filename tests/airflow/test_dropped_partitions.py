@@ -1,0 +1,48 @@
+"""What the hook leaves in a table's notes when it drops partitions."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.metastore_statements import DropPartitions
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_hook_notes_the_partitions_that_it_drops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    client = FakeClient(FakeMetastore(MetastoreGeneration.V4, clock))
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "t"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="p", type="int"),),
+            location=f"file:{tmp_path}",
+        )
+    )
+    client.add_partitions(table, [PartitionName.parse("p=1")])
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, table.ref)
+    (tmp_path / "p=1/delta_0000001_0000001_0000").mkdir(parents=True)
+    client.commit_txn(txn_id)
+    monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: nullcontext(client))
+    asked = DropPartitions(target="default.t", partitions=((("p", "1"),),))
+    outcome = HiveAcidHook().run(asked, terms=LockTerms(lock_timeout_s=10.0, clock=clock))
+    assert outcome.has_changed
+    (reset,) = VersionNotes.of(table).resets()
+    assert (str(reset.partition), reset.lowest, reset.write_id) == ("p=1", 1, 1)

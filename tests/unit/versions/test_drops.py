@@ -1,0 +1,147 @@
+"""What our DROP PARTITION notes, so that a restore does not go back to less than there was."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import MetastoreUnavailableError, VersionGoneError
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.metastore_statements import AddPartitions, DropPartitions, NewPartition
+from airflow_hiveacid.metastore.definitions.lock import LockTerms
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.versions.drops import noted_drop
+from airflow_hiveacid.versions.restoring import differing_now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.versions.conftest import Bench
+
+
+def drop(bench: Bench, *values: str, removes: bool = True) -> None:
+    """As HiveAcidHook does it; a server removes the files of what it drops."""
+    asked = DropPartitions(
+        target=str(bench.ref), partitions=tuple((("p", value),) for value in values)
+    )
+    terms = LockTerms(lock_timeout_s=10.0, clock=bench.clock)
+    run_statement(bench.client, asked, terms, around_drop=noted_drop)
+    for value in values if removes else ():
+        shutil.rmtree(bench.root / f"p={value}")
+
+
+def add(bench: Bench, value: str) -> None:
+    new = (NewPartition(values=(("p", value),)),)
+    terms = LockTerms(lock_timeout_s=10.0, clock=bench.clock)
+    run_statement(bench.client, AddPartitions(target=str(bench.ref), partitions=new), terms)
+    (bench.root / f"p={value}").mkdir()
+
+
+def restore(bench: Bench, number: int) -> list[str]:
+    found = differing_now(bench.client, bench.table, VersionSpec(number=number))
+    return [str(one.info.name) for one in found]
+
+
+@pytest.fixture
+def others(make_bench: Callable[..., Bench]) -> Bench:
+    """A table that is not kept, and that only other clients write: p=1, then p=2 and p=3."""
+    bench = make_bench(partitions=("p=1", "p=2", "p=3"))
+    for place in ("p=1", "p=2", "p=3"):
+        bench.somebody_writes(place)
+    return bench
+
+
+def test_a_partition_of_another_clients_rows_is_missed_by_the_versions_that_had_it(
+    others: Bench,
+) -> None:
+    drop(others, "2", "3")
+    others.somebody_writes("p=1")
+    assert restore(others, 1) == ["p=1"]
+    for version, gone in ((2, "partition p=2 was"), (3, "partitions p=2, p=3 were")):
+        with pytest.raises(VersionGoneError, match=f"{gone} dropped") as caught:
+            restore(others, version)
+        assert not caught.value.keeping_helps
+    assert restore(others, 4) == []
+
+
+def test_a_partition_that_is_made_again_does_not_hide_the_loss(others: Bench) -> None:
+    drop(others, "2")
+    add(others, "2")
+    others.somebody_writes("p=2")
+    with pytest.raises(VersionGoneError, match="p=2 had files up to version 3"):
+        restore(others, 2)
+    assert restore(others, 4) == []
+
+
+def test_later_cleanings_note_the_loss_of_no_later_version(others: Bench) -> None:
+    drop(others, "3")
+    others.somebody_writes("p=1")
+    others.clean()
+    assert restore(others, 4) == []
+    with pytest.raises(VersionGoneError):
+        restore(others, 3)
+
+
+def test_a_partition_without_files_is_missed_by_no_version(others: Bench) -> None:
+    add(others, "4")
+    drop(others, "4")
+    shutil.rmtree(others.root / "p=3")  # by hand
+    drop(others, "3", removes=False)
+    others.somebody_writes("p=1")
+    assert restore(others, 3) == ["p=1"]
+
+
+def test_a_compacted_partition_is_missed_only_by_versions_that_are_in_no_notes(
+    make_bench: Callable[..., Bench],
+) -> None:
+    """What we wrote is in our notes; a base does not tell when its partition was made."""
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    bench.somebody_writes("p=1")
+    bench.put("base_0000003", "p=2")
+    bench.we_write("p=1")
+    drop(bench, "2")
+    bench.we_write("p=1")
+    assert restore(bench, 1) == ["p=1"]
+    for version in (2, 3):
+        with pytest.raises(VersionGoneError, match="p=2 was dropped"):
+            restore(bench, version)
+
+
+def test_only_our_own_notes_count_where_they_are_complete(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.we_write("p=1")
+    bench.we_write("p=2")
+    drop(bench, "2")
+    (reset,) = bench.notes.resets()
+    assert (reset.lowest, reset.write_id) == (2, 2)
+    bench.we_write("p=1")
+    bench.clean()
+    assert bench.notes.resets() == (reset,)
+    assert restore(bench, 1) == ["p=1"]
+    assert restore(bench, 3) == []
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_drop_whose_answer_is_lost_is_noted_if_it_was_done(
+    others: Bench, *, is_done: bool
+) -> None:
+    lost = MetastoreUnavailableError(uris=(), method="drop_partitions_req", reason="lost")
+    others.client.server.break_next("drop_partitions", lost, is_done=is_done)
+    with pytest.raises(MetastoreUnavailableError):
+        drop(others, "2")
+    assert len(others.notes.resets()) == int(is_done)
+
+
+def test_a_drop_is_done_without_a_store_too(
+    others: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    (others.root / HIDDEN_DIRECTORY).write_text("no directory")
+    drop(others, "2")
+    assert "is not noted" in caplog.text
+    names = others.client.partition_names(others.table)
+    assert PartitionName.parse("p=2") not in names
