@@ -191,7 +191,10 @@ def _of_keys(message: str) -> tuple[int, str] | None:
     if _KMS_AWAY.search(message):
         return errno.EAGAIN, f"{message}. The KMS, which has the keys of encryption zones, is down"
     if _KMS_DENIED.search(message):
-        return errno.EACCES, f"{message}. The KMS, which has the keys of encryption zones, denied it"
+        return (
+            errno.EACCES,
+            f"{message}. The KMS, which has the keys of encryption zones, denied it",
+        )
     return None
 
 
