@@ -143,6 +143,7 @@ def test_no_secret_is_in_what_is_shown_of_it() -> None:
         application_args=[_CANARY],
     )
     program = replace(PROGRAM, own_arguments=(_CANARY,))
-    one = Submission.of(SPEC, given, _in_cluster(KUBERNETES), program=program)
+    spec = replace(SPEC, job=DeleteSpec(target="db.t", where=f"id = '{_CANARY}'"))
+    one = Submission.of(spec, given, _in_cluster(KUBERNETES), program=program)
     assert _CANARY in str(one.arguments.as_keywords())
     assert _CANARY not in repr(one)

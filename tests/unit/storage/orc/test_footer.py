@@ -204,6 +204,10 @@ def _lost_child(tail: OrcTail) -> None:
     tail.footer.types[3].children[:] = [99]
 
 
+def _one_byte_of_the_tail(tail: OrcTail) -> None:
+    tail.footer.stripes[-1].data_length += 1
+
+
 def _swap_stripes(tail: OrcTail) -> None:
     first, second = tail.footer.stripes[:2]
     first.offset, second.offset = second.offset, first.offset
@@ -217,6 +221,7 @@ def _swap_stripes(tail: OrcTail) -> None:
         ("add up", lambda tail: setattr(tail.footer, "rows", 1)),
         ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "offset", 1 << 40)),
         ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "data_length", 1 << 20)),
+        ("beyond the end", _one_byte_of_the_tail),
         ("before the last one ends", _swap_stripes),
         ("before the last one ends", lambda tail: setattr(tail.footer.stripes[0], "offset", 2)),
         (

@@ -1,0 +1,25 @@
+"""What a commit asks of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_a_commit_is_checked_for_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server skips the check for a client that says that it locks exclusively."""
+    client, sent = MetastoreClient(MetastoreEndpoint(uris=("thrift://lab:1",))), list[Any]()
+
+    def call(_: str, request: object, **__: Any) -> None:  # noqa: ANN401 - as Connection.call
+        sent.append(request)
+
+    monkeypatch.setattr(client._connection, "call", call)
+    client.commit_txn(TxnId(7))
+    (request,) = sent
+    assert (request.txnid, request.exclWriteEnabled) == (7, False)
