@@ -72,7 +72,7 @@ def test_who_failed_decides_what_a_statement_came_to() -> None:
 def test_each_type_that_cannot_be_stored_is_found_and_the_others_are_compared() -> None:
     def script(text: str) -> None:
         if "c_s," in text or "c_s)" in text:
-            raise HiveAcidError("column 'c_s': string is not bigint; cast it")
+            raise HiveAcidError("column 'c_s': string is not bigint; cast the value")
         if "c_d," in text or "c_d)" in text:
             raise HiveAcidError("an overflow, and no column is named")
 
