@@ -248,5 +248,5 @@ def test_a_job_of_another_kind_is_refused(t: Lab) -> None:
     spec = JobSpec(
         job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")
     )
-    with pytest.raises(errors.ConfigurationError, match="does not do delete jobs"):
+    with pytest.raises(errors.ConfigurationError, match="does not run delete jobs"):
         merge(JobContext(spark=t.spark, spec=spec, client=t.client, on_step=print))

@@ -82,7 +82,7 @@ def test_cleaning_waits_for_a_transaction_without_a_lock_and_says_whose_it_is(
     (owner,) = [t for t in client.open_txns_info() if t.txn_id == silent]
     assert (reader["user"], reader["host"]) == (owner.user, owner.host)
     assert reader["open_for_s"] >= 0
-    assert f"transaction {silent} is open" in one["kept"][0]["why"]
+    assert f"transaction {silent} has been open" in one["kept"][0]["why"]
     assert "it has no lock" in one["kept"][0]["why"]
     assert lab.directories("t") == before
     # A lock elsewhere shows that this table is not what it reads.

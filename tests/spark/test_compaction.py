@@ -277,7 +277,7 @@ def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: 
         held = lab.clean("t")
         assert held.status is JobStatus.NOTHING_TO_DO
         (one,) = held.details["cleanings"]
-        waits = r"transaction \d+ is open.* and may read it"
+        waits = r"transaction \d+ has been open.* and may read it"
         assert all(re.search(waits, k["why"]) for k in one["kept"]), one["kept"]
         assert sorted(tuple(r) for r in frame.collect()) == rows
     lab.clean("t")

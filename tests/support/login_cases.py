@@ -594,7 +594,7 @@ REFUSALS: Final = (
         kind="plain",
         endpoint=_with("plain", _wrong_password, connect_timeout_s=5.0),
         error=_FOR_NOW,
-        words="without SASL|not speak SASL",
+        words="not support SASL|not speak SASL",
         quick=(V4, V3),
     ),
     Refusal(

@@ -140,7 +140,7 @@ def expressions(draw: st.DrawFn, sides: str) -> str:
                 "{0}",
                 "{1}",
                 "{0} + 1",
-                "concat({0}, {1})",
+                "coalesce({0}, {1})",
                 "({0})",
                 "CASE WHEN {0} = {1} THEN {0} END",
             ]
