@@ -166,7 +166,7 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
 
 
 @pytest.mark.parametrize(
-    ("told", "words"), [(None, "does not report how many"), (1_999, "has written 1999 rows, but")]
+    ("told", "words"), [(None, "does not report how many"), (1_999, "wrote 1999 rows, but")]
 )
 def test_a_count_that_is_not_that_of_the_files_is_believed_by_nobody(
     lab4: Lab,

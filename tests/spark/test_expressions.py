@@ -102,9 +102,9 @@ def test_a_struct_that_would_not_be_the_same_twice_is_made_once(spark: SparkSess
     ("column", "value", "message"),
     [
         ("struct<a:int,b:int>", "named_struct('a', 1)", "'c' lacks b;"),
-        ("struct<a:int>", "named_struct('a', 1, 'z', 2)", "'c' has z, which"),
-        ("struct<a:int>", "named_struct('b', 1)", "'c' lacks a and has b, which"),
-        ("struct<a:int>", "named_struct('a', 1, 'A', 2)", "'c' has a, a, which"),
+        ("struct<a:int>", "named_struct('a', 1, 'z', 2)", "'c' has z, unlike"),
+        ("struct<a:int>", "named_struct('b', 1)", "'c' lacks a and has b, unlike"),
+        ("struct<a:int>", "named_struct('a', 1, 'A', 2)", "'c' has a, a, unlike"),
         (
             "array<struct<a:map<string,struct<b:int>>>>",
             "array(named_struct('a', map('k', named_struct('x', 1))))",
