@@ -15,7 +15,8 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from thrift.protocol.TBase import TExceptionBase
@@ -140,6 +141,25 @@ class Connection:
         A refused token may be renewed soon.
         """
         self._patience_s = left_s or _impatient
+
+    @contextmanager
+    def translating(self, method: str) -> Iterator[None]:
+        """Report a missing or unknown value as an unreadable response to this call.
+
+        Wrap the code that looks up enum values of a response. Thrift's decoder checks neither
+        required fields nor enum values.
+
+        Raises:
+            MetastoreAnswerError: the code in the `with` block raised a KeyError.
+        """
+        try:
+            yield
+        except KeyError as error:
+            raise MetastoreAnswerError(
+                uris=self.endpoint.uris,
+                method=method,
+                reason=f"it contains the value {error}, which is unknown",
+            ) from error
 
     def call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS

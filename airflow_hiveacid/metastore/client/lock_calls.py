@@ -91,7 +91,8 @@ class LockCalls:
         if txn_id is not None and self._connection.generation is MetastoreGeneration.V4:
             wire.txnid = txn_id
         answer = self._connection.call("show_locks", wire, repeat=Repeat.SAFE)
-        locks = (_info(item) for item in answer.locks or ())
+        with self._connection.translating("show_locks"):
+            locks = [_info(item) for item in answer.locks or ()]
         return tuple(lock for lock in locks if txn_id is None or lock.txn_id == txn_id)
 
     def _lost_database(self, text: str) -> MetastoreUnavailableError:

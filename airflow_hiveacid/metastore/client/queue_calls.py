@@ -84,7 +84,8 @@ class QueueCalls:
         # 3.1 returns the whole queue, which may hold several entries for each partition of each
         # table.
         may_be = _look_for(ref, partition)
-        entries = (_entry(item) for item in answer.compacts if may_be(item))
+        with self._connection.translating("show_compact"):
+            entries = [_entry(item) for item in answer.compacts if may_be(item)]
         return tuple(
             e
             for e in entries
@@ -99,7 +100,8 @@ class QueueCalls:
             workerId=worker_id, workerVersion=worker_version, poolName=pool
         )
         found = self._connection.call("find_next_compact2", wire, repeat=Repeat.NEVER).ci
-        return None if found is None else _claim(found)
+        with self._connection.translating("find_next_compact2"):
+            return None if found is None else _claim(found)
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """See QueuePort."""

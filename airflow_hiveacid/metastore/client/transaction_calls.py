@@ -204,17 +204,18 @@ class TransactionCalls:
     def open_txns_info(self) -> tuple[OpenTxn, ...]:
         """See TransactionPort."""
         answer = self._connection.call("get_open_txns_info", repeat=Repeat.SAFE)
-        found = (
-            OpenTxn(
-                txn_id=TxnId(item.id),
-                state=_STATES[item.state],
-                user=item.user,
-                host=item.hostname,
-                started_s=seconds_of(item.startedTime),
-                last_heartbeat_s=seconds_of(item.lastHeartbeatTime),
-            )
-            for item in answer.open_txns
-        )
+        with self._connection.translating("get_open_txns_info"):
+            found = [
+                OpenTxn(
+                    txn_id=TxnId(item.id),
+                    state=_STATES[item.state],
+                    user=item.user,
+                    host=item.hostname,
+                    started_s=seconds_of(item.startedTime),
+                    last_heartbeat_s=seconds_of(item.lastHeartbeatTime),
+                )
+                for item in answer.open_txns
+            ]
         return tuple(sorted(found, key=lambda txn: txn.txn_id))
 
 

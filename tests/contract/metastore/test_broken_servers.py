@@ -201,6 +201,16 @@ def test_a_field_of_a_wrong_type_is_an_error_of_the_tree(field: bytes) -> None:
         client.show_locks()
 
 
+def test_a_lock_without_a_state_is_an_error_of_the_tree() -> None:
+    data = _in_place_of_the_list(struct.pack(">i", 1) + b"d") + b"\x00" + b"\x00\x00"
+    with (
+        answering(lambda _, connection: connection.sendall(data)) as place,
+        connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
+        pytest.raises(MetastoreAnswerError, match=r"show_locks.*contains the value None"),
+    ):
+        client.show_locks()
+
+
 def test_a_wrong_argument_is_not_taken_for_an_unreadable_reply() -> None:
     with (
         answering(lambda _, connection: connection.sendall(reply())) as place,
