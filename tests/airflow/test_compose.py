@@ -74,7 +74,7 @@ def test_it_comes_up_with_the_table_and_the_batches_of_the_flights_dags(
         "/warehouse/changes": str(tmp_path / "changes"),
         "31": "2",
     }
-    for answer in ("is new", "is there"):
+    for answer in ("is new", "exists"):
         done = run(services["tables"], replaced)
         assert done.returncode == 0, done.stderr
         assert answer in done.stdout
