@@ -80,7 +80,7 @@ def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: 
     ("arguments", "message"),
     [
         ({"table": "t"}, "argument table: .*not a valid table name"),
-        ({"name": ""}, "argument name: .*is not a name"),
+        ({"name": ""}, "argument name: .*is not a valid name"),
         ({"action": "keep"}, "argument action"),
         ({"version": "x"}, "argument version"),
         ({"version": None}, "argument version"),

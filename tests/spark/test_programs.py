@@ -165,16 +165,16 @@ def test_who_is_overtaken_runs_again_from_its_beginning(shop: Lab) -> None:
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
-        (lambda txn, db: txn.read(f"{db}.log"), ConfigurationError, "add it to reads"),
+        (lambda txn, db: txn.read(f"{db}.log"), ConfigurationError, "add the table to reads"),
         (
             lambda txn, db: txn.delete(f"{db}.log", where="true"),
             ConfigurationError,
-            "does not name",
+            "add the table to inserts, changes or overwrites",
         ),
         (
             lambda txn, db: txn.insert(f"{db}.t", txn.read(f"{db}.t"), overwrite=True),
             ConfigurationError,
-            "add it to overwrites",
+            "add the table to overwrites",
         ),
         (lambda txn, db: txn.delete(f"{db}.t", where=" "), ConfigurationError, "where is blank"),
         (
