@@ -310,7 +310,9 @@ def test_a_text_that_is_no_value_of_its_column_is_named_and_changes_nothing(
     shop: Lab, text: str, column: str, value: str
 ) -> None:
     before = {name: (shop.rows(name), shop.directories(name)) for name in ("customers", "orders")}
-    with pytest.raises(TypeMismatchError, match=r"(?s)but the value is .*; cast the value") as refused:
+    with pytest.raises(
+        TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
+    ) as refused:
         run(shop, text)
     message = str(refused.value)
     assert f"column {column}" in message
