@@ -155,11 +155,8 @@ class Connection:
         try:
             yield
         except KeyError as error:
-            raise MetastoreAnswerError(
-                uris=self.endpoint.uris,
-                method=method,
-                reason=f"it contains the value {error}, which is unknown",
-            ) from error
+            reason = f"it contains the value {error}, which is unknown"
+            raise self._unreadable(method, reason) from error
 
     def call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
@@ -296,7 +293,7 @@ class Connection:
             self.close()
             if not is_reading:
                 raise
-            raise self._unreadable(call, error) from error
+            raise self._unreadable(call.method, _text(error)) from error
 
     def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
@@ -317,7 +314,7 @@ class Connection:
         self, call: _Call, reason: str, cause: BaseException
     ) -> MetastoreUnavailableError:
         if isinstance(cause, MismatchedReplyError):
-            return self._unreadable(call, cause)
+            return self._unreadable(call.method, _text(cause))
         error = self._unavailable(call.method, reason)
         error.__cause__ = cause
         return _NotDoneError(error) if isinstance(cause, NotAdmittedError) else error
@@ -440,10 +437,8 @@ class Connection:
             _log.debug("probing %s: %s", method, error)
         return True
 
-    def _unreadable(self, call: _Call, cause: BaseException) -> MetastoreAnswerError:
-        return MetastoreAnswerError(
-            uris=self.endpoint.uris, method=call.method, reason=str(cause) or type(cause).__name__
-        )
+    def _unreadable(self, method: str, reason: str) -> MetastoreAnswerError:
+        return MetastoreAnswerError(uris=self.endpoint.uris, method=method, reason=reason)
 
     def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
         return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)

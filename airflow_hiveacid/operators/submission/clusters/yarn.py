@@ -3,8 +3,8 @@
 The client uses HTTP, so a worker needs neither a JVM nor Hadoop's commands. Every request has a
 time limit, however slowly an answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP
 401 and 403 are a `ClusterRefusedError`. An unknown application is not an error: a resource manager
-forgets applications when it restarts without recovery, or when more than `yarn.resourcemanager.max-
-completed-applications` have ended.
+forgets applications when it restarts without recovery, or when more than
+`yarn.resourcemanager.max-completed-applications` have ended.
 
 Example:
     >>> addresses_in({"yarn.resourcemanager.hostname": "rm.example.com"})
