@@ -20,7 +20,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential interleavings
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts differential airflow interleavings pages lowest beside
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -59,10 +59,10 @@ check-operators:
 LONGEST := interleavings/test_interleavings.py property/fuzz unit/histories $(addprefix unit/storage/test_,golden_compaction.py small_files.py)
 
 # What an operator, sensor or hook makes of its arguments; these start neither Spark nor a metastore.
-OPERATORS := $(addprefix tests/airflow/test_,operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
+OPERATORS := $(addprefix tests/airflow/test_,assets.py before_submit.py cli.py compaction_events.py operators.py spark_app.py sql.py connection.py plan_text.py resumption.py submission.py) tests/arch/test_public_names.py
 
 # whose doctests need no Airflow
-ROOMS := format plan jobs metastore storage versions spark sql local lazy_names.py
+ROOMS := format plan jobs metastore storage versions spark sql local cli lazy_names.py
 
 judge: setup ## Hive and Trino against what we write, and the reverse; writes docs/interop.md
 	$(SPARK) -m pytest -m "judge or interop" tests
@@ -98,9 +98,23 @@ clusters: setup ## every login, store and cluster that users have, against real 
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
+pages: setup build/playwright/ready ## Airflow's pages about tables in a real browser: rights, keyboard, light, dark and narrow
+	@tools/system_packages.sh pages
+	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages
+
+airflow: setup build/airflow-postgres/ready ## a real Airflow whose components are killed; writes docs/airflow-kills.md
+	@tools/system_packages.sh test
+	PYTHONPATH=$(CURDIR)/build/airflow-postgres $(AIRFLOW) -m tests.proofs.airflow $(PLAYS)
+
 tpcds: setup build/tpcds-generator/ready ## the 99 queries of TPC-DS over ACID tables and over flat files
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.tpcds $(TPCDS)
+
+lowest: build/uv/bin/uv ## fast tests with the oldest versions that Airflow's side allows: some minutes
+	tools/lowest.sh $(CURDIR)/build/uv/bin/uv
+
+beside: build/uv/bin/uv .venv/ready ## which versions a resolver chooses for other providers, without us and with us
+	$(AIRFLOW) tools/beside.py $(CURDIR)/build/uv/bin/uv
 
 promises: ## which promise is proven by which test, from the last run
 	@$(or $(wildcard $(SPARK)),$(PYTHON)) tools/promises.py
@@ -142,6 +156,22 @@ build/oldest-spark/ready: Makefile | .venv-spark/ready
 # What the tests' short-lived drivers start from.
 build/spark-classes/ready: tests/support/short_jvms.py | .venv-spark/ready
 	$(SPARK) tests/support/short_jvms.py .venv-spark/bin/spark-submit
+	@touch $@
+
+# With which Airflow speaks to PostgreSQL. No extra of ours brings them, since `make demo` uses SQLite.
+build/airflow-postgres/ready: Makefile constraints.txt | .venv/ready
+	rm -rf build/airflow-postgres
+	$(AIRFLOW) $(PIP) install --quiet --no-deps --constraint constraints.txt --target build/airflow-postgres psycopg2-binary asyncpg==0.32.0
+	@touch $@
+
+build/uv/bin/uv: | base-packages
+	"$(PYTHON)" -m venv build/uv
+	build/uv/bin/python $(PIP) install --quiet uv
+
+# A browser's driver, beside the libraries of .venv; Chromium itself is Debian's.
+build/playwright/ready: Makefile | .venv/ready
+	rm -rf build/playwright
+	$(AIRFLOW) $(PIP) install --quiet --no-deps --target build/playwright playwright==1.65.1 pyee==13.0.1
 	@touch $@
 
 # The last DuckDB that has the generator of TPC-DS built in.

@@ -13,6 +13,7 @@ from airflow_hiveacid import __version__
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _OPTIONAL_TEXT: Final = ["string", "null"]
+"""Airflow's form requires a field, and marks it with a star, unless its type allows null."""
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -37,8 +38,27 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [_modules("airflow_hiveacid.operators")],
         "sensors": [_modules("airflow_hiveacid.sensors")],
         "triggers": [
-            _modules("airflow_hiveacid.triggers.hive_acid", "airflow_hiveacid.triggers.new_version")
+            _modules(
+                "airflow_hiveacid.operators.submission.trigger",
+                "airflow_hiveacid.triggers.compaction_due",
+                "airflow_hiveacid.triggers.conditions",
+                "airflow_hiveacid.triggers.hive_acid",
+                "airflow_hiveacid.triggers.new_version",
+            )
         ],
+        "asset-uris": [
+            {
+                "schemes": ["hiveacid"],
+                "handler": "airflow_hiveacid.assets.uris.normalized",
+                "to_openlineage_converter": "airflow_hiveacid.assets.uris.openlineage_dataset",
+            }
+        ],
+        "extra-links": [
+            f"airflow_hiveacid.operators.links.{name}"
+            for name in ("SparkApplicationLink", "SparkUiLink", "TableLink")
+        ],
+        "cli": ["airflow_hiveacid.cli.airflow_group.get_commands"],
+        "bundles": [_modules("airflow_hiveacid.bundles")],
         "config": _configuration(),
     }
 
@@ -64,14 +84,22 @@ def _connection_type() -> dict[str, Any]:
                 "login": "airflow",
             },
         },
+        # The form shows each section as a group that users open; those that most need come first.
         "conn-fields": {
-            **_address_fields(),
-            **_tls_fields(),
-            **_login_fields(),
-            **_kerberos_fields(),
-            **_bound_fields(),
-            **_job_fields(),
+            **_section("Login", _login_fields()),
+            **_section("Kerberos", _kerberos_fields()),
+            **_section("Transport and several addresses", _address_fields()),
+            **_section("TLS certificates", _tls_fields()),
+            **_section("Jobs", _job_fields()),
+            **_section("Time-outs", _bound_fields()),
         },
+    }
+
+
+def _section(title: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {**field, "schema": {**field["schema"], "section": title}}
+        for name, field in fields.items()
     }
 
 
@@ -92,7 +120,7 @@ def _address_fields() -> dict[str, Any]:
                 " Hive 4 metastore with metastore.server.thrift.transport.mode=http"
             ),
             "schema": {
-                "type": "string",
+                "type": _OPTIONAL_TEXT,
                 "enum": ["plain", "tls", "http", "https"],
                 "default": "plain",
             },
@@ -136,7 +164,7 @@ def _login_fields() -> dict[str, Any]:
                 " JWT) or header (a user name that the metastore trusts)"
             ),
             "schema": {
-                "type": "string",
+                "type": _OPTIONAL_TEXT,
                 "enum": ["none", "kerberos", "token", "password", "bearer", "header"],
                 "default": "none",
             },
@@ -163,7 +191,7 @@ def _login_fields() -> dict[str, Any]:
                 " without TLS requires integrity, since an attacker could shorten the offer"
             ),
             "schema": {
-                "type": "string",
+                "type": _OPTIONAL_TEXT,
                 "enum": ["default", "authentication", "integrity", "privacy"],
                 "default": "default",
             },
@@ -227,7 +255,7 @@ def _job_fields() -> dict[str, Any]:
                 "The rule for conflicts: hive, as in Hive; or strict, where of two writers of a"
                 " partition only the first commits. Tables and tasks may set another"
             ),
-            "schema": {"type": "string", "enum": ["hive", "strict"], "default": "hive"},
+            "schema": {"type": _OPTIONAL_TEXT, "enum": ["hive", "strict"], "default": "hive"},
         },
         "allow_unsafe_expressions": {
             "label": "Allow unsafe expressions",
@@ -235,7 +263,7 @@ def _job_fields() -> dict[str, Any]:
                 "Let conditions, expressions and queries call Java (reflect) and read files of the"
                 " Spark driver. Then every user who can fill a template controls the driver"
             ),
-            "schema": {"type": "boolean", "default": False},
+            "schema": {"type": ["boolean", "null"], "default": False},
         },
         "result_dir": {
             "label": "Result directory",
@@ -276,6 +304,17 @@ def _configuration() -> dict[str, Any]:
                     "type": "float",
                     "example": "900",
                     "default": "3600",
+                },
+                "check_before_submit": {
+                    "description": (
+                        "Whether a worker checks a job's tables in the metastore, and its own Java,"
+                        " before it starts Spark. Set to False if workers may not reach the"
+                        " metastore; then only Spark drivers check the tables."
+                    ),
+                    "version_added": "0.1.0",
+                    "type": "boolean",
+                    "example": None,
+                    "default": "True",
                 },
                 "installation": {
                     "description": (

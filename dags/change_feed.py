@@ -70,6 +70,7 @@ with DAG(
     # A range is merged before the next one is written.
     max_active_runs=1,
     default_args={
+        "owner": "data-platform",
         "retries": 2,
         "retry_delay": timedelta(seconds=30),
         "depends_on_past": True,

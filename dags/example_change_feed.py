@@ -6,7 +6,14 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid.operators import HiveAcidChangeFeedOperator
 
-with DAG("orders_feed", schedule=None, max_active_runs=1):
+with DAG(
+    "orders_feed",
+    schedule=None,
+    max_active_runs=1,
+    doc_md=__doc__,
+    default_args={"owner": "data-platform"},
+    tags=["hive-acid", "example"],
+):
     HiveAcidChangeFeedOperator(
         task_id="changes",
         table="demo.orders",

@@ -1,37 +1,34 @@
-"""An example of the documentation: after each change of a table, compact and clean it if necessary.
+"""An example of the documentation: compact and clean a table as soon as it needs compaction.
 
-The sensor returns the partitions that have reached a threshold; if there are none, the run is
-skipped. A separate task compacts each of these partitions; the cleaning then removes obsolete
-files.
+The triggerer polls the metastore once a minute. When a partition has 10 deltas, or deltas of 10 %
+of its base, Airflow starts a run. Writes of Hive, Trino and Spark count, too.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 
+from airflow_hiveacid.assets import compaction_asset
 from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     hive_acid_retry_policy,
 )
-from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 with DAG(
     "compact_customers",
-    schedule=[Asset("demo.customers")],
+    schedule=[compaction_asset("demo.customers", delta_count=10, delta_ratio=0.1)],
     max_active_runs=1,
-    default_args={"retries": 3, "retry_policy": hive_acid_retry_policy()},
+    doc_md=__doc__,
+    default_args={
+        "owner": "data-platform",
+        "retries": 3,
+        "retry_policy": hive_acid_retry_policy(),
+    },
+    tags=["hive-acid", "example"],
 ):
-    needed = HiveAcidCompactionNeededSensor(
-        task_id="needed",
-        table="demo.customers",
-        delta_count=10,
-        delta_ratio=0.1,
-        timeout=0,
-        soft_fail=True,
-    )
-    compact = HiveAcidCompactOperator.partial(task_id="compact", table="demo.customers").expand(
-        partition=needed.output.map(lambda found: found["partition"])
+    compact = HiveAcidCompactOperator(
+        task_id="compact", table="demo.customers", delta_count=10, delta_ratio=0.1
     )
     clean = HiveAcidCleanOperator(task_id="clean", table="demo.customers")
     compact >> clean

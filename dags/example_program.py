@@ -6,7 +6,15 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid.operators import HiveAcidPySparkOperator
 
-with DAG("merge_orders", schedule=None):
+with DAG(
+    "merge_orders",
+    schedule=None,
+    # The task needs a logical date, which a run that an asset starts does not have.
+    allowed_run_types=["scheduled", "backfill", "manual"],
+    doc_md=__doc__,
+    default_args={"owner": "data-platform"},
+    tags=["hive-acid", "example"],
+):
     HiveAcidPySparkOperator(
         task_id="merge",
         application="merge_orders.py",

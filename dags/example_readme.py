@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 
+from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.operators import HiveAcidCreateTableOperator, HiveAcidMergeOperator
 
-with DAG("merge_customers", schedule=None):
+with DAG(
+    "merge_customers",
+    schedule=None,
+    doc_md=__doc__,
+    default_args={"owner": "data-platform"},
+    tags=["hive-acid", "example"],
+):
     create = HiveAcidCreateTableOperator(
         task_id="create",
         table="demo.customers",
@@ -22,6 +29,6 @@ with DAG("merge_customers", schedule=None):
             {"when": "matched", "action": "update"},
             {"when": "not_matched", "action": "insert"},
         ],
-        outlets=[Asset("demo.customers")],
+        outlets=[hive_asset("demo.customers")],
     )
     create >> merge

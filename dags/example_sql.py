@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 
+from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.operators import HiveAcidSqlOperator
 
-with DAG("change_customers", schedule=None):
+with DAG(
+    "change_customers",
+    schedule=None,
+    # The task needs a logical date, which a run that an asset starts does not have.
+    allowed_run_types=["scheduled", "backfill", "manual"],
+    doc_md=__doc__,
+    default_args={"owner": "data-platform"},
+    tags=["hive-acid", "example"],
+):
     HiveAcidSqlOperator(
         task_id="change",
         sql="""
@@ -19,5 +28,5 @@ with DAG("change_customers", schedule=None):
             DELETE FROM demo.customers WHERE name LIKE 'GRACE%';
         """,
         parameters={"tail": " {{ ds }}"},
-        outlets=[Asset("demo.customers")],
+        outlets=[hive_asset("demo.customers")],
     )

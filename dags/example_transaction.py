@@ -6,7 +6,13 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid.operators import HiveAcidTransactionOperator
 
-with DAG("settle_orders", schedule=None):
+with DAG(
+    "settle_orders",
+    schedule=None,
+    doc_md=__doc__,
+    default_args={"owner": "data-platform"},
+    tags=["hive-acid", "example"],
+):
     HiveAcidTransactionOperator(
         task_id="settle",
         statements=[

@@ -24,7 +24,7 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     max_active_runs=1,
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["hive-acid", "demo"],
 ):
     HiveAcidSqlOperator(

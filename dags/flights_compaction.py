@@ -35,7 +35,7 @@ with DAG(
     max_active_runs=1,
     # A compaction always works on the current table, so runs for past dates are not needed.
     allowed_run_types=["scheduled", "manual"],
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+    default_args={"owner": "data-platform", "retries": 1, "retry_delay": timedelta(seconds=30)},
     tags=["hive-acid", "demo"],
 ):
     needed = HiveAcidCompactionNeededSensor(

@@ -29,7 +29,7 @@ from airflow_hiveacid.operators import HiveAcidInsertOperator, HiveAcidMergeOper
 TABLE = "demo.flights"
 KEY = ["year", "month", "day", "carrier", "flight", "origin"]
 ACTUAL = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "tailnum"]
-RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+DEFAULTS = {"owner": "data-platform", "retries": 2, "retry_delay": timedelta(seconds=30)}
 
 with DAG(
     "flights_bootstrap",
@@ -38,7 +38,7 @@ with DAG(
     start_date=datetime(2013, 1, 1, tzinfo=UTC),
     # The run ID is part of the job key: a second run would be a new job and load the rows again.
     allowed_run_types=["scheduled"],
-    default_args=RETRIES,
+    default_args=DEFAULTS,
     tags=["hive-acid", "demo"],
 ):
     HiveAcidInsertOperator(
@@ -61,7 +61,7 @@ with DAG(
     end_date=datetime(2013, 12, 31, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={**RETRIES, "depends_on_past": True},
+    default_args={**DEFAULTS, "depends_on_past": True},
     tags=["hive-acid", "demo"],
 ):
     HiveAcidMergeOperator(

@@ -1,7 +1,7 @@
 """A client for the few calls of Airflow's REST API that the demonstration needs.
 
 The client takes the server's URL and the file with the password. It returns runs and task instances
-as dataclasses. It never passes the password or token on.
+as dataclasses. It never passes on the password or the token.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import urllib.request
 from dataclasses import dataclass
 from datetime import date, datetime
 from http import HTTPStatus
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -67,7 +68,7 @@ class AirflowApi:
     """The REST API of one Airflow installation. Mutable: it holds a token.
 
     Every call is safe to repeat. A call is retried if the server fails or does not answer. On
-    SQLite that sometimes happens when several processes write at once.
+    SQLite, calls sometimes fail when several processes write at once.
 
     Raises:
         AirflowApiError: A call was refused, or failed repeatedly. `health` never raises it.
@@ -81,7 +82,7 @@ class AirflowApi:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def health(self) -> Mapping[str, str]:
-        """Return each component's state; all are `unreachable` while the server does not answer."""
+        """Return each component's state, which is `unreachable` if the server does not answer."""
         names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         try:
             body = self._send("GET", "/api/v2/monitor/health", token=None)
@@ -93,13 +94,18 @@ class AirflowApi:
         """Return the IDs of the DAGs that Airflow has parsed so far."""
         return frozenset(dag["dag_id"] for dag in self._get("/api/v2/dags?limit=100")["dags"])
 
+    def dag_files(self) -> frozenset[str]:
+        """Return the names of the files of these DAGs, without folders."""
+        dags = self._pages("/api/v2/dags?order_by=dag_id", "dags")
+        return frozenset(PurePath(dag["fileloc"]).name for dag in dags)
+
     def import_errors(self) -> Mapping[str, str]:
-        """Return the files of the DAG folder that could not be imported, and why."""
+        """Return each DAG file that Airflow could not import, with the error."""
         found = self._get("/api/v2/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in found}
 
     def unpause(self, dag_id: str) -> None:
-        """Unpause a DAG, unless it is active already."""
+        """Unpause a DAG if it is paused."""
         path = f"/api/v2/dags/{quote(dag_id)}"
         if self._get(path)["is_paused"]:
             self._call("PATCH", f"{path}?update_mask=is_paused", {"is_paused": False})
@@ -116,6 +122,22 @@ class AirflowApi:
         """Clear the failed tasks of a run, so that they are retried."""
         path = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}/clear"
         self._call("POST", path, {"dry_run": False, "only_failed": True})
+
+    def clear_task(self, run: Run, task_id: str) -> None:
+        """Clear one task of a run, whatever its state, so that it runs again."""
+        body = {
+            "dry_run": False,
+            "dag_run_id": run.run_id,
+            "task_ids": [task_id],
+            "only_failed": False,
+            "reset_dag_runs": True,
+        }
+        self._call("POST", f"/api/v2/dags/{quote(run.dag_id)}/clearTaskInstances", body)
+
+    def asset_events(self) -> tuple[str, ...]:
+        """Return the URI of the asset of each event, oldest event first."""
+        events = self._pages("/api/v2/assets/events?order_by=timestamp", "asset_events")
+        return tuple(event["uri"] for event in events)
 
     def trigger(self, dag_id: str, run_id: str) -> None:
         """Trigger a DAG run with this ID, unless a run with this ID exists."""

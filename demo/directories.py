@@ -46,7 +46,7 @@ class Picture:
 
 
 class DirectoryWatch:
-    """Takes pictures of one table's folder. Mutable: it keeps them.
+    """Takes pictures of one table's folder. Mutable: it stores the pictures.
 
     The clock returns epoch seconds.
     """
@@ -78,7 +78,7 @@ class DirectoryWatch:
 
 def _directories(table: Path) -> tuple[DirectorySize, ...]:
     found = []
-    for name, below, _ in os.walk(table):  # skips folders that vanish meanwhile
+    for name, below, _ in os.walk(table):  # skips folders that have just been deleted
         below[:] = [folder for folder in below if not folder.startswith(_HIDDEN)]
         folder = Path(name)
         if folder.name.startswith(_PREFIXES):
@@ -90,6 +90,6 @@ def _measure(folder: Path, relative: Path) -> DirectorySize | None:
     try:
         files = [file for file in folder.iterdir() if not file.name.startswith(_HIDDEN)]
         sizes = [file.stat().st_size for file in files]
-    except FileNotFoundError:  # a cleaner removed it meanwhile
+    except FileNotFoundError:  # a cleaner has just removed it
         return None
     return DirectorySize(path=str(relative), files=len(sizes), size_bytes=sum(sizes))

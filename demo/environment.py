@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from demo.layout import DemoLayout
 
 MARK: Final = "HIVEACID_DEMO_HOME"
-"""A variable of every process of a demonstration; its value is the demonstration's folder."""
+"""The variable that marks a demonstration's processes; its value is the demonstration's folder."""
 
 # How many tasks may run at once: one merge, one task of the compaction DAG, and one more.
 _PARALLELISM: Final = 3
@@ -40,7 +40,8 @@ def airflow_environment(
         **spark_environment(layout),
         "PATH": _path(layout),
         MARK: str(layout.home),
-        # Otherwise setting process titles would overwrite the environment, including `MARK`.
+        # Without this variable, a new process title would overwrite the environment and thus
+        # `MARK`.
         "SPT_NOENV": "1",
         "AIRFLOW_HOME": str(layout.airflow),
         "AIRFLOW__CORE__DAGS_FOLDER": str(layout.dags),
@@ -56,7 +57,7 @@ def airflow_environment(
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-        # Parse DAG files rarely: they do not change meanwhile, and parsing takes seconds of CPU.
+        # Parse DAG files rarely: they do not change, and parsing takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
@@ -69,7 +70,7 @@ def airflow_environment(
 
 
 def _inherited() -> Mapping[str, str]:
-    # Ignore settings of a different Airflow or Spark in the environment of the calling shell.
+    # Do not pass on the calling shell's settings for other installations of Airflow and Spark.
     foreign = ("AIRFLOW", "SPARK_", "PYSPARK_", "HADOOP_", "FLIGHTS_")
     return {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
 

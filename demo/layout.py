@@ -77,7 +77,7 @@ class DemoLayout:
         return self.repository / ".venv-spark" / "bin"
 
     def prepare(self) -> None:
-        """Create the folders that no server creates; only the owner may read the secrets."""
+        """Create the folders that no server creates; only the owner can read Airflow's folder."""
         for folder in (self.processes, self.logs, self.scratch):
             folder.mkdir(parents=True, exist_ok=True)
         self.airflow.mkdir(mode=0o700, exist_ok=True)

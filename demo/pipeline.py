@@ -4,8 +4,8 @@ The steps start the servers, write the batches of changes and create the table. 
 first day's schedule. A backfill of a second DAG merges the days, while a third DAG monitors the
 table and compacts it. A fourth DAG counts flights by carrier in SQL, and a fifth updates a copy
 with the change feed. Finally every row of both tables is compared with the expected rows. Only
-Airflow and Spark write to the tables. A second run finds all steps done and changes nothing; after
-an interruption it continues with the first unfinished step.
+Airflow and Spark write to the tables. A second run finds all steps done and changes nothing. A run
+after an interruption continues with the first unfinished step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from demo.errors import AirflowServerError, DemoRunError
 from demo.flights_table import CARRIERS as CARRIERS_TABLE
 from demo.flights_table import COPY, FLIGHTS, ensure_table, read_whole_table, table_folder
 from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, DAGS, FEED, MERGE, RunLog, why_failed
-from demo.spark_settings import has_classes, record_classes, use_classes
 from demo.truth import Truth
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 1.0
 _PARSE_TIMEOUT_S: Final = 120.0
 _QUIET_TIMEOUT_S: Final = 300.0
-# Two runs at once: when a day's merge ends, the next day's run already exists and waits.
+# Allow two active runs: when a day's merge ends, the next day's run already exists and waits.
 _ACTIVE_RUNS: Final = "2"
 _ATTEMPTS: Final = 5
 _BEGINNING: Final = "from-the-beginning"
@@ -157,13 +156,9 @@ class Pipeline:
     def _bootstrap(self, api: AirflowApi, log: RunLog) -> None:
         with self._report.step("loading the first day's schedule"):
             self._try_failed_again(api, BOOTSTRAP)
-            layout = self._servers.layout
-            if not has_classes(layout):
-                record_classes(layout)
             api.unpause(BOOTSTRAP)
             api.unpause(COMPACTION)
             self._follow(log, BOOTSTRAP, lambda runs: _all_succeeded(runs, expected=1))
-            use_classes(layout)
 
     def _backfill(self, api: AirflowApi, log: RunLog, watch: DirectoryWatch) -> None:
         days = self._days
@@ -238,8 +233,9 @@ class Pipeline:
             def is_over(runs: tuple[Run, ...]) -> bool:
                 watch.look()
                 done = log.compactions()
-                # If no file has been removed yet, wait for the sensor's next check of the table: it
-                # starts a new compaction and cleaning, or finds no partition that needs it.
+                # If no file has been removed yet, wait for the sensor's next check of the table.
+                # That check starts another compaction and cleaning, or finds no partition that
+                # needs them.
                 has_looked = any(run.start is not None and run.start > began for run in runs)
                 is_clean = any(compaction.has_removed for compaction in done)
                 return bool(done) and (is_clean or has_looked) and all(run.is_over for run in runs)
@@ -259,7 +255,7 @@ class Pipeline:
                     raise DemoRunError(f"{CARRIERS_TABLE} contains {found} instead of {expected}")
                 self._report.say(f"{CARRIERS_TABLE} is correct: {len(found)} carriers")
                 if not truth.compare(copy, days=self._plan.days).is_equal:
-                    raise DemoRunError(f"{COPY} differs from {FLIGHTS}, of which it is a copy")
+                    raise DemoRunError(f"{COPY} differs from {FLIGHTS}, although it must be a copy")
                 self._report.say(f"{COPY} is correct: {copy.num_rows:,} rows")
                 return truth.compare(rows, days=self._plan.days)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _PROC: Final = Path("/proc")
 _POLL_S: Final = 0.1
-# The indexes of parent, group and session among the fields of /proc/PID/stat that follow the
-# closing bracket of the process name.
+# The indexes of parent, group and session in /proc/PID/stat, counted from the first field after the
+# process name.
 _IDS: Final = slice(1, 4)
 
 
@@ -39,11 +39,11 @@ class MarkedProcess:
 
     @classmethod
     def read(cls, pid: int, home: Path) -> Self | None:
-        """Inspect a process; return None if it has exited or is not the demonstration's."""
+        """Inspect a process; return None if it has exited, or is not part of the demonstration."""
         try:
             variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
             stat = (_PROC / str(pid) / "stat").read_text()
-        except OSError:  # it ended meanwhile, or is another user's
+        except OSError:  # it has ended, or belongs to another user
             return None
         # A zombie, whose parent has not read its exit status, has an empty environment.
         if f"{MARK}={home}".encode() not in variables:
@@ -68,7 +68,7 @@ def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
     processes get a SIGTERM, and after another `grace_s` a SIGKILL.
     """
     found = processes_of(home)
-    tasks = _tasks(found)
+    tasks = tasks_of(found)
     _signal(tasks, signal.SIGTERM)
     pids = {task.pid for task in tasks}
     _wait(lambda: pids.isdisjoint(p.pid for p in processes_of(home)), timeout_s=task_s)
@@ -84,7 +84,15 @@ def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
     return len(found)
 
 
-def _tasks(found: Sequence[MarkedProcess]) -> Sequence[MarkedProcess]:
+def descendants_of(pid: int, home: Path) -> tuple[MarkedProcess, ...]:
+    """Return the running processes of a demonstration that a process has started, at any depth."""
+    found, family = processes_of(home), {pid}
+    while more := {one.pid for one in found if one.parent_pid in family} - family:
+        family |= more
+    return tuple(one for one in found if one.pid in family - {pid})
+
+
+def tasks_of(found: Sequence[MarkedProcess]) -> Sequence[MarkedProcess]:
     """Return the processes in which Airflow runs tasks.
 
     Airflow gives each task's process its own process group. The parent of a task's process is a

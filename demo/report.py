@@ -1,7 +1,7 @@
 """The output of the demonstration: one line for each step while it runs, tables at its end.
 
-On a terminal the line of the running step is updated. Otherwise every step prints a line when it
-starts and a line when it ends, so that a log also shows the progress.
+On a terminal, one line shows the running step and is updated in place. Otherwise every step prints
+one line at its start and one at its end, so that a log also shows the progress.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class StepTime:
 class JobLine:
     """One Spark job with its Airflow task.
 
-    `task_s` is the duration of the Airflow task, and `job_s` that of the Spark application. `rows`
-    are the counts of inserted, updated and deleted rows. `day` is None for jobs that belong to no
-    day. `note` describes the result.
+    `task_s` is the duration of the Airflow task, and `job_s` is the duration of the Spark
+    application. `rows` are the counts of inserted, updated and deleted rows. `day` is None for jobs
+    that belong to no day. `note` describes the result.
     """
 
     dag_id: str
@@ -183,7 +183,7 @@ def console() -> Console:
 
 
 def size_text(size_bytes: int) -> str:
-    """Format a size in bytes for people, with units of 1024.
+    """Format a size in bytes as readable text, with units of 1024.
 
     Example:
         >>> size_text(812), size_text(61_440)

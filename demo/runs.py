@@ -36,8 +36,8 @@ _COMMITTED: Final = "committed"
 class Compaction:
     """One compaction that changed the table, and the cleaning after it. Times have a time zone.
 
-    While a transaction is open that began before the compaction ended, such as a concurrent merge,
-    cleaning removes nothing. The next cleaning then removes the files.
+    A transaction that began before the compaction ended, such as a concurrent merge, may still be
+    open. Then this cleaning removes nothing, and the next cleaning removes the files.
     """
 
     began: datetime
@@ -76,7 +76,7 @@ class RunLog:
         return tuple(sorted(self._lines.values(), key=lambda line: order[line.dag_id]))
 
     def compactions(self) -> tuple[Compaction, ...]:
-        """Return the compactions that changed the table and whose cleaning ended, oldest first."""
+        """Return the compactions that changed the table and have been cleaned up, oldest first."""
         tasks = {(task.run_id, task.task_id): task for task in self._api.tasks(COMPACTION)}
         found = []
         for (dag_id, run_id, task_id), result in self._results.items():
@@ -91,7 +91,7 @@ class RunLog:
         return tuple(sorted(found, key=lambda compaction: compaction.began))
 
     def _note(self, key: tuple[str, str, str], run: Run, task: Task) -> None:
-        # A mapped task of the demonstration has at most one item.
+        # In the demonstration, a mapped task has at most one task instance.
         result = _result_of(self._api.result(*key, task.map_index) or {})
         line = _job_line(run, task, result)
         self._lines[key], self._results[key] = line, result
@@ -147,7 +147,7 @@ def _job_line(run: Run, task: Task, result: Mapping[str, Any]) -> JobLine:
 
 
 def _note_of(result: Mapping[str, Any]) -> str:
-    """Describe the status, and for each compaction its kind, sizes and reason."""
+    """Describe a result: its status, and the kind, sizes and reason of each compaction."""
     details = result.get("details") or {}
     done = [c for c in details.get("compactions") or () if c.get("done")]
     sizes = [(size_text(c["bytes_in"]), size_text(c["bytes_out"])) for c in done]

@@ -2,8 +2,8 @@
 
     python -m demo.seed --metastore thrift://metastore:9083 --changes /warehouse/changes --days 31
 
-docker-compose.yml runs this command, and its Airflow runs the DAGs. `python -m demo run` does not
-need it. Safe to repeat.
+docker-compose.yml runs this command, and an Airflow that runs the DAGs. `python -m demo run` does
+not need it. Safe to repeat.
 """
 
 from __future__ import annotations

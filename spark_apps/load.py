@@ -1,4 +1,4 @@
-"""Run LOAD DATA for a transactional table: existing files are copied into the table unchanged."""
+"""Run LOAD DATA for a transactional table: copy existing files into the table unchanged."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A pytest plugin that counts the results of earlier runs as part of this one.
 
-The tests run in several environments, so in several pytest processes, but one last line must
-summarise them. With `-p tools.earlier_results --earlier NAME=FILE`, which may be repeated, this
-run's summary includes the results in that JUnit file: failures and skips with their reasons, and
-counts in the last line. If an earlier run failed, this run fails.
+The tests run in several environments and so in several pytest processes, but one last line must
+summarise all of them. With `-p tools.earlier_results --earlier NAME=FILE`, this run's summary
+includes the results in that JUnit file: failures and skips with their reasons, and counts in the
+last line. `--earlier` may be repeated. If an earlier run failed, this run fails.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class EarlierRun:
     """The results of an earlier run.
 
     Attributes:
-        reports: By the categories that pytest's last line counts.
-        seconds: Its duration.
+        reports: The test reports, by the categories that pytest's last line counts.
+        seconds: The run's duration.
     """
 
     reports: dict[str, list[pytest.TestReport]]
@@ -38,7 +38,7 @@ class EarlierRun:
 
     @property
     def summary(self) -> str:
-        """Counts in words."""
+        """The counts in words."""
         counts = (f"{kind} {len(found)}" for kind, found in self.reports.items() if found)
         return f"{', '.join(counts) or 'no tests'}; {self.seconds:.0f} s"
 

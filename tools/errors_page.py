@@ -1,4 +1,4 @@
-"""The page of all errors, docs/reference/errors.md, from the docstrings of their classes.
+"""The page of all errors, docs/reference/errors.md, made from the docstrings of the error classes.
 
     .venv-spark/bin/python -m tools.errors_page
 

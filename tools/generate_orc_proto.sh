@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Writes airflow_hiveacid/storage/orc/gen/orc_acid_pb2.py and .pyi from ../orc_acid.proto.
 #
-# The compiler is old on purpose (protoc 25): its output runs on protobuf 4.25 and later, since it
-# does not check the run-time version. A cluster has its own protobuf, and code from a newer compiler
-# refuses an older run time, and warns if the run time is a major version ahead.
+# The compiler is old on purpose (protoc 25): its output runs on protobuf 4.25 and later, since the
+# output does not check the run-time version. A cluster has its own protobuf. Code from a newer
+# compiler refuses an older run time, and warns if the run time is a major version ahead.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

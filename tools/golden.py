@@ -3,8 +3,9 @@
     python -m tools.golden [--version 4.0.1] [CASE ...]
 
 Each case starts from an empty table, runs its history (`tests/judges/golden_history.py`) in Hive's
-own engine, reads the rows and the snapshot from that engine, and copies the directory. Before
-anything is written, Hive's bare readers, row by row and vectorised, must find the same rows.
+own engine, reads the rows and the snapshot from that engine, and copies the directory. Before a
+case is written, Hive's file readers, row by row and vectorised, must find the same rows in the
+directory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_prope
 
 
 class GoldenError(Exception):
-    """Two readers of Hive disagree, or a step did not do what its case requires."""
+    """Hive's engine and readers disagree, or a step did not do what its case requires."""
 
 
 @dataclass(slots=True)
@@ -187,7 +188,7 @@ class Recorder:
         (self._folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
 
     def _readers(self, facts: dict[str, Any], rows: list[Row]) -> dict[str, str | None]:
-        """Return each bare reader's verdict on the directory: None if it finds the rows."""
+        """Return each file reader's error for the directory; None if the reader finds the rows."""
         width = 1 + len(facts["columns"])
         wanted = sorted(json.dumps(row[:width]) for row in rows)
         directories = [one["location"] for one in facts["partitions"]] or [facts["location"]]

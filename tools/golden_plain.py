@@ -1,4 +1,4 @@
-"""The recorder of insert-only golden directories: `tests/golden_plain/VERSION/CASE`, by Hive.
+"""The recorder of Hive's insert-only golden directories: `tests/golden_plain/VERSION/CASE`.
 
     python -m tools.golden_plain [--version 4.0.1] [--zone America/New_York]
         [--format avro]
@@ -8,7 +8,7 @@ A step is a HiveQL statement with `{t}` for the case's table, or one of these:
     !fail statement         aborts, its files stay
     !compact minor|major
     !convert                make the table insert-only
-    !stray                  copy a file to the table's root, and to another name beside itself
+    !stray                  copy a file to the table's root, and to a second name beside it
     !load SOURCE_TABLE      LOAD DATA of another table's files
 """
 
@@ -148,7 +148,7 @@ def _histories(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the cases whose values are instants."""
+    """Yield the cases that store instants."""
     properties = f"tblproperties ({_INSERT_ONLY})"
     yield "types", (f"create table {{t}} ({_TYPES}) {stored} {properties}", *_ROWS)
     old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
@@ -156,7 +156,7 @@ def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the cases of text only, from which nested and binary columns are not read."""
+    """Yield the cases for text files only; nested and binary columns of text files are not read."""
     stored, properties = FORMATS["text"], f"tblproperties ({_INSERT_ONLY})"
     old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
     yield "ancient", (old, _OLD_ROWS)
@@ -172,7 +172,7 @@ def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _avros() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the cases in which Avro may differ; the keys of its maps are strings."""
+    """Yield the cases in which Avro may differ from other formats; Avro's map keys are strings."""
     stored = FORMATS["avro"]
     yield from ((name, steps) for name, steps in _histories(stored) if name in _OF_AVRO)
     for name, steps in _typed(stored):
@@ -273,7 +273,7 @@ def main() -> None:
             engine = stack.enter_context(HiveJudge(metastore.uri, timezone=options.zone))
         engine.execute(f"create database if not exists {_DATABASE}")
         if options.zone != "UTC":
-            # ORC is left out, since it keeps wall-clock times.
+            # ORC needs no case here: it stores wall-clock times, so the zone does not matter.
             for name, steps in _typed(FORMATS["parquet"]):
                 _record(engine, options.version, f"{name}_parquet_new_york", steps)
             return

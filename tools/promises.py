@@ -41,7 +41,7 @@ class Evidence:
 
     @property
     def result(self) -> str:
-        """The result: any failure disproves, else any success proves; skips prove nothing."""
+        """The result: a failure disproves the promise, otherwise a success proves it."""
         outcomes = set(self.tests.values())
         for outcome in ("failed", "passed", "skipped"):
             if outcome in outcomes:
@@ -50,7 +50,7 @@ class Evidence:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The tests by name; the cases of one test share a line, with their number."""
+        """One line for each test: its name, and the number of its cases."""
         cases: dict[tuple[str, str], int] = {}
         for name, outcome in sorted(self.tests.items()):
             key = (name.partition("[")[0], outcome)
@@ -67,7 +67,7 @@ def read_promises(file: Path) -> list[Promise]:
 
 
 def read_evidence(files: Iterable[Path]) -> dict[str, Evidence]:
-    """Return the evidence by promise from JUnit files; a test may prove several."""
+    """Return the evidence for each promise in JUnit files; one test may prove several promises."""
     found: dict[str, Evidence] = {}
     for file in files:
         for case in ET.parse(file).getroot().iter("testcase"):  # noqa: S314 -- see the import
@@ -94,7 +94,7 @@ def unproven(promises: Iterable[Promise], evidence: Mapping[str, Evidence]) -> l
 def report(
     promises: Sequence[Promise], evidence: Mapping[str, Evidence], *, everything: bool = False
 ) -> Iterator[str]:
-    """Yield the lines to print: promises that are due or have tests, or all; then the summary."""
+    """Yield lines for the promises that are due or have tests (or for all), then the summary."""
     for promise in promises:
         proof = evidence.get(promise.id, Evidence())
         if promise.since or proof.tests or everything:

@@ -1,9 +1,8 @@
 #!/bin/sh
 # Regenerate airflow_hiveacid/metastore/gen from airflow_hiveacid/metastore/idl.
 #
-# Debian 12: apt-get install thrift-compiler (0.17). The option `enum` is left out on purpose: enums
-# that 0.17 generates cannot be written to a connection, and a number unknown to them, from a newer
-# server, would be lost.
+# Debian 12: apt-get install thrift-compiler (0.17). Do not add the option `enum`: Thrift cannot write
+# the enums of 0.17 to a connection, and they would lose unknown numbers of a newer server.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Run every tier except bench, each in its environment, even if another tier fails. Three lanes run
-# in parallel, since tests of servers, clocks and schedulers mostly wait: Spark; servers, then other
-# engines, then the oldest PySpark (the files for which later versions changed something), then
-# Airflow; tests that start no process. The last lane has a lower priority. The first lane's output is
-# shown at once, and that of the other lanes when they end. A last, short run counts all results.
+# in parallel, since tests of servers, clocks and schedulers mostly wait. The first lane runs Spark.
+# The second runs servers, then other engines, then the oldest PySpark (only the files that depend on
+# the version), then Airflow. The third, with a lower priority, runs the tests that start no process.
+# The first lane's output is shown at once, and the output of the other lanes when they end. A last,
+# short run counts all results.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
@@ -13,8 +14,8 @@ engines="interop or judge"
 starting="server or spark or $engines"
 more=("$@")
 
-# Collecting all of tests/ takes 15 seconds of a processor. tests/conftest.py ensures that tests which
-# start a server or Spark are only in their tier's folder.
+# Collecting all of tests/ takes 15 seconds of CPU. tests/conftest.py ensures that tests that start a
+# server or Spark are only in their tier's folder.
 # in_tier NAME PYTHON EXPRESSION ARGUMENT...: one run of pytest with its duration; runs of one checkout
 # share no cache.
 in_tier() {
@@ -73,7 +74,7 @@ done
 in_tier arch .venv/bin/python airflow -p tools.earlier_results "${earlier[@]}" tests/arch
 statuses+=($?)
 
-# The first status that is not 0 counts: 1 is a failed test, a higher one an aborted run.
+# Exit with the first status that is not 0: 1 is a failed test, a higher status is an aborted run.
 for status in "${statuses[@]}"; do
   [ "$status" -eq 0 ] || exit "$status"
 done

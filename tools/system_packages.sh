@@ -1,11 +1,11 @@
 #!/bin/bash
-# system_packages.sh base|test: ensure that the programs which this project starts are installed.
+# system_packages.sh base|test|pages: ensure that the programs which this project starts are there.
 #
-# "base" is for the demo, "test" adds the programs of the tests. It looks for programs, not packages,
-# so a JDK from elsewhere is fine. As root it installs Debian's packages; otherwise it prints the
-# missing packages and fails.
+# "base" is for the demo, "test" adds the programs of the tests, "pages" adds a browser. It looks for
+# programs, not packages, so a JDK from elsewhere is fine. As root it installs Debian's packages;
+# otherwise it prints the missing packages and fails.
 set -euo pipefail
-tier="${1:?base or test}"
+tier="${1:?base, test or pages}"
 missing=()
 
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null; }
@@ -26,6 +26,9 @@ if [ "$tier" = test ]; then
   has_daemon kinit || missing+=(krb5-user)
   has_daemon slapd || missing+=(slapd)
   has_daemon openssl || missing+=(openssl)
+fi
+if [ "$tier" = pages ]; then
+  command -v chromium chromium-browser google-chrome >/dev/null || missing+=(chromium)
 fi
 
 [ "${#missing[@]}" -eq 0 ] && exit 0

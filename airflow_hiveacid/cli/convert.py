@@ -5,7 +5,7 @@ A plan needs only a metastore. A conversion reads rows with Spark, so it needs P
 Example:
     >>> from airflow_hiveacid.plan.conversion import ConversionOutcome
     >>> outcome = ConversionOutcome(before="flat", after="full_acid", done=False, steps=("a", "b"))
-    >>> print(outcome_text("db.t", outcome), end="")
+    >>> print(outcome_text("db.t", outcome))
     db.t: flat to full_acid, not done
       1. a
       2. b
@@ -13,17 +13,19 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.spark_environment import require_pyspark
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.cli.output import Answer, shown
+from airflow_hiveacid.cli.spark_environment import local_session, require_pyspark
+from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.plan.conversion import ConversionOutcome
@@ -31,28 +33,7 @@ if TYPE_CHECKING:
 _LOCK_TIMEOUT_S: Final = 300.0
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `convert` to a parser."""
-    convert = commands.add_parser(
-        "convert",
-        help="convert a flat table to a transactional table, or the reverse",
-        description=(
-            "Convert a flat table to full ACID or insert-only, or the reverse, under an exclusive"
-            " lock, and compare the rows. Requires PySpark, except with --plan-only."
-        ),
-    )
-    convert.add_argument("--table", metavar="DB.TABLE", required=True)
-    convert.add_argument(
-        "--to", required=True, choices=[target.value for target in ConversionTarget]
-    )
-    cli_metastore.add_options(convert)
-    convert.add_argument(
-        "--plan-only", action="store_true", help="report the steps, or why it cannot be converted"
-    )
-    convert.set_defaults(command=convert_lines)
-
-
-def convert_lines(options: argparse.Namespace) -> Iterator[str]:
+def convert(options: argparse.Namespace) -> Iterator[str]:
     """Convert a table, or plan the conversion; yield the steps.
 
     Raises:
@@ -61,14 +42,17 @@ def convert_lines(options: argparse.Namespace) -> Iterator[str]:
     """
     from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
 
-    ref, to = TableRef.parse(options.table), ConversionTarget(options.to)
+    ref, to = options.table, ConversionTarget(options.to)
     endpoint = cli_metastore.endpoint_of(options)
     with connect(endpoint) as client:
-        if options.plan_only:
+        if options.dry_run:
             outcome = _planned(client, ref, to)
         else:
             outcome = _converted(client, endpoint, ref, to)
-    yield outcome_text(str(ref), outcome)
+    fields: Any = to_json(outcome)
+    record = {"table": str(ref), **fields}
+    text = outcome_text(str(ref), outcome)
+    yield shown(Answer(records=[record], foot=text, is_text=True), options.output)
 
 
 def outcome_text(table: str, outcome: ConversionOutcome) -> str:
@@ -76,7 +60,7 @@ def outcome_text(table: str, outcome: ConversionOutcome) -> str:
     rows = "" if outcome.rows is None else f", {outcome.rows} rows compared"
     head = f"{table}: {outcome.before} to {outcome.after}, {'done' if outcome.done else 'not done'}"
     steps = [f"  {number}. {step}" for number, step in enumerate(outcome.steps, start=1)]
-    return "".join(f"{line}\n" for line in (head + rows, *steps))
+    return "\n".join((head + rows, *steps))
 
 
 def _planned(client: MetastoreClient, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
@@ -94,7 +78,6 @@ def _converted(
     from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - as above
     from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec  # noqa: PLC0415 - loaded with the rest
     from airflow_hiveacid.spark.conversions import convert_table  # noqa: PLC0415 - PySpark
-    from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - as above
     from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
 
     spec = JobSpec(
@@ -103,6 +86,6 @@ def _converted(
         job=ConvertSpec(target=str(ref), to=to),
         lock_timeout_s=_LOCK_TIMEOUT_S,
     )
-    spark = open_session("hiveacid-convert")
+    spark = local_session("hiveacid-convert")
     job = JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
     return convert_table(job, ref, to)

@@ -1,268 +1,193 @@
-"""Rows and directories as text for the command line: tables for people, JSON for programs.
+"""The output of every command: records for programs, or a table of the same records for people.
 
-Input is a `TableView` and the rows, directories or versions to print. Output is text. A table is as
-wide as the terminal. Without a terminal, a table is as wide as its contents.
+Input is an `Answer`. Output is text in the form that `--output` selects, as Airflow's own commands
+print it: `table`, `json`, `yaml` or `plain`. Values in JSON and YAML keep their types. A table is
+as wide as the terminal; without a terminal it is 200 characters wide.
+
+Example:
+    >>> answer = Answer(records=[{"table": "db.t", "deltas": 3, "is_due": False}])
+    >>> print(shown(answer, "plain"), end="")
+    table  deltas  is_due
+    db.t   3       no
 """
 
 from __future__ import annotations
 
 import io
+import json
 import sys
-from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.file_fitness import own_columns
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
-from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
-from airflow_hiveacid.storage.plain.fitness import check_files_readable
-from airflow_hiveacid.storage.plain.scan import scan_plain
-from airflow_hiveacid.storage.plain.text_form import text_form
-from airflow_hiveacid.storage.values.convert import Matching
-from airflow_hiveacid.storage.values.json_rows import json_lines
-from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.format.records.commits import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.table import Table
 
-    from airflow_hiveacid.cli.view import ShownRoot, TableView
-    from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry
-    from airflow_hiveacid.versions.history import TableHistory
+Record = Mapping[str, Any]
+"""One record: JSON values by name."""
 
 _WIDE: Final = 200
-_MOST_NAMED: Final = 3
-_IDENTITY: Final = StructType(
-    (
-        ("writeid", PrimitiveType("bigint")),
-        ("bucketid", PrimitiveType("int")),
-        ("rowid", PrimitiveType("bigint")),
-    )
-)
-_WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
-def json_rows(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[str]]:
-    """Yield visible rows as JSON arrays of row identity (if requested), data and partition columns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table: its heading, and the function that returns a record's text.
 
-    Args:
-        view: the roots and columns to read.
-        with_identity: whether each row's identity comes first.
-        limit: the maximum number of rows; 0 means all.
-
-    Yields:
-        The rows of one batch, one string for each row.
-
-    Raises:
-        HiveAcidError: the files cannot be read.
+    In a narrow terminal, only columns with `wraps` get narrower.
     """
-    types: list[HiveType] = [parse_type(column.type) for column in view.columns]
-    types += [_partition_type(column.type) for column in view.partition_columns]
-    left = limit or None
-    for root in view.roots:
-        for batch in _rows(view, root, with_identity=with_identity):
-            whole = _with_partition(batch.slice(0, left), view, root)
-            yield list(json_lines(whole, [_IDENTITY, *types] if with_identity else types))
-            if left is not None:
-                left -= whole.num_rows
-                if left <= 0:
-                    return
+
+    head: str
+    text: Callable[[Record], str]
+    is_number: bool = False
+    wraps: bool = False
 
 
-def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
-    """Count a root's visible rows by write ID; rows without identity are counted under 0.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The records that a command returns, and their layout for people.
 
-    Raises:
-        HiveAcidError: the files cannot be read.
+    Without `columns`, each field of the records is a column. `head` and `foot` are lines around the
+    table. `is_text` means that people see only these lines.
     """
-    found: Counter[int] = Counter()
-    if view.kind is not TransactionalKind.FULL_ACID:
-        found[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))
-        return found
-    for batch in scan(
-        root.location,
-        view.columns,
-        view.write_ids,
-        view.txns,
-        data_columns=(),
-        with_identity=True,
-        state=root.state,
-    ):
-        counts = pc.value_counts(pc.struct_field(batch.column(IDENTITY), 0))
-        for one in counts.to_pylist():
-            found[one["values"]] += one["counts"]
-    return found
+
+    records: Sequence[Record]
+    columns: Sequence[Column] = ()
+    head: str = ""
+    foot: str = ""
+    is_text: bool = False
 
 
-def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[pa.RecordBatch]:
-    if view.kind is TransactionalKind.FULL_ACID:
-        return scan(
-            root.location,
-            view.columns,
-            view.write_ids,
-            view.txns,
-            with_identity=with_identity,
-            timestamps=TimestampForm.PAIR,
-            matching=Matching.UNAMBIGUOUS,
-            state=root.state,
+def shown(answer: Answer, form: str) -> str:
+    """Return an answer as text in one of the forms of `--output`."""
+    match form:
+        case "json":
+            return f"{json.dumps(answer.records, indent=2)}\n"
+        case "yaml":
+            import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only this form needs it
+
+            return str(yaml.safe_dump(list(answer.records), sort_keys=False, allow_unicode=True))
+        case "plain":
+            return plain_table(answer.records, _columns(answer))
+        case _:
+            lines = [_printable(answer.head, keep="\n"), _printable(answer.foot, keep="\n")]
+            if not answer.is_text and answer.records:
+                lines.insert(1, table(answer.records, _columns(answer)).rstrip("\n"))
+            return "".join(f"{line}\n" for line in lines if line)
+
+
+def table(records: Sequence[Record], columns: Sequence[Column]) -> str:
+    """Return records as a table that fits into the terminal, without its empty columns."""
+    try:
+        from rich import box  # noqa: PLC0415 - only tables need it
+        from rich.table import Table  # noqa: PLC0415 - as above
+    except ModuleNotFoundError:  # Spark's environment has no rich
+        return plain_table(records, columns)
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    rows = [_cells(columns, record) for record in records]
+    filled = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    for column in (columns[at] for at in filled):
+        drawn.add_column(
+            column.head,
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=not column.wraps,
         )
-    if with_identity:
-        raise ConfigurationError("rows of an insert-only table have no identity; omit --row-ids")
-    check_files_readable(view.title, root.storage, view.parameters, view.columns)
-    format_ = root.storage.format
-    return scan_plain(
-        root.location,
-        view.columns,
-        format_,
-        view.write_ids,
-        view.txns,
-        with_originals=view.with_originals,
-        text=text_form(
-            view.title,
-            view.storage,
-            view.parameters,
-            root.storage if view.partition_columns else None,
-        ),
-        own=own_columns(view.title, view.columns, root.partition, root.columns, format_),
-        timestamps=TimestampForm.PAIR,
-        state=root.state,
-    )
-
-
-def rows_table(
-    view: TableView, rows: Sequence[Sequence[Any]], *, with_identity: bool, limit: int
-) -> str:
-    """Return rows as a table; the last line shows their number, or how to show more."""
-    columns = (*view.columns, *view.partition_columns)
-    table = _table(*(["row ID"] if with_identity else []), *(c.name for c in columns))
-    for column, drawn in zip(reversed(columns), reversed(table.columns), strict=False):
-        if _is_number(column.type):
-            drawn.justify = "right"
     for row in rows:
-        table.add_row(*map(_cell, row))
-    words = f"{view.title}: {len(rows)} rows"
-    if limit and len(rows) >= limit:
-        words = f"{view.title}: the first {limit} rows; --limit N shows more, --limit 0 all"
-    return f"{_drawn(table)}{words}\n"
+        drawn.add_row(*(row[at] for at in filled))
+    return _drawn(drawn)
 
 
-def entries_table(root: ShownRoot, entries: Sequence[InspectedEntry]) -> str:
-    """Return the directories of one root as a table."""
-    table = _table("directory", "type", "write IDs", "state", "files", "rows", "bytes", "why")
-    for column in table.columns[4:7]:
-        column.justify = "right"
-    for entry in entries:
-        table.add_row(
-            entry.name,
-            entry.type,
-            _range(entry),
-            entry.state,
-            str(entry.files),
-            "?" if entry.rows is None else f"{entry.rows:,}",
-            f"{entry.size_bytes:,}",
-            entry.why,
-        )
-    title = f"{root.partition}  " if root.partition.columns else ""
-    return f"{title}{root.location}\n{_drawn(table)}"
-
-
-def history_table(history: TableHistory) -> str:
-    """Return a table's versions, newest first, and a summary line."""
-    table = _table(
-        "version", "committed", "by", "operation", "inserted", "updated", "deleted", "partitions",
-        "bytes", "readable",
-    )  # fmt: skip
-    for at in (0, 4, 5, 6, 8):
-        table.columns[at].justify = "right"
-    for one in history.versions:
-        counts = [
-            "" if count is None else f"{count:,}"
-            for count in (one.inserted, one.updated, one.deleted)
-        ]
-        table.add_row(
-            str(one.number) + "".join(f" {tag}" for tag in one.tags),
-            str(one.committed),
-            one.by,
-            one.operation,
-            *counts,
-            _few(one.partitions),
-            "" if one.size_bytes is None else f"{one.size_bytes:,}",
-            "yes" if one.is_readable else "by tag" if one.tags else "no",
-        )
-    kept = "; earlier versions are kept" if history.is_kept else ""
-    oldest = f"the oldest readable version is {history.oldest}"
-    if not history.oldest:
-        oldest = "no version can be read by its number, because a partition was dropped"
-    return (
-        f"{_drawn(table)}{history.table}: {oldest}, the newest {history.newest}{kept};"
-        f" {len(history.compactions)} compactions in the queue\n"
+def plain_table(records: Sequence[Record], columns: Sequence[Column]) -> str:
+    """Return records as aligned columns of any width; return nothing for no records."""
+    if not records:
+        return ""
+    rows = [[c.head for c in columns], *(_cells(columns, record) for record in records)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        + "\n"
+        for row in rows
     )
 
 
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _cells(columns: Sequence[Column], record: Record) -> list[str]:
+    return [_printable(column.text(record)) for column in columns]
 
 
-def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> pa.RecordBatch:
-    texts = partition_texts(view.partition_columns, root.partition)
-    for column, text in zip(view.partition_columns, texts, strict=True):
-        is_number = column.type in _WHOLE_NUMBERS
-        scalar = (
-            pa.scalar(None if text is None else int(text), pa.int64())
-            if is_number
-            else pa.scalar(text, pa.string())
-        )
-        batch = batch.append_column(column.name, pa.repeat(scalar, batch.num_rows))
-    return batch
+def _printable(text: str, keep: str = "") -> str:
+    """Escape control characters: names and users of other clients must not control a terminal."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
 
 
-def _partition_type(type_text: str) -> HiveType:
-    """Return bigint for an integer type, else string, as in Hive's partition names."""
-    return PrimitiveType("bigint" if type_text in _WHOLE_NUMBERS else "string")
+# ---- columns -------------------------------------------------------------------------------------
 
 
-def _is_number(type_text: str) -> bool:
-    return type_text in _WHOLE_NUMBERS or type_text.startswith(("decimal", "float", "double"))
+def field(
+    head: str, name: str | None = None, *, is_number: bool = False, wraps: bool = False
+) -> Column:
+    """Return a column with the field `name` of each record; by default the name is the heading."""
+    return Column(
+        head=head,
+        text=lambda record: value_text(record.get(name or head)),
+        is_number=is_number,
+        wraps=wraps,
+    )
 
 
-def _cell(value: object) -> str:
+def count(head: str, name: str | None = None) -> Column:
+    """Return a column of integers with thousands separators; unknown numbers are blank."""
+
+    def text(record: Record) -> str:
+        found = record.get(name or head)
+        return "" if found is None else f"{found:,}"
+
+    return Column(head=head, text=text, is_number=True)
+
+
+def partition(name: str = "partition") -> Column:
+    """Return a column of partition names, with `(table)` for an unpartitioned table."""
+    return Column(head="partition", text=lambda record: record.get(name) or "(table)", wraps=True)
+
+
+def value_text(value: object) -> str:
+    """Return a value as text in a cell."""
     match value:
         case None:
-            return "NULL"
-        case {"writeid": write_id, "bucketid": bucket_id, "rowid": row_id}:
-            return f"{write_id}/{bucket_id}/{row_id}"
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(value_text, value))
         case _:
             return str(value)
 
 
-def _table(*names: str) -> Table:
-    from rich import box  # noqa: PLC0415 - only tables need it
-    from rich.table import Table  # noqa: PLC0415 - as above
-
-    return Table(*names, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def moment(seconds: float | None) -> str | None:
+    """Return a time in seconds since 1970 as ISO 8601; None if it is unknown."""
+    return None if seconds is None else time_text(seconds)
 
 
-def _drawn(table: Table) -> str:
+def _columns(answer: Answer) -> Sequence[Column]:
+    if answer.columns:
+        return answer.columns
+    return [field(name, wraps=True) for name in dict.fromkeys(n for r in answer.records for n in r)]
+
+
+def _drawn(drawn: Table) -> str:
     from rich.console import Console  # noqa: PLC0415 - only tables need it
 
     text = io.StringIO()
-    terminal = sys.stdout.isatty()
+    is_terminal = sys.__stdout__ is not None and sys.__stdout__.isatty()
     console = Console(
-        file=text, force_terminal=terminal, width=None if terminal else _WIDE, markup=False
+        file=text,
+        force_terminal=is_terminal,
+        width=None if is_terminal else _WIDE,
+        markup=False,
+        highlight=False,
     )
-    console.print(table)
-    return text.getvalue()
-
-
-def _range(entry: InspectedEntry) -> str:
-    low, high = entry.least_write_id, entry.greatest_write_id
-    text = "" if high is None else f"..{high}" if low is None else f"{low}..{high}"
-    statement = "" if entry.statement_id is None else f" statement {entry.statement_id}"
-    return f"{text}{statement}"
+    console.print(drawn)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

@@ -1,134 +1,138 @@
 """The commands for a table's past versions: `history`, `tag` and `keep`.
 
-Input is parsed options. Output is tables for people or JSON for programs. The commands need only a
+Input is parsed options. Output is versions, tags or the new setting. The commands need only a
 metastore and the table's files, and read no rows.
-
-Example:
-    >>> import argparse
-    >>> parser = argparse.ArgumentParser()
-    >>> add_commands(parser.add_subparsers())
-    >>> parser.parse_args(["history", "db.t", "--limit", "5"]).limit
-    5
 """
 
 from __future__ import annotations
 
 import getpass
-import json
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
+from airflow_hiveacid.cli.arguments import option_name
+from airflow_hiveacid.cli.output import (
+    Answer,
+    Column,
+    count,
+    field,
+    moment,
+    shown,
+    value_text,
+)
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
-from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.words import several
+from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from airflow_hiveacid.cli.output import Record
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.versions.history import TableHistory, VersionEntry
 
-_NEWEST: Final = 50
-
-
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `history`, `tag` and `keep` to a parser."""
-    history = commands.add_parser(
-        "history",
-        help="list a table's versions: time, author, operation, and whether each can be read",
-    )
-    history.add_argument("table", metavar="DB.TABLE")
-    history.add_argument(
-        "--limit",
-        type=cli_view.limit,
-        default=_NEWEST,
-        metavar="N",
-        help=f"list only the newest N; 0 for all (default: {_NEWEST})",
-    )
-    history.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    history.set_defaults(command=history_lines)
-    cli_metastore.add_options(history)
-
-    tag = commands.add_parser(
-        "tag",
-        help="name a version, and keep its files while the tag exists; without a name, list tags",
-        description=(
-            "The metastore no longer compacts or cleans a tagged table; use our operators to"
-            " compact and clean it."
-        ),
-    )
-    tag.add_argument("table", metavar="DB.TABLE")
-    tag.add_argument("name", metavar="NAME", nargs="?")
-    which = tag.add_mutually_exclusive_group()
-    which.add_argument("--version", metavar="N", help="the version's number (default: the newest)")
-    which.add_argument("--timestamp", metavar="TIME", help="the state at this time")
-    which.add_argument("--remove", action="store_true", help="remove the tag")
-    tag.add_argument(
-        "--keep-for", metavar="TIME", help="such as '90 days' or '10 years' (default: no limit)"
-    )
-    tag.set_defaults(command=tag_lines)
-    cli_metastore.add_options(tag)
-
-    keep = commands.add_parser(
-        "keep",
-        help="keep a table's earlier versions readable, or stop keeping them",
-        description=(
-            f"Set {READABLE_FOR} and keep versions from now on; with --off, allow their removal."
-        ),
-    )
-    keep.add_argument("table", metavar="DB.TABLE")
-    how = keep.add_mutually_exclusive_group(required=True)
-    how.add_argument("--readable-for", metavar="TIME", help="such as '7 days'")
-    how.add_argument("--off", action="store_true")
-    keep.set_defaults(command=keep_lines)
-    cli_metastore.add_options(keep)
+_MOST_NAMED: Final = 3
+# The lengths of a time in ISO 8601 to the minute and to the second.
+_MINUTES: Final = 16
+_SECONDS: Final = 19
 
 
-def history_lines(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the versions of a table, as a table or as JSON.
+def history(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the versions of a table, newest first.
 
     Raises:
-        HiveAcidError: an option is invalid, or the table cannot be read.
+        HiveAcidError: the table cannot be read.
     """
-    from airflow_hiveacid.cli import output as cli_output  # noqa: PLC0415 - needs rich
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
     with _table(options) as (client, table):
         found = history_of(client, table, most=options.limit or None)
-    if not options.json:
-        yield cli_output.history_table(found)
-        return
-    body = {
-        "table": found.table,
-        "oldest_readable": found.oldest,
-        "newest": found.newest,
-        "is_kept": found.is_kept,
-        "versions": [asdict(version) for version in found.versions],
-        "tags": [_tag_json(tag) for tag in found.tags],
-        "compactions": [
-            {
-                "entry_id": one.entry_id,
-                "partition": None if one.partition is None else str(one.partition),
-                "type": one.compaction_type.value,
-                "state": one.state.value,
-                "txn_id": one.txn_id,
-                "up_to": one.highest_write_id,
-                "ended_s": one.ended_s,
-            }
-            for one in found.compactions
-        ],
+    yield shown(history_answer(found), options.output)
+
+
+def history_answer(found: TableHistory) -> Answer:
+    """Return a table's versions as records, with a summary line."""
+    columns = (
+        Column(head="version", text=_version, is_number=True),
+        Column(head="committed", text=_committed, wraps=True),
+        field("by", wraps=True),
+        field("operation"),
+        Column(head="rows", text=_rows, wraps=True),
+        Column(head="partitions", text=lambda record: _few(record["partitions"]), wraps=True),
+        count("bytes", "size_bytes"),
+        Column(head="readable", text=_readable),
+    )
+    return Answer(
+        records=[_version_record(one) for one in found.versions],
+        columns=columns,
+        foot=f"{found.table}: {'; '.join(_summary(found))}",
+    )
+
+
+def _version_record(one: VersionEntry) -> Record:
+    return {
+        **asdict(one),
+        "committed": str(one.committed),
+        "committed_after": moment(one.committed.after_s),
+        "committed_by": moment(one.committed.by_s),
+        "partitions": list(one.partitions),
+        "tags": list(one.tags),
     }
-    yield f"{json.dumps(body, indent=2)}\n"
 
 
-def tag_lines(options: argparse.Namespace) -> Iterator[str]:
+def _version(record: Record) -> str:
+    return " ".join((str(record["number"]), *record["tags"]))
+
+
+def _committed(record: Record) -> str:
+    """Return the time of a commit to the second, or the known bound of the time."""
+    after, by = record["committed_after"], record["committed_by"]
+    if by is None:
+        return "unknown" if after is None else f"after {_to_second(after)}"
+    is_exact = after is not None and after[:_MINUTES] == by[:_MINUTES]
+    return _to_second(by) if is_exact else f"by {_to_second(by)}"
+
+
+def _to_second(moment_text: str) -> str:
+    return moment_text[:_SECONDS].replace("T", " ")
+
+
+def _rows(record: Record) -> str:
+    """Return how many rows were inserted (+), updated (~) and deleted (-)."""
+    signs = (("+", "inserted"), ("~", "updated"), ("-", "deleted"))
+    return " ".join(f"{sign}{record[name]:,}" for sign, name in signs if record[name])
+
+
+def _readable(record: Record) -> str:
+    return "yes" if record["is_readable"] else "by tag" if record["tags"] else "no"
+
+
+def _summary(found: TableHistory) -> Iterator[str]:
+    if not found.newest:
+        yield "no version yet"
+    elif found.oldest:
+        yield f"the oldest readable version is {found.oldest}, the newest {found.newest}"
+    else:
+        yield (
+            "no version can be read by its number, because a partition was dropped; the newest is"
+            f" {found.newest}"
+        )
+    if found.is_kept:
+        yield "earlier versions are kept"
+    pending = [one for one in found.compactions if one.state.is_pending]
+    if pending:
+        states = ", ".join(sorted({one.state.value for one in pending}))
+        yield f"{several(len(pending), 'unfinished compaction')} in the queue ({states})"
+
+
+def tag(options: argparse.Namespace) -> Iterator[str]:
     """Make or remove a tag, or list all tags of a table.
 
     Raises:
@@ -144,30 +148,32 @@ def tag_lines(options: argparse.Namespace) -> Iterator[str]:
     with _table(options) as (client, table):
         notes = VersionNotes.of(table)
         if options.name is None:
-            for tag in notes.tags():
-                yield f"{json.dumps(_tag_json(tag))}\n"
+            tags = [_tag_record(table, one) for one in notes.tags()]
+            words = "" if tags else f"{table.ref}: no tags"
+            yield shown(Answer(records=tags, foot=words), options.output)
             return
         if options.remove:
             existing_tag(notes, table, options.name)
             notes.forget_tag(options.name)
-            yield f"{table.ref}: tag {options.name!r} was removed\n"
+            words = f"{table.ref}: tag {options.name!r} was removed"
+            yield shown(_done(words, table=str(table.ref), removed=options.name), options.output)
             return
         expires_s = None
         if options.keep_for is not None:
             expires_s = time_from_now(client, duration(options.keep_for, "--keep-for"))
-        tag = make_tag(
+        made = make_tag(
             client,
             table,
             options.name,
-            VersionSpec.of(options.version, options.timestamp),
+            options.version or options.timestamp or cli_view.PRESENT,
             expires_s=expires_s,
             made_by=getpass.getuser(),
             may_retry=False,
         )
-        yield f"{json.dumps(_tag_json(tag))}\n"
+        yield shown(Answer(records=[_tag_record(table, made)]), options.output)
 
 
-def keep_lines(options: argparse.Namespace) -> Iterator[str]:
+def keep(options: argparse.Namespace) -> Iterator[str]:
     """Keep a table's past versions, or stop keeping them.
 
     Raises:
@@ -181,20 +187,35 @@ def keep_lines(options: argparse.Namespace) -> Iterator[str]:
     with _table(options) as (client, table):
         if options.off:
             keep_no_more(client, table)
-            yield f"{table.ref}: earlier versions are no longer kept\n"
-            return
-        duration(options.readable_for, "--readable-for")
-        keep_readable(client, table.ref, options.readable_for)
-        yield f"{table.ref}: replaced rows stay readable for {options.readable_for}\n"
+            words = f"{table.ref}: earlier versions are no longer kept"
+        else:
+            keep_readable(client, table.ref, options.readable_for)
+            words = f"{table.ref}: replaced rows stay readable for {options.readable_for}"
+    kept = _done(words, table=str(table.ref), readable_for=options.readable_for)
+    yield shown(kept, options.output)
+
+
+def _done(words: str, **record: Any) -> Answer:  # noqa: ANN401 - JSON values
+    return Answer(records=[record], foot=words, is_text=True)
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return value_text(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Refuse mutually exclusive options; otherwise, one would be silently ignored."""
+    """Refuse options that would be silently ignored.
+
+    Raises:
+        ConfigurationError: an option would be ignored.
+    """
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
-            if getattr(options, name):
-                option = cli_metastore.option_name(name)
-                raise ConfigurationError(f"{option} needs the NAME of a tag, after the table")
+            if getattr(options, name) is not None:
+                raise ConfigurationError(
+                    f"{option_name(name)} needs the NAME of a tag, after the table"
+                )
     if options.remove and options.keep_for is not None:
         raise ConfigurationError("--keep-for cannot be used with --remove")
 
@@ -207,20 +228,19 @@ def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, Table
         NotTransactionalError: the table has no versions.
         HiveAcidError: the table does not exist, or the metastore does not answer.
     """
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
-    with connect(cli_metastore.endpoint_of(options)) as client:
-        table = client.get_table(TableRef.parse(options.table))
+    with cli_metastore.connected(options) as client:
+        table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
         yield client, table
 
 
-def _tag_json(tag: Tag) -> dict[str, object]:
+def _tag_record(table: TableInfo, tag: Tag) -> Record:
     return {
+        "table": str(table.ref),
         "tag": tag.name,
         "version": tag.version,
-        "made": time_text(tag.made_s),
+        "made": moment(tag.made_s),
         "made_by": tag.made_by,
-        "expires": None if tag.expires_s is None else time_text(tag.expires_s),
+        "expires": moment(tag.expires_s),
     }

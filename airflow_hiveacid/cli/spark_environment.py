@@ -12,8 +12,10 @@ Example:
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,11 +25,14 @@ from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 PYSPARK: Final = "pyspark>=3.5,<4.4"
 NEWEST_TESTED: Final = "4.1.4"
-"""The newest PySpark for which all tests are run; a new environment gets it by default."""
+"""The newest PySpark that all tests run with; new environments get this version by default."""
 
 LIBRARIES: Final = (
     "fastavro[snappy]>=1.13",
@@ -52,12 +57,27 @@ _FOLDERS: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _LEVEL: Final = 6
 
 
-def require_pyspark(operator: str) -> None:
+def spark_environment(options: argparse.Namespace) -> Iterator[str]:
+    """Create the Spark environment, and yield the settings with which Airflow uses it.
+
+    Raises:
+        ConfigurationError: the environment cannot be created.
+    """
+    python = options.python or sys.executable
+    yield from make(options.directory, python=python, pyspark=options.pyspark, with_s3=options.s3)
+    if options.s3:
+        yield from add_s3a(options.directory)
+    if options.archive is not None:
+        yield from pack(options.directory, options.archive)
+
+
+def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
     """Check that this environment has PySpark, which commands that change rows need.
 
     Args:
         operator: the operator to use instead if this environment has no PySpark, for the error
             message.
+        plan: an action that does not need PySpark, for the error message.
 
     Raises:
         ConfigurationError: PySpark is missing.
@@ -66,8 +86,19 @@ def require_pyspark(operator: str) -> None:
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(
             "this environment has no PySpark, but the command reads and writes rows with it: use an"
-            f" environment with PySpark, use {operator}, or give --plan-only"
+            f" environment with PySpark, use {operator}, or {plan}"
         )
+
+
+def local_session(name: str) -> SparkSession:
+    """Return a Spark session in this process; its local Python workers also run this Python."""
+    from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - PySpark
+
+    # Spark starts the `python3` on PATH. A setting with this Python's path would also reach the
+    # nodes of a cluster, where the path does not exist.
+    here = Path(sys.executable).parent
+    os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return open_session(name)
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The view of a table that a command reads: roots, columns and visible writes.
 
-Input is parsed options. Output is a `TableView`, from the metastore (`--table`) or from the options
-alone (`--location`). A scan of a table runs in a read transaction, so no cleaner removes a file
+Input is parsed options. Output is a `TableView`, from the metastore or, with `--location`, from the
+options alone. A scan of a table runs in a read transaction, so no cleaner removes a file
 during the scan. An inspection uses a snapshot without a transaction.
 
 Example:
@@ -12,7 +12,6 @@ Example:
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 from contextlib import contextmanager
@@ -26,7 +25,6 @@ from airflow_hiveacid.format.errors import (
     NotTransactionalError,
     PartitionNotFoundError,
 )
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
@@ -36,19 +34,23 @@ from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
     Storage,
-    TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping
 
+    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+
+PRESENT: Final = VersionSpec()
+"""The version that a command reads if no option selects another."""
 
 _LOCK_TIMEOUT_S: Final = 60.0
 
@@ -94,7 +96,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
     """Yield the roots, columns and visible writes for the options of a command.
 
     Args:
-        options: either `table`, `partition` and the options of `cli_metastore`; or `location`,
+        options: either `table`, `partition`, a version and the metastore's options; or `location`,
             `write_ids`, `txns`, `schema` and `insert_only`.
         holds_files: whether a transaction prevents cleaning until the `with` block ends.
 
@@ -105,14 +107,11 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
     if options.table is None:
         yield _by_hand(options)
         return
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
-    with connect(cli_metastore.endpoint_of(options)) as client:
-        table = client.get_table(TableRef.parse(options.table))
+    with cli_metastore.connected(options) as client:
+        table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        wanted = PartitionName.parse(options.partition) if options.partition else None
-        version = VersionSpec.of(options.version, options.timestamp, options.tag)
+        wanted, version = options.partition, version_of(options)
         if holds_files or not version.is_now:
             with read_transaction(client, table, wanted) as txn:
                 view = view_of(client, table, wanted, txn.snapshot)
@@ -121,20 +120,16 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
         yield view_of(client, table, wanted, snapshot_now(client, [table.ref]))
 
 
+def version_of(options: argparse.Namespace) -> VersionSpec:
+    """Return the version that the options select; by default the present."""
+    found: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
+    return found
+
+
 def absolute(location: str) -> str:
     """Return a relative path as an absolute path; return absolute paths and URIs unchanged."""
     is_relative = not location.startswith("/") and ":" not in location.partition("/")[0]
     return os.path.abspath(location) if is_relative else location  # noqa: PTH100 - it may be a URI
-
-
-def limit(text: str) -> int:
-    """Parse an option with the maximum number of lines; 0 means all.
-
-    Raises: argparse.ArgumentTypeError: the value is not a number, or is negative.
-    """
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number of lines")
-    return int(text)
 
 
 def schema_columns(text: str) -> tuple[Column, ...]:
@@ -150,16 +145,15 @@ def schema_columns(text: str) -> tuple[Column, ...]:
 
 
 def _by_hand(options: argparse.Namespace) -> TableView:
-    schema = getattr(options, "schema", None)
     is_insert_only = options.insert_only is not None
     storage = Storage(format=FileFormat[options.insert_only.upper()]) if is_insert_only else AS_ORC
     return TableView(
         title=options.location,
         roots=(ShownRoot(location=absolute(options.location), storage=storage),),
-        columns=schema_columns(schema) if schema else (),
+        columns=getattr(options, "schema", ()),
         partition_columns=(),
-        write_ids=ValidWriteIdList.parse(options.write_ids),
-        txns=None if options.txns is None else ValidTxnList.parse(options.txns),
+        write_ids=options.write_ids,
+        txns=options.txns,
         kind=TransactionalKind.INSERT_ONLY if is_insert_only else TransactionalKind.FULL_ACID,
         storage=storage,
     )
@@ -250,7 +244,7 @@ def _partitions(
     if wanted is None:
         return client.list_partitions(table)
     if not table.is_partitioned:
-        raise ConfigurationError(f"{table.ref} is not partitioned; leave out --partition")
+        raise ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
     found = client.get_partitions(table, [wanted])
     if not found:
         raise PartitionNotFoundError(table=table.ref, partition=wanted)

@@ -2,7 +2,7 @@
 
 A task that runs again keeps its job key, but every submission is a new attempt. The attempt ID is
 stored in the job description, the locks, the staging directories and the ledger, so each of these
-can be traced to its attempt.
+objects can be traced to its attempt.
 
 Example:
     >>> AttemptId.parse("2-00c0ffee0123")
@@ -27,7 +27,7 @@ _NONCE: Final = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class AttemptId:
-    """One submission of a job: the task's try number and a nonce that no other submission has.
+    """One submission of a job: the task's try number and a unique nonce.
 
     The try number of a task never decreases, even when the task is cleared. A try number of 0 means
     that there is no task.
@@ -61,5 +61,5 @@ class AttemptId:
         return f"{self.try_number}-{self.nonce}"
 
     def may_end(self, other: AttemptId) -> bool:
-        """Return whether killing this attempt may kill `other`, too."""
+        """Return whether a kill of this attempt may also end `other`."""
         return other == self or other.try_number < self.try_number

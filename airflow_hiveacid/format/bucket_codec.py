@@ -1,7 +1,7 @@
 """The integer in the `bucket` column: codec version, bucket ID and statement ID in 32 bits.
 
-Input and output are only integers. The raw integer is part of the row ID; `decode` serves only to
-find the bucket file that a row belongs to (Hive's BucketCodec).
+Input and output are only integers. The row ID contains the raw integer. `decode` is needed only to
+find a row's bucket file. The encoding is that of Hive's class BucketCodec.
 
 Example:
     >>> encode(BucketId(3), StatementId(2))
@@ -28,7 +28,7 @@ _INT_MAX: Final = (1 << 31) - 1
 
 
 class BucketCodec(enum.IntEnum):
-    """The top three bits: V0 is a plain bucket ID from before Hive 3; Hive 3+ writes V1."""
+    """The version in the top three bits. Hive 3 and later write V1; V0 is a plain bucket ID."""
 
     V0 = 0
     V1 = 1
@@ -44,11 +44,11 @@ class BucketIdentity:
 
 
 def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> BucketProperty:
-    """Encode a bucket and a statement ID as V1; a missing statement ID is encoded as 0.
+    """Encode a bucket ID and a statement ID as V1; a missing statement ID becomes 0.
 
     Raises:
-        InvalidNameError: a number is outside 0..4095. Hive 4 lets large bucket IDs overflow into
-            the statement bits; no other reader supports this, so such bucket IDs are refused.
+        InvalidNameError: a number is outside 0..4095. Hive 4 lets a larger bucket ID overflow into
+            the statement bits, but no other reader supports the overflow.
     """
     statement = 0 if statement_id is None else statement_id
     if not 0 <= bucket_id <= MAX_BUCKET_ID:

@@ -1,10 +1,10 @@
-"""Hive's rules as tables: which lock waits for which lock, and which commits conflict.
+"""Lookup tables of Hive's rules: which lock waits for which lock, and which commits conflict.
 
 Input is operations, lock types and metastore generations. Output is the lock type to request, and
 whether two locks are compatible or two commits conflict. This module must not request locks. The
 metastore itself applies these rules. This provider uses the tables to request the right lock, and
-to predict and check the outcome. `format.policies` has the outcome of each pair of operations under
-each conflict policy.
+to predict and check the outcome. `format.policies` lists the outcome of each pair of operations
+under each conflict policy.
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)
@@ -54,7 +54,7 @@ class LockType(enum.Enum):
 
 
 class LockLevel(enum.Enum):
-    """The kind of object that is locked; a lock on an object includes the objects in it."""
+    """The kind of a locked object; the lock also covers all objects inside that object."""
 
     DB = "db"
     TABLE = "table"
@@ -77,12 +77,12 @@ class LockState(enum.Enum):
 _R, _W = LockType.SHARED_READ, LockType.SHARED_WRITE
 _XW, _X = LockType.EXCL_WRITE, LockType.EXCLUSIVE
 
-# These are the locks of DbTxnManager.acquireLocks in 3.1. On V4 we request the same locks, although
-# Hive 4 requests EXCL_WRITE for updates if hive.txn.xlock.write is set. With EXCL_WRITE, updates
-# wait for each other. Without EXCL_WRITE, the first update to commit succeeds and the other fails
-# (commit_txn checks this if exclWriteEnabled is false). An overwrite requests EXCLUSIVE: with a
-# weaker lock it could run beside an insert by Hive, which holds only SHARED_READ, and would
-# silently remove the inserted rows.
+# The table lists the locks of DbTxnManager.acquireLocks in Hive 3.1. On V4 we request the same
+# locks, although Hive 4 requests EXCL_WRITE for updates if hive.txn.xlock.write is set. With
+# EXCL_WRITE, updates wait for each other. Without EXCL_WRITE, only the update that commits first
+# succeeds (commit_txn checks this if exclWriteEnabled is false). An overwrite requests EXCLUSIVE:
+# with a weaker lock, an overwrite could run at the same time as an insert by Hive, which holds only
+# SHARED_READ. The overwrite would silently remove the inserted rows.
 _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.SELECT: _R,
     DataOperation.INSERT: _R,
@@ -91,8 +91,8 @@ _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.OVERWRITE: _X,
 }
 
-# Maps a requested lock to the held locks that it does not wait for (TxnHandler.checkLock;
-# LockTypeComparator).
+# Maps each requested lock type to the held lock types that the request does not wait for
+# (TxnHandler.checkLock; LockTypeComparator).
 _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[LockType]]]] = {
     MetastoreGeneration.V3: {
         _R: frozenset({_R, _W}),
@@ -107,8 +107,9 @@ _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[Lock
     },
 }
 
-# Pairs of operations that conflict: if two transactions recorded such a pair for one partition,
-# only the first transaction may commit (WRITE_SET).
+# Pairs of operations that conflict. If two transactions recorded such a pair for one partition, the
+# metastore rejects the second commit. The metastore detects such a pair by comparing the rows of
+# its table WRITE_SET.
 _U, _D = DataOperation.UPDATE, DataOperation.DELETE
 _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, DataOperation]]]] = {
     MetastoreGeneration.V3: frozenset({(_U, _U), (_U, _D), (_D, _U)}),
@@ -129,7 +130,7 @@ def may_share(
     requested_level: LockLevel = LockLevel.TABLE,
     held_level: LockLevel = LockLevel.TABLE,
 ) -> bool:
-    """Return whether a lock is granted while another transaction holds `held` on the same data.
+    """Return whether one transaction may get `requested` while another holds `held` on the data.
 
     A read lock on a database is compatible with any operation on one of its tables
     (TxnHandler.ignoreConflict).

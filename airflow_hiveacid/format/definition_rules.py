@@ -46,7 +46,7 @@ FIXED_PARAMETERS: Final[Mapping[str, str]] = {
     "parquet.column.index.access": "columns of transactional tables are matched by name",
     "storage_handler": "transactional tables consist of Hive's own files",
 }
-"""Table parameters, in lower case, that no statement may set or remove, and the reasons."""
+"""Table parameters that no statement may set or remove, in lower case, each with a reason."""
 
 
 def why_fixed(parameter: str) -> str | None:
@@ -58,8 +58,8 @@ def why_no_change(old: str, new: str) -> str | None:
     """Return why a column's type cannot change, or None if every existing value stays the same.
 
     A change is allowed only if Hive 3.1, Hive 4, Trino and this provider read the same values from
-    files that have the old type. A float cannot become a double: Hive 3.1 reads 0.1 as 0.1, but the
-    other engines read 0.10000000149011612.
+    files that were written with the old type. A float cannot become a double: Hive 3.1 reads 0.1 as
+    0.1, but the other engines read 0.10000000149011612.
 
     Raises:
         InvalidNameError: `old` or `new` is not a Hive type.

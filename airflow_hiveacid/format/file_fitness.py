@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
 
 _READ: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT})
-# With this table parameter Hive matches Parquet columns by position.
+# If this table parameter is true, Hive matches Parquet columns by position.
 _BY_POSITION: Final = "parquet.column.index.access"
 
 
@@ -58,8 +58,8 @@ def own_columns(
 ) -> tuple[Column, ...] | None:
     """Return the columns that Hive uses for a partition's files; None means the table's columns.
 
-    Hive reads ORC files with the table's columns. In other formats, a column that the partition's
-    definition lacks is NULL, whatever the files contain.
+    Hive reads ORC files with the table's columns. In other formats, Hive returns NULL for each
+    column that is missing from the partition's definition, even if the files contain the column.
 
     Args:
         table: the table, for messages.
@@ -69,8 +69,8 @@ def own_columns(
         format_: the format of the partition's files.
 
     Raises:
-        UnsupportedTableError: the partition's columns do not have the same names, in the same
-            order, as the table's first columns.
+        UnsupportedTableError: the names of the partition's columns differ from the names of the
+            table's first columns, or are in a different order.
     """
     if own is None or format_ is FileFormat.ORC:
         return None

@@ -41,7 +41,7 @@ def sorted_disjoint(
 
 
 def lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
-    """Return the lower of the given ID and the lowest open ID, or None if there is neither."""
+    """Return the lower of the given ID and the lowest open ID, or None if both are missing."""
     candidates = [*opened[:1], *([] if given is None else [given])]
     return min(candidates, default=None)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NewType
 
 TxnId = NewType("TxnId", int)
-"""Metastore-wide transaction ID; in directory names only after `_v`."""
+"""Metastore-wide transaction ID; directory names contain it only after `_v`."""
 
 WriteId = NewType("WriteId", int)
 """Per-table ID, allocated in a transaction; it is stored in rows and in directory names."""
@@ -31,7 +31,7 @@ BucketProperty = NewType("BucketProperty", int)
 """The encoded integer in the `bucket` column; it is part of the row ID."""
 
 RowId = NewType("RowId", int)
-"""Number of a row among those with the same original write ID and bucket property."""
+"""Number of a row among the rows with the same original write ID and bucket property."""
 
 LONG_MAX: Final = (1 << 63) - 1
 """The metastore's value for "no open ID" (java.lang.Long.MAX_VALUE)."""

@@ -1,6 +1,6 @@
 """Parse and print directory and file names; only this module handles underscores and padding.
 
-Input is single path components. Output is parsed names, whose string form is the name that Hive
+Input is single path components. Output is parsed names; their string form is the name that Hive
 writes. Parsing accepts any padding, as Hive does (AcidUtils.parseBase, parsedDelta); printing is
 canonical. This module must not depend on listings or on visibility.
 
@@ -22,25 +22,27 @@ from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, 
 from airflow_hiveacid.format.table import TransactionalKind
 
 ACID_VERSION_FILE: Final = "_orc_acid_version"
-"""A file with one byte, ASCII 2, in each full-ACID writer's directory
-(AcidUtils.OrcAcidVersion)."""
+"""The name of a file that a full-ACID writer adds to each directory that it creates. The file
+contains one byte, ASCII 2 (AcidUtils.OrcAcidVersion)."""
 
 METADATA_FILE: Final = "_metadata_acid"
-"""JSON with `thisFileVersion` and `dataFormat`; it marks a compactor's base (AcidMetaDataFile)."""
+"""A JSON file that marks a compactor's base. Its fields are `thisFileVersion` and `dataFormat`, as
+in Hive's class AcidMetaDataFile."""
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Prefix of our staging directories; readers ignore directories with this prefix."""
 
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
-"""Suffix of the side file with the committed length of a streaming bucket file."""
+"""Suffix of a side file, which contains the committed length of a streamed bucket file."""
 
 COMPACTED_FORMAT: Final = "compacted"
 """The `dataFormat` in the metadata of a major compactor's base."""
 
 MINIMUM_BASE: Final = WriteId(-LONG_MAX - 1)
-"""Long.MIN_VALUE: the base of an old compaction of only originals; always valid."""
+"""Long.MIN_VALUE. Old Hive versions gave this write ID to a base that they compacted from original
+files alone. A base with this write ID is always valid."""
 
-# Hadoop's file systems do not allow longer names, and Python limits the digits of a parsed int.
+# Hadoop's file systems do not allow longer names, and `int` rejects very long numbers.
 _LONGEST_NAME: Final = 255
 _DIRECTORY_PREFIXES: Final = ("base_", "delta_", "delete_delta_")
 _BASE: Final = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?\Z")
@@ -82,7 +84,7 @@ class BaseName:
     def high(self) -> WriteId:
         """The highest write ID that the base covers, inclusive.
 
-        `DeltaName` also has this attribute.
+        `DeltaName` also has the attribute `high`.
         """
         return self.write_id
 
@@ -95,7 +97,7 @@ class BaseName:
 class DeltaName:
     """`delta_<low>_<high>[_<statement>]` or `delete_delta_...`: events of write IDs low..high.
 
-    Low and high are inclusive. Names by compactors and streaming writers have no statement ID.
+    Low and high are inclusive. Names from compactors and streaming writers have no statement ID.
     """
 
     low: WriteId
@@ -118,8 +120,7 @@ class DeltaName:
     def holds(self, other: BaseName | DeltaName) -> bool:
         """Return whether this delta covers all write IDs of `other`.
 
-        The result is False unless both are deltas, or both are delete deltas. It is always False
-        for bases.
+        The result is False if `other` is a base, or if only one of the two is a delete delta.
         """
         return (
             isinstance(other, DeltaName)
@@ -135,7 +136,7 @@ class DeltaName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFileName:
-    """`bucket_<bucket>[_<attempt>]`: a file with the ACID columns. We write no attempt."""
+    """`bucket_<bucket>[_<attempt>]`: a file with the ACID columns. Our names have no attempt ID."""
 
     bucket_id: BucketId
     attempt_id: int | None = None
@@ -202,7 +203,7 @@ def _parse_delta(name: str) -> DeltaName | None:
 def looks_like_directory_name(name: str) -> bool:
     """Return whether a name has the prefix of a base or delta.
 
-    Hive fails if the rest is invalid.
+    Hive fails if a name has such a prefix but is not a valid name.
     """
     return name.startswith(_DIRECTORY_PREFIXES)
 
@@ -232,7 +233,7 @@ def parse_file_name(name: str) -> FileName | None:
 def bucket_file(bucket_id: BucketId) -> str:
     """Return our file name for a bucket.
 
-    It has no attempt ID, because 3.1 and Trino cannot read one.
+    The name has no attempt ID, because Hive 3.1 and Trino cannot parse names with attempt IDs.
 
     Example:
         >>> bucket_file(BucketId(0))

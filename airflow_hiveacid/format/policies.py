@@ -1,10 +1,10 @@
-"""The tables, of 25 cells each, that define which of two jobs may commit and what it records.
+"""Tables that define which of two jobs may commit, and which operations the jobs record.
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
-guaranteed outcome. Two jobs *meet* if both began before either committed, and both write to the
+guaranteed outcome. Two jobs *meet* if each began before the other committed, and both write to the
 same partition or the same unpartitioned table. This module must not enforce outcomes.
 `metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes and detect
-conflicting jobs. These modules apply the tables and define no other rules.
+conflicting jobs. These three modules apply the tables of this module, and define no other rules.
 
 Example:
     >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
@@ -42,7 +42,7 @@ class ConflictPolicy(enum.Enum):
 
 
 class Doing(enum.Enum):
-    """The kind of change that a job makes to a table, as far as it matters to other jobs.
+    """The kind of a job's change, with only the distinctions that matter to other jobs.
 
     OVERWRITE includes TRUNCATE. CHANGE is an UPDATE, DELETE or MERGE.
     """
@@ -57,11 +57,11 @@ class Doing(enum.Enum):
 class ConflictOutcome(enum.Enum):
     """The outcome when two jobs meet. The "earlier" job is the job that ends first.
 
-    REPLACES: both succeed, and the later job's rows replace the earlier job's. FAILS: the later job
-    fails, and none of its changes are visible. NO_EFFECT: the jobs do not affect each other. If the
-    later job is a compaction, it does nothing; if it was requested and is needed, it fails with a
-    retryable error. COMPACTS: both succeed; the later job is a compaction and publishes its result.
-    BOTH: both succeed, and the changes of both are visible.
+    REPLACES: both succeed, and the later job's rows replace the earlier job's rows. FAILS: the
+    later job fails, and none of its changes are visible. NO_EFFECT: the jobs do not affect each
+    other. If the later job is a compaction, the compaction does nothing. But a compaction that was
+    requested and is needed fails with a retryable error. COMPACTS: both succeed; the later job is a
+    compaction and publishes its result. BOTH: both succeed, and the changes of both are visible.
     """
 
     REPLACES = "W"
@@ -104,9 +104,9 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On 3.1, the locks of two jobs that change rows of a partition are incompatible, so the second job
-# sees the changes of the first. On 4.x both jobs run at once, and only the first to commit
-# succeeds.
+# On Hive 3.1, two jobs that change rows of one partition need incompatible locks. So the second job
+# waits, and then sees the changes of the first job. On Hive 4, both jobs run at once, and only the
+# job that commits first succeeds.
 _QUEUE_UP: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
 _TABLES: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
@@ -118,17 +118,18 @@ _TABLES: Final[
 }
 
 _I, _U, _D = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
-# If two concurrent transactions recorded an update of the same partition, a metastore lets only the
-# first commit, whatever the actual operations are. So every operation that must conflict is
-# recorded as an update.
+# If two concurrent transactions recorded an update of the same partition, a metastore rejects the
+# second commit. The metastore does not check what the transactions actually changed. So every
+# operation that must conflict is recorded as an update.
 _RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]] = {
     ConflictPolicy.HIVE: {},
     ConflictPolicy.STRICT: {_I: _U, _D: _U},
 }
-# On 3.1 a shared write waits for another shared write. With a shared read lock instead, both run at
-# once, and only the first to commit succeeds: a 3.1 metastore checks every commit for conflicts,
-# including Hive's. A 4.x metastore does not check commits of Hive's own updates, so the shared
-# write lock excludes these updates. Shared write locks are compatible with each other.
+# On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks. Then
+# two jobs run at once, and only the job that commits first succeeds: a 3.1 metastore checks every
+# commit for conflicts, even commits by Hive. A Hive 4 metastore does not check commits of Hive's
+# own updates, so our shared write lock excludes these updates. On Hive 4, shared write locks are
+# compatible with each other.
 _LOCKS: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
 ] = {
@@ -154,7 +155,7 @@ def lock_under(
 
 
 def recorded_under(policy: ConflictPolicy, operation: DataOperation) -> DataOperation:
-    """Return the operation to record, so that the metastore detects conflicts at commit."""
+    """Return the operation that a job records to let the metastore detect conflicts at commit."""
     return _RECORDED[policy].get(operation) or recorded_as(operation)
 
 
@@ -193,7 +194,7 @@ def chosen_policy(
     *,
     table: object,
 ) -> ConflictPolicy:
-    """Return the effective policy: the argument, else the table's policy, else the connection's.
+    """Return the policy of the argument, else of the table, else of the connection.
 
     Raises:
         ConfigurationError: the table property does not contain a valid policy.

@@ -41,8 +41,8 @@ class ForeignWrite:
 def foreign_write_of(directory: str) -> ForeignWrite | None:
     """Return the write that created a base or delta, judging by its name; None for other names.
 
-    The directory name of a compaction contains a transaction ID or a range of write IDs. The base
-    of a Hive 3.1 compactor contains neither, and has the same name as the base of an overwrite.
+    The directory name of a compaction contains a transaction ID or a range of write IDs. But a base
+    that Hive 3.1 compacted has neither in its name, so it looks like the base of an overwrite.
     """
     name = parse_directory_name(directory)
     if name is None:
@@ -67,9 +67,9 @@ def committed_since(
     """Return the writes in these directories that were committed after a job began.
 
     If a write was committed before the job opened its current transaction, a compaction may have
-    merged the write, and a cleaner may have removed its directory. So a compacted directory that
-    covers the write ID of such a write is treated as an insert, which conflicts with the fewest
-    operations. The write may have been in a different partition, but this cannot be determined.
+    merged the write, and a cleaner may have removed the write's directory. So a compacted directory
+    that covers the write ID of such a write is treated as an insert, which conflicts with the
+    fewest operations. The directory names do not show whether the write was in this partition.
 
     Args:
         directories: the current directory names.

@@ -127,8 +127,8 @@ class ValidWriteIdList:
     """A table's write IDs that are visible to a reader.
 
     `open` and `aborted` are sorted and disjoint. `table` is None if the list has no table name.
-    `min_open_write_id` is the lowest open write ID, or None. It may be lower than every ID in
-    `open`, because Hive's parser also allows this.
+    `min_open_write_id` is the lowest open write ID, or None. `min_open_write_id` may be lower than
+    every ID in `open`, because Hive's parser also allows such lists.
     """
 
     table: TableRef | None
@@ -207,11 +207,12 @@ class ValidWriteIdList:
         return self.open[at] if at < len(self.open) and self.open[at] <= high else None
 
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """Return how many of low..high (inclusive) are visible (isWriteIdRangeValid).
+        """Return whether all, some or none of low..high (inclusive) are visible.
 
-        The result is exact. Hive instead returns ALL for a range above the high watermark if all
-        open and aborted IDs are above the range. The difference does not affect the choice of
-        directories, which depends only on whether the result is NONE.
+        The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. Hive instead
+        returns ALL for a range above the high watermark if all open and aborted IDs are above the
+        range. The difference does not affect the choice of directories, which depends only on
+        whether the result is NONE.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
@@ -235,15 +236,18 @@ class ValidWriteIdList:
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
         """Return whether a write ID of low..high (inclusive) may have been committed by now.
 
-        Unlike `range_visibility`, this includes IDs above the watermark. If Hive 4.0.1 has no
-        record of a committed write ID, the list that it returns ends at the lowest uncommitted
+        Unlike `range_visibility`, this method includes IDs above the watermark. If Hive 4.0.1 has
+        no record of a committed write ID, the list that it returns ends at the lowest uncommitted
         write ID (see docs/decisions/reading.md).
         """
         known = count_within(self.open, low, high) + count_within(self.aborted, low, high)
         return known < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """Return how many of low..high (inclusive) are aborted (isWriteIdRangeAborted)."""
+        """Return whether all, some or none of low..high (inclusive) are aborted.
+
+        The method corresponds to Hive's isWriteIdRangeAborted.
+        """
         if self.high_watermark < low:
             return RangeVisibility.NONE
         return _range_answer(count_within(self.aborted, low, high), high - low + 1)
@@ -261,7 +265,7 @@ class ValidWriteIdList:
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
         """Return a copy in which our own write is visible.
 
-        A transaction needs it to read its own rows. IDs between the old high watermark and our
+        A transaction needs this copy to read its own rows. IDs between the old watermark and our
         write ID belong to other writers and were unknown when the list was taken. The copy lists
         them as open; otherwise the higher watermark would make them visible.
         """
@@ -288,8 +292,8 @@ class CompactorWriteIdList(ValidWriteIdList):
     def of(cls, write_ids: ValidWriteIdList) -> Self:
         """Return a reader's list up to, but not including, its lowest open write ID.
 
-        Hive's counterpart is createValidCompactWriteIdList. A compactor's list is returned
-        unchanged, without a copy, because it may contain a million IDs.
+        Hive's counterpart is createValidCompactWriteIdList. If `write_ids` is already a compactor's
+        list, it is not copied, because it may contain a million IDs.
         """
         if isinstance(write_ids, cls):
             return write_ids
@@ -306,8 +310,9 @@ class CompactorWriteIdList(ValidWriteIdList):
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return NONE if an ID is unresolved, else SOME if an ID is aborted, else ALL.
 
-        With SOME, the rows of aborted IDs are dropped. Where this returns SOME, Hive returns ALL
-        (ValidCompactorWriteIdList); both mean that the range is read.
+        SOME means that the compactor drops the rows of aborted IDs. Hive's class
+        ValidCompactorWriteIdList returns ALL instead. With either value, the compactor reads the
+        range.
         """
         if high > self.high_watermark:
             return RangeVisibility.NONE
@@ -317,7 +322,7 @@ class CompactorWriteIdList(ValidWriteIdList):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What is visible to one job: a transaction list, and a write ID list for each table.
+    """The view of one job: a transaction list, and a write ID list for each table.
 
     `txn_id` is the reader's own transaction, or None.
     """

@@ -26,8 +26,8 @@ NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """
 
 READS_ORIGINALS: Final = "hiveacid.reads.originals"
-"""Table parameter with which the owner of an insert-only table declares that files outside of base
-and delta directories contain rows."""
+"""A parameter of insert-only tables. With this parameter, a table's owner declares that files
+outside of base and delta directories contain rows."""
 
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
@@ -154,7 +154,7 @@ def unescape_partition_value(text: str) -> str:
 class PartitionName:
     """The values of all partition columns, in the table's order; `None` is NULL.
 
-    Empty tuples represent an unpartitioned table as a single partition.
+    An unpartitioned table is a single partition, which has empty tuples.
     """
 
     columns: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> Non
 
     Args:
         name: the partition's name.
-        most_bytes: the limit of the file system for a directory name in bytes, if there is one.
+        most_bytes: the file system's limit for a directory name in bytes, if there is one.
 
     Raises:
         InvalidNameError: a value is too long or contains NUL.
@@ -261,7 +261,7 @@ class TableInfo:
 
     @property
     def born_s(self) -> float | None:
-        """The table's creation time in seconds since 1970, or None if `table_id` lacks it."""
+        """The table's creation time in seconds since 1970, or None if it is not in `table_id`."""
         seconds = self.table_id.partition(".")[0]
         return float(seconds) if seconds.isdigit() else None
 

@@ -1,6 +1,7 @@
 """Typed access to a connection's extras; numbers and booleans may be stored as strings.
 
-Every method raises ConfigurationError, which names the connection and the field.
+Every method raises ConfigurationError, which names the connection and the field. The error does not
+show the value, because it may be a secret in the wrong field.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ class Extras:
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            # Do not show the value: it may be a secret in the wrong field.
             raise self.wrong(name, f"expected text, found a value of type {type(value).__name__}")
         return value.strip() or None
 
@@ -47,7 +47,7 @@ class Extras:
             return kind(value.lower())
         except ValueError:
             known = ", ".join(str(member.value) for member in kind)
-            raise self.wrong(name, f"expected one of {known}, found {value!r}") from None
+            raise self.wrong(name, f"expected one of {known}") from None
 
     def truth(self, name: str, *, default: bool) -> bool:
         """Parse a field's value as a boolean."""
@@ -60,7 +60,7 @@ class Extras:
             case "false" | "0" | "no":
                 return False
             case _:
-                raise self.wrong(name, f"expected true or false, found {value!r}")
+                raise self.wrong(name, "expected true or false")
 
     def seconds(self, name: str, *, default: float, may_be_zero: bool = False) -> float:
         """Parse a field's value as a positive number of seconds; `may_be_zero` also allows 0."""
@@ -75,5 +75,5 @@ class Extras:
             return seconds
         if not 0 < seconds < float("inf"):
             least = "of 0 or more" if may_be_zero else "above 0"
-            raise self.wrong(name, f"expected seconds {least}, found {value!r}")
+            raise self.wrong(name, f"expected seconds {least}")
         return seconds

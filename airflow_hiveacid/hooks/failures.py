@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     ClusterRefusedError,
+    CompactionFailedError,
     CorruptFileError,
     DanglingDeleteError,
     EarlierRunUnknownError,
@@ -38,6 +39,7 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     InputError,
     ChangesGoneError,
     ClusterRefusedError,
+    CompactionFailedError,
     EarlierRunUnknownError,
     FeedError,
     FencedError,

@@ -2,37 +2,48 @@
 
 Input is an endpoint and a table name. Output is one `TableHealth` per partition, measured with a
 compactor's write ID list. The functions block, so a trigger must call them outside the event loop.
-They read only listings and never open a data file.
+The functions list directories. They open a data file only to count deleted rows: the footers of
+delete deltas.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial as bind
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     NotEnoughHistoryError,
     NotTransactionalError,
-    PartitionNotFoundError,
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.words import first_few
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.thresholds import TableHealth, due
+from airflow_hiveacid.plan.limits import TableMeasures
+from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, TableHealth, due
+from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
 from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+    from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.limits import HealthLimits, ReachedLimit
     from airflow_hiveacid.plan.thresholds import CompactionPolicy, DueDirectory
 
 _ATTEMPTS: Final = 3
@@ -44,10 +55,12 @@ _log = logging.getLogger(__name__)
 class Look:
     """The result of one poll: the measurements, and the partitions that are due for compaction.
 
-    `why_not` is the setting that switches off automatic compaction of the table, or None.
+    `table_id` distinguishes the table from an earlier table of the same name. `why_not` is the
+    setting that switches off automatic compaction of the table, or None.
     """
 
     table: str
+    table_id: str
     healths: tuple[TableHealth, ...]
     due: tuple[DueDirectory, ...]
     why_not: str | None = None
@@ -60,6 +73,21 @@ class Look:
         worst = max(self.healths, key=lambda h: h.delta_count, default=None)
         most = "" if worst is None else f"; most deltas in {worst.partition}: {_numbers(worst)}"
         return f"{self.table}: {len(self.due)} of {len(self.healths)} partitions are due{most}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthLook:
+    """The result of one poll: the limits that are reached, and the highest value for each limit."""
+
+    table: str
+    due: tuple[ReachedLimit, ...]
+    highest: Mapping[str, float]
+
+    def __str__(self) -> str:
+        if not self.due:
+            values = ", ".join(f"{name}={value:g}" for name, value in self.highest.items())
+            return f"{self.table}: no limit is reached; highest values: {values}"
+        return f"{self.table}: {first_few([str(one) for one in self.due])}"
 
 
 def look(
@@ -75,7 +103,34 @@ def look(
     found, healths = _measure(endpoint, table, partition)
     why_not = opted_out_of(found, NO_AUTO_COMPACTION)
     findings = due(healths, policy) if why_not is None else ()
-    return Look(table=table, healths=healths, due=findings, why_not=why_not)
+    return Look(
+        table=table, table_id=found.table_id, healths=healths, due=findings, why_not=why_not
+    )
+
+
+def look_at_limits(
+    endpoint: MetastoreEndpoint, table: str, partition: str | None, limits: HealthLimits
+) -> HealthLook:
+    """Measure a table once and find the limits that it has reached.
+
+    Deleted rows are counted, and open transactions are listed, only if there is a limit for them.
+
+    Raises:
+        HiveAcidError: see `measure`.
+        StorageError: the footer of a delete delta cannot be read.
+    """
+    with connect(endpoint) as client:
+        found = _measure_patiently(client, TableRef.parse(table), partition, limits)
+        oldest_s = None
+        if limits.oldest_transaction_s is not None:
+            readers = possible_readers(client, found.table.ref, found.txns)
+            oldest_s = max((reader.open_for_s or 0 for reader in readers), default=None)
+    measures = TableMeasures(
+        healths=found.healths,
+        aborted_transactions=len(found.write_ids.aborted),
+        oldest_transaction_s=oldest_s,
+    )
+    return HealthLook(table=table, due=measures.reached(limits), highest=measures.highest(limits))
 
 
 def measure(
@@ -102,53 +157,100 @@ def measure(
     return _measure(endpoint, table, partition)[1]
 
 
+class _Measured(NamedTuple):
+    table: TableInfo
+    txns: ValidTxnList
+    write_ids: ValidWriteIdList
+    healths: tuple[TableHealth, ...]
+
+
 def _measure(
     endpoint: MetastoreEndpoint, table: str, partition: str | None
 ) -> tuple[TableInfo, tuple[TableHealth, ...]]:
     with connect(endpoint) as client:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return _measure_once(client, TableRef.parse(table), partition)
-            except NotEnoughHistoryError:
-                # No transaction is open here, so a cleaner may remove files that are visible in the
-                # snapshot. A newer snapshot includes the files that replaced them.
-                if attempt == _ATTEMPTS:
-                    raise
+        found = _measure_patiently(client, TableRef.parse(table), partition)
+    return found.table, found.healths
+
+
+def _measure_patiently(
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None,
+    limits: HealthLimits | None = None,
+) -> _Measured:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _measure_once(client, ref, partition, limits)
+        except NotEnoughHistoryError:
+            # No transaction is open here, so a cleaner may remove files that are visible in the
+            # snapshot. A newer snapshot includes the files that replaced them.
+            if attempt == _ATTEMPTS:
+                raise
     raise AssertionError(_ATTEMPTS)
 
 
 def _measure_once(
-    client: MetastorePort, ref: TableRef, partition: str | None
-) -> tuple[TableInfo, tuple[TableHealth, ...]]:
+    client: MetastorePort, ref: TableRef, partition: str | None, limits: HealthLimits | None
+) -> _Measured:
     table = client.get_table(ref)
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=ref)
-    roots = roots_of(client, table, partition)
+    roots = partitions_of(client, table, partition or None)
     txns = client.valid_txns()
-    write_ids = CompactorWriteIdList.of(client.valid_write_ids([ref], txns)[ref])
-    measure_one = bind(_health, str(ref), write_ids=write_ids, txns=txns, kind=table.kind)
+    write_ids = client.valid_write_ids([ref], txns)[ref]
+    measure_one = bind(
+        _health,
+        str(ref),
+        write_ids=CompactorWriteIdList.of(write_ids),
+        txns=txns,
+        kind=table.kind,
+        small_file_bytes=limits.small_file_bytes if limits else SMALL_FILE_BYTES,
+    )
     found = side_by_side(measure_one, roots)
-    gone = [root for root, health in zip(roots, found, strict=True) if health is None]
+    gone = [root for root, one in zip(roots, found, strict=True) if one is None]
     if gone:
         _check_dropped(client, ref, partition, gone)
-    return table, tuple(health for health in found if health is not None)
+    present = [one for one in found if one is not None]
+    counts_rows = limits is not None and limits.deleted_rows is not None
+    healths = _with_deleted_rows(present) if counts_rows else (health for health, _ in present)
+    return _Measured(table, txns, write_ids, tuple(healths))
 
 
-def _health(
+def _health(  # noqa: PLR0913 - a snapshot has two lists; a table has a name, a kind and a root
     table: str,
     root: PartitionInfo,
     *,
     write_ids: CompactorWriteIdList,
     txns: ValidTxnList,
     kind: TransactionalKind,
-) -> TableHealth | None:
-    """Return the health of one root, or None if its directory is missing."""
+    small_file_bytes: int,
+) -> tuple[TableHealth, tuple[FileEntry, ...]] | None:
+    """Return the health of one root and the files of its delete deltas.
+
+    Return None if the root's directory is missing.
+    """
     try:
         listing = list_table(root.location)
     except LocationNotFoundError:
         return None
     state = resolve(listing, write_ids, txns, kind)
-    return TableHealth.of(state, table=table, partition=str(root.name))
+    health = TableHealth.of(
+        state, table=table, partition=str(root.name), small_file_bytes=small_file_bytes
+    )
+    return health, tuple(file for one in state.delete_deltas for file in one.files)
+
+
+def _with_deleted_rows(
+    found: Sequence[tuple[TableHealth, tuple[FileEntry, ...]]],
+) -> Iterator[TableHealth]:
+    """Count the delete events of each root, from the footers of its files."""
+    footers = []
+    for health, files in found:
+        fs, root = open_location(health.location)
+        footers += [(fs, f"{root}/{file.path}", file.size_bytes) for file in files]
+    rows = iter(each_in_threads(lambda one: orc_rows(*one), footers))
+    for health, files in found:
+        yield replace(health, deleted_rows=sum(islice(rows, len(files))))
 
 
 def _check_dropped(
@@ -160,27 +262,13 @@ def _check_dropped(
         InputError: the table or the requested partition was dropped.
         LocationNotFoundError: a missing directory still belongs to a partition in the metastore.
     """
-    named = {root.location for root in roots_of(client, client.get_table(ref), partition)}
+    named = {
+        root.location for root in partitions_of(client, client.get_table(ref), partition or None)
+    }
     for root in gone:
         if root.location in named:
             raise LocationNotFoundError(location=root.location)
         _log.debug("%s %s was dropped while it was listed", ref, root.name)
-
-
-def roots_of(
-    client: MetastorePort, table: TableInfo, partition: str | None
-) -> tuple[PartitionInfo, ...]:
-    """Return all partitions of a table with their locations, or only `partition`.
-
-    Raises:
-        PartitionNotFoundError: the table has no such partition.
-    """
-    if not partition:
-        return client.list_partitions(table)
-    found = client.get_partitions(table, [PartitionName.parse(partition)])
-    if not found:
-        raise PartitionNotFoundError(table=table.ref, partition=partition)
-    return found
 
 
 def _numbers(health: TableHealth) -> str:

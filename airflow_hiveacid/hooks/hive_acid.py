@@ -1,8 +1,8 @@
 """Airflow's hook for a Hive metastore with ACID tables.
 
 Input is a connection of type `hive_acid_metastore`. Output is metastore clients and the results of
-single calls. A scheduler loads this module for every DAG. So creating the hook does not connect and
-does not import Thrift or Arrow; only the hook's methods do this.
+single calls. A scheduler loads this module for every DAG. So the constructor does not connect and
+does not import Thrift or Arrow. Only the hook's methods connect and import these libraries.
 
 Example:
     with HiveAcidHook().metastore() as metastore:
@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.jobs.logins import secret_source_of
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.state.versions import VersionSpec
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.jobs.logins import Login
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
     from airflow_hiveacid.metastore.compaction_queue import (
@@ -90,9 +93,11 @@ class HiveAcidHook(BaseHook):
         """
         try:
             connection = self.get_connection(self.hive_acid_conn_id)
-        except AirflowNotFoundException as exc:
-            raise self._missing() from exc
-        return parse_settings(ConnectionFields.of(connection))
+        except AirflowNotFoundException:
+            raise self._missing() from None
+        settings = parse_settings(ConnectionFields.of(connection))
+        _hide_secret(settings.endpoint.login)
+        return settings
 
     async def fetch_settings(self) -> MetastoreSettings:
         """Fetch the settings asynchronously, as triggers must do.
@@ -102,8 +107,8 @@ class HiveAcidHook(BaseHook):
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)
-        except AirflowNotFoundException as exc:
-            raise self._missing() from exc
+        except AirflowNotFoundException:
+            raise self._missing() from None
         return parse_settings(ConnectionFields.of(connection))
 
     def endpoint(self) -> MetastoreEndpoint:
@@ -117,7 +122,7 @@ class HiveAcidHook(BaseHook):
     def get_conn(self) -> HMSClient:
         """Return a connected hmsclient, for catalog calls that this provider does not wrap.
 
-        hmsclient's transaction calls are those of Hive 2.3, so they are not usable here. Close the
+        Do not use hmsclient's transaction calls, because they are the calls of Hive 2.3. Close the
         client after use.
 
         Raises:
@@ -128,7 +133,7 @@ class HiveAcidHook(BaseHook):
     def metastore(self) -> MetastoreClient:
         """Return this provider's client, which connects at its first call.
 
-        Use it in a `with` statement.
+        Use the client in a `with` statement.
 
         Raises:
             ConfigurationError: the connection is missing, or one of its fields is invalid.
@@ -186,7 +191,8 @@ class HiveAcidHook(BaseHook):
                 with a different duration keeps that duration.
 
         Raises:
-            TableDiffersError: the table exists with a different definition. It is not changed.
+            TableDiffersError: the table exists with a different definition. The table is not
+                changed.
             InputError: a name or type is not valid in Hive, or `readable_for` is not a duration.
             KeepingRefusedError: the table exists, but its versions cannot be kept yet; retry.
             MetastoreCallError: the database is missing, or the server refuses the definition.
@@ -243,15 +249,15 @@ class HiveAcidHook(BaseHook):
             statement: such as `RenameTable`; `airflow_hiveacid.hooks` exports all statements.
             terms: the job that requests the locks, and the longest wait for them; by default no
                 job, and the connection's lock timeout.
-            before: if an earlier try may have made the change, the state that `on_begin` received
-                in that try.
+            before: the state that `on_begin` received in an earlier try, if that try may have made
+                the change.
             on_begin: called with the current state, just before the call that makes the change.
 
         Raises:
             InputError: the current state does not allow the statement; nothing was changed.
             LockNotAcquiredError: the locks were not granted in time.
-            MetastoreError: the metastore refused the change; or it did not respond, and the change
-                may have happened.
+            MetastoreError: the metastore refused the change; or the metastore did not respond, and
+                the change may have happened.
         """
         from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
         from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - as above
@@ -450,10 +456,22 @@ class HiveAcidHook(BaseHook):
         )
 
 
+def _hide_secret(login: Login | None) -> None:
+    """Have Airflow hide the login's secret in logs, also in lines that others write."""
+    from airflow_hiveacid.metastore.auth.secret import read_secret_text  # noqa: PLC0415 - for tasks only
+
+    if (source := secret_source_of(login)) is None:
+        return
+    try:
+        mask_secret(read_secret_text(source))
+    except ConfigurationError:
+        return  # the login itself reports the error, or the secret is no text
+
+
 def _noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> AbstractContextManager[None]:
-    """Note what the versions of a table lose by a drop of partitions."""
+    """Record the loss that a drop of partitions causes for the table's versions."""
     from airflow_hiveacid.versions.drops import noted_drop  # noqa: PLC0415 - needs Arrow
 
     return noted_drop(client, ref, names)

@@ -68,7 +68,7 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
         "secret_in_clear": _IN_CLEAR,
     }
 )
-"""The kinds of login that use each field; with any other kind the field would have no effect."""
+"""The kinds of login that use each field; for any other kind, the field would have no effect."""
 
 
 def parse_login(extras: Extras, user: str | None) -> Login | None:

@@ -3,8 +3,9 @@
 Input is an endpoint, a table name and a version. The functions block, so a trigger must call them
 outside the event loop. If the metastore shows no later write, no directory is listed. Otherwise the
 directory names show whether there is new data: a committed write may have changed no row, and a
-compaction adds no data. The listing runs in a read transaction, and cleaners wait until it ends.
-Without it, a cleaner could remove a directory whose replacement is not visible in the snapshot.
+compaction adds no data. The listing runs in a read transaction, and cleaners wait until the
+transaction ends. Without the transaction, a cleaner could remove a directory whose replacement is
+not visible in the snapshot.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.hooks.health import roots_of
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import side_by_side
@@ -157,7 +158,7 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
         newest = settled(now)
         # First take the snapshot, then list the partitions. So the list contains every partition
         # that is visible in the snapshot.
-        roots = roots_of(client, table, partition) if newest > since else ()
+        roots = partitions_of(client, table, partition or None) if newest > since else ()
         part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, newest))
         find = bind(_has_news, now=now, part=part, txns=txns, kind=table.kind)
         found = side_by_side(find, roots)

@@ -5,7 +5,7 @@ keys, and nested dataclasses. Output is plain JSON values. This module does not 
 of jobs.
 
 Example:
-    >>> read_object('{"version": 10, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 11, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
@@ -24,7 +24,7 @@ from airflow_hiveacid.format.errors import ContractVersionError
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""
 
-CONTRACT_VERSION: Final = 10
+CONTRACT_VERSION: Final = 11
 """The version of the contract, incremented whenever a field is added, removed or redefined."""
 
 FIRST_WITH_INSTALLATION: Final = 10
@@ -113,7 +113,7 @@ def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _
 
 
 def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
-    """Return the error for a value that the reader does not expect; either side may be older."""
+    """Return the error for a value that the reader does not expect; either side may be too old."""
     return _error(
         f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
     )
@@ -171,7 +171,7 @@ class _Decoder:
         if data is None and type(None) in args:
             return None
         options = [arg for arg in args if arg is not type(None)]
-        if len(options) == 1:  # so that an error names the problem inside
+        if len(options) == 1:  # an error from this call names the nested field
             return self._value(options[0], data, path)
         for arg in options:
             try:

@@ -1,7 +1,7 @@
 """The addresses and login of a metastore, as plain values for the operator and the application.
 
-An endpoint combines two independent choices: a transport and a login. An endpoint contains the
-names of files and variables with secrets, but no secrets.
+An endpoint combines two independent choices: a transport and a login. An endpoint contains no
+secrets, only the names of the files and environment variables that contain them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Transport(enum.Enum):
 class Metastore:
     """One metastore: the addresses of its servers, the login, and time limits.
 
-    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`, and are tried in this
-    order. `user` is the owner of locks. Without a `login`, `user` is sent by `set_ugi`, unless
-    `user` is None.
+    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`, and are tried in the
+    given order. `user` is the owner of locks. Without a `login`, the client calls `set_ugi` with
+    `user`, unless `user` is None.
     """
 
     uris: tuple[str, ...]

@@ -60,7 +60,8 @@ class SecretSource:
                 return cls(variable=value)
             case _:
                 raise ConfigurationError(
-                    "expected file:/path or env:NAME, where the secret is, not the secret itself"
+                    "expected the place of the secret, as file:/path or env:NAME, not the secret"
+                    " itself"
                 )
 
     def __str__(self) -> str:
@@ -74,9 +75,9 @@ class KerberosLogin:
     `service` is the metastore's principal, such as `hive/_HOST@REALM`. `_HOST` is replaced with the
     host in the server's address, in lower case. With `keytab`, tickets are requested with the key
     of `client`. Without `keytab`, tickets are read from `cache`, or from the default cache if
-    `cache` is None. `protection` is the minimum level, or None for any level. The strongest level
-    that the metastore offers is used. Kerberos protects the metastore's offer, so an attacker on
-    the network cannot weaken it.
+    `cache` is None. `protection` is the minimum level, or None for any level. The client uses the
+    strongest level that the metastore offers. Kerberos protects the metastore's offer, so an
+    attacker on the network cannot weaken it.
     """
 
     service: str
@@ -91,7 +92,7 @@ class KerberosLogin:
                 f"the metastore's principal {self.service!r} is not of the form hive/_HOST@REALM"
             )
         if self.keytab and not self.client:
-            raise ConfigurationError("a keytab needs the client principal whose key it contains")
+            raise ConfigurationError("give the client principal whose key the keytab contains")
         if self.keytab and self.cache:
             raise ConfigurationError("give either a keytab or a ticket cache, not both")
 
@@ -102,9 +103,9 @@ class TokenLogin:
 
     `token` refers to the token itself or to a Hadoop credentials file. If `token` is None, the
     token is read from the file that YARN gives each container ($HADOOP_TOKEN_FILE_LOCATION).
-    `protection` is the minimum level. The default is authentication inside TLS, and integrity
-    without TLS. Without TLS, the metastore's offer is sent in clear text, and an attacker could
-    remove all protection from the offer.
+    `protection` is the minimum level. The default is AUTHENTICATION with TLS, and INTEGRITY without
+    TLS. Without TLS, the metastore sends its offer in clear text, and an attacker could remove all
+    protection from the offer.
     """
 
     token: SecretSource | None = None
@@ -139,7 +140,7 @@ class BearerLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderLogin:
-    """A user name in a header of each HTTP call, which the metastore trusts."""
+    """A user name in a header of each HTTP call; the metastore trusts this header."""
 
     user: str
 
@@ -148,6 +149,24 @@ class HeaderLogin:
 
 
 Login = KerberosLogin | TokenLogin | PasswordLogin | BearerLogin | HeaderLogin
+
+
+def secret_source_of(login: Login | None) -> SecretSource | None:
+    """Return where the secret of a login is, or None if the login has none of this kind.
+
+    Example:
+        >>> secret_source_of(BearerLogin(bearer=SecretSource(variable="JWT")))
+        SecretSource(file=None, variable='JWT')
+    """
+    match login:
+        case TokenLogin():
+            return login.token
+        case PasswordLogin():
+            return login.password
+        case BearerLogin():
+            return login.bearer
+        case _:
+            return None
 
 
 def _check_user(user: str) -> None:

@@ -144,7 +144,7 @@ class AddPartitions(MetastoreStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropPartitions(MetastoreStatement):
-    """Remove each partition, with its rows, that matches at least one entry of `partitions`."""
+    """Remove the partitions that match at least one entry of `partitions`, with their rows."""
 
     kind = "drop_partitions"
     partitions: tuple[PartitionValues, ...]
@@ -180,7 +180,7 @@ class ShowLocks(MetastoreStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTransactions(MetastoreStatement):
-    """Abort transactions; a transaction that has already ended is reported and is no error."""
+    """Abort transactions; a transaction that has already ended is reported, but causes no error."""
 
     kind = "abort_transactions"
     asks_only = True

@@ -12,7 +12,7 @@ import enum
 import json
 from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import (
     InputError,
     rebuild,
 )
+from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.codec import (
     CONTRACT_VERSION,
     JsonValue,
@@ -29,6 +30,9 @@ from airflow_hiveacid.jobs.codec import (
     read_object,
     to_json,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class JobStatus(enum.Enum):
@@ -90,7 +94,7 @@ class JobError:
         If the error is not a `HiveAcidError`, the class name is `JobFailedError`, and the message
         begins with the name of the error's own class.
         """
-        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        text = without_secrets("\n".join([str(error), *getattr(error, "__notes__", ())]))
         if isinstance(error, HiveAcidError):
             return cls(type=type(error).__name__, message=text)
         return cls(type="JobFailedError", message=f"{type(error).__name__}: {text}")
@@ -117,7 +121,7 @@ class JobResult:
 
     `write_ids` maps `db.table` to the write ID. `details` depends on the kind of job. `size_bytes`
     and `files` are the totals that were written or, for cleaning, removed. `seconds` is how long
-    the job ran in the application.
+    the job ran in the application, and `phases` are the seconds of its phases, in order.
     """
 
     kind: str
@@ -131,9 +135,16 @@ class JobResult:
     files: int = 0
     size_bytes: int = 0
     seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
     spark_app_id: str | None = None
     details: Mapping[str, JsonValue] = field(default_factory=dict)
     error: JobError | None = None
+
+    @property
+    def statements(self) -> Sequence[Mapping[str, Any]]:
+        """A `StatementResult` as JSON for each statement; any other job counts as one statement."""
+        statements = self.details.get("statements")
+        return statements if isinstance(statements, list) and statements else [self.to_json()]
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the result as JSON values, for XCom and asset events."""
@@ -179,5 +190,6 @@ class _ResultBody:
     files: int
     size_bytes: int
     seconds: float
+    phases: Mapping[str, float]
     spark_app_id: str | None
     error: JobError | None

@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     config = _config(options)
-    # Without options, a data directory keeps the database and the login with which it was created.
+    # If the options name no database and no login, a data directory keeps its original database and
+    # login.
     on_postgres = options.database == "postgresql" or has_postgres(config)
     login = options.login or login_of(config)
     if login is not None:
@@ -124,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A real Hive metastore on this machine.",
     )
     commands = parser.add_subparsers(required=True, metavar="up | down | status")
-    up = commands.add_parser("up", help="start it, or find the one that runs")
+    up = commands.add_parser("up", help="start the server, or use the one that already runs")
     up.add_argument("--port", type=int, default=0, help="0 takes a free port (default)")
     up.add_argument(
         "--txn-timeout",
@@ -153,9 +154,9 @@ def _parser() -> argparse.ArgumentParser:
             f"--{login.value}", dest="login", action="store_const", const=login, help=help_text
         )
     up.set_defaults(run=_up)
-    down = commands.add_parser("down", help="stop the one that was started here")
+    down = commands.add_parser("down", help="stop the server in this directory")
     down.set_defaults(run=_down)
-    status = commands.add_parser("status", help="print whether it answers, and where")
+    status = commands.add_parser("status", help="print the address and whether the server answers")
     status.set_defaults(run=_status)
     versions = [release.version for release in RELEASES]
     for command in (up, down, status):

@@ -1,4 +1,4 @@
-"""How clients access a metastore on this machine: the server's settings and protocol.
+"""The access of clients to a metastore on this machine: the server's settings and protocol.
 
 Example:
     >>> PLAIN.uri(9083)
@@ -31,7 +31,7 @@ class Language(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How clients access a metastore: its protocol and login, and the server's settings for them.
+    """The access of clients to a metastore: protocol, login, and the server settings for both.
 
     Attributes:
         language: The protocol of the server.

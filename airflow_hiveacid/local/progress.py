@@ -1,4 +1,4 @@
-"""Progress messages, because a server takes minutes to fetch and seconds to start.
+"""Progress messages: fetching a server takes minutes, and starting it takes seconds.
 
 A `Progress` is a function that receives one line without a line break. This package itself never
 prints. The command line passes a function that writes to standard error, tests pass a list's

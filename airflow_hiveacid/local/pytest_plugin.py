@@ -4,9 +4,9 @@ To use the fixtures, add the plugin in the root `conftest.py`:
 
     pytest_plugins = ["airflow_hiveacid.local.pytest_plugin"]
 
-The first test that needs a Hive version starts its server. The server runs for the whole session,
-so tests must use different database names. The first run on a machine downloads the server with
-Maven.
+The first test that needs a Hive version starts a server of that version. The server runs for the
+whole session, so tests must use different database names. The first run on a machine downloads the
+server with Maven.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from airflow_hiveacid.local.stack import metastore_on_postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The timeout is short, so that a test can wait until the server aborts the transaction of a client
-# without heartbeats. Heartbeats at half this interval still arrive in time on a busy machine.
-_TXN_TIMEOUT_S: Final = 20.0
+# A busy machine can halt a test for half a minute, and a client without heartbeats loses its
+# transaction then. A test that waits for such a loss starts its own server with a shorter timeout.
+TXN_TIMEOUT_S: Final = 60.0
 _HOUSEKEEPING_S: Final = 2.0
 
 
 @pytest.fixture(scope="session")
 def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
-    """Yield a Hive 4.0.1 metastore on Derby for the session; transactions time out after 20 s."""
+    """Yield a Hive 4.0.1 metastore on Derby for the session; transactions time out after 60 s."""
     with _serving(HIVE_4, tmp_path_factory) as metastore:
         yield metastore
 
 
 @pytest.fixture(scope="session")
 def hive_metastore_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetastore]:
-    """Yield a Hive 3.1.3 metastore on Derby for the session; transactions time out after 20 s."""
+    """Yield a Hive 3.1.3 metastore on Derby for the session; transactions time out after 60 s."""
     with _serving(HIVE_3, tmp_path_factory) as metastore:
         yield metastore
 
@@ -65,7 +65,7 @@ def _config(release: HiveRelease, tmp_path_factory: pytest.TempPathFactory) -> L
     return LocalMetastoreConfig(
         version=release.version,
         data_dir=tmp_path_factory.mktemp(f"metastore-{release.version}"),
-        txn_timeout_s=_TXN_TIMEOUT_S,
+        txn_timeout_s=TXN_TIMEOUT_S,
         housekeeping_interval_s=_HOUSEKEEPING_S,
         ends_with_parent=True,
     )

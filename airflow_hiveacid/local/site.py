@@ -69,19 +69,21 @@ class LocalMetastoreConfig:
         port: The Thrift port on 127.0.0.1; 0 chooses a free port.
         database: The database for the server's tables.
         access: The transport, the login, and their settings.
-        txn_timeout_s: Seconds without a heartbeat after which a transaction is aborted.
-        housekeeping_interval_s: Seconds between two searches for timed-out transactions.
+        txn_timeout_s: The server aborts a transaction after this many seconds without a heartbeat.
+        housekeeping_interval_s: The time between two searches for timed-out transactions, in
+            seconds.
         initiator_on: True if the server queues compactions itself. In 3.1, this setting also starts
             the cleaner.
         cleaner_on: True if the server removes obsolete directories (4.x).
         heap_mb: The heap size of the server and of the schema tool, in MiB.
         log_level: Level of the server's log.
-        start_timeout_s: Seconds after which a server that does not answer has failed.
+        start_timeout_s: The time limit in seconds for the server's first answer.
         ends_with_parent: True if the server stops when the process that started it ends for any
             reason (Linux only). Tests need this setting; by default, the server keeps running. The
-            kernel watches the thread that called `start`, so call it in a thread that runs as long
-            as the server.
-        extra_settings: Additional settings of metastore-site.xml, which override all others.
+            kernel watches the thread that called `start`, so call `start` in a thread that runs as
+            long as the server.
+        extra_settings: Additional settings of metastore-site.xml, which override all other
+            settings.
     """
 
     version: str = HIVE_4.version
@@ -115,7 +117,8 @@ class LocalMetastoreConfig:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         if not self.version.startswith(self.access.releases):
             raise ValueError(
-                f"a metastore of Hive {self.version} has no such login, and would let every user in"
+                f"Hive {self.version} does not support this login and would accept every user."
+                f" Use version {HIVE_4.version}"
             )
 
     @property
@@ -165,7 +168,7 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:
-    """Return a digest of the settings without port and passwords, to compare servers."""
+    """Return a digest of the settings, except port and passwords; it is used to compare servers."""
     facts = settings(config, port=0)
     facts = {key: value for key, value in facts.items() if not _is_secret(key)}
     facts["version"] = config.version
@@ -180,7 +183,10 @@ def _is_secret(key: str) -> bool:
 
 
 def write_conf(config: LocalMetastoreConfig, *, port: int) -> Path:
-    """Write the configuration folder and return its path, which must be first on the class path."""
+    """Write the configuration folder, and return its path.
+
+    The path must be first on the class path.
+    """
     conf = config.data_dir / "conf"
     conf.mkdir(parents=True, exist_ok=True)
     # The server reads the first file, and its compactor threads read the second file. Without the

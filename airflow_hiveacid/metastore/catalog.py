@@ -1,4 +1,4 @@
-"""Conversion between the metastore's Thrift structs of tables and partitions and our value classes.
+"""Conversion between Thrift structs (of tables and partitions) and this package's value classes.
 
 Takes and returns values; makes no call. Only this module contains Hive's class names for formats
 and the parameters that make a table transactional.
@@ -169,7 +169,8 @@ def table_info(table: Struct) -> TableInfo:
         bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
         sort_columns=tuple(order.col.lower() for order in storage.sortCols or ()),
         parameters=parameters,
-        # Tables have no ID in Hive 3.1, so add the creation time, which no ALTER changes.
+        # Tables have no ID in Hive 3.1. So add the creation time, because no ALTER changes a
+        # creation time.
         table_id=f"{table.createTime}.{table.id or 0}",
     )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Iterable
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.table import PartitionName, TableRef
@@ -64,12 +65,27 @@ class CompactionState(enum.Enum):
         """True unless the compaction and its cleaning have finished."""
         return self in _PENDING
 
+    @property
+    def has_failed(self) -> bool:
+        """True if a requested compaction ended without a result."""
+        return self in _WITHOUT_RESULT
+
+    @property
+    def was_requested(self) -> bool:
+        """False if Hive's initiator failed before it could request a compaction."""
+        return self not in _NOT_INITIATED
+
+    @property
+    def is_unsuccessful(self) -> bool:
+        """True if a compaction ended without a result, or Hive's initiator did not request it."""
+        return self.has_failed or not self.was_requested
+
 
 _OURS: Final = "hiveacid-"
 """The prefix of the worker IDs and pool names that this provider chooses."""
 
-# Match the whole name, because other names may begin with the same prefix: the name of a user's
-# pool, or the ID of a Hive worker, which begins with its host name.
+# Match the whole name, because other names may begin with the same prefix: a user's pool, or a Hive
+# worker with such a host name.
 _OUR_POOL: Final = re.compile(rf"{_OURS}[0-9a-f]{{32}}")
 
 _LONGEST_JOB_ID: Final = 32
@@ -79,14 +95,19 @@ _LONGEST_WORKER_ID: Final = 128
 _PENDING = frozenset(
     {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
 )
+_WITHOUT_RESULT = frozenset(
+    {CompactionState.FAILED, CompactionState.REFUSED, CompactionState.ABORTED}
+)
+_NOT_INITIATED = frozenset({CompactionState.ATTEMPTED, CompactionState.DID_NOT_INITIATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResponse:
     """The result of a compaction request.
 
-    `entry_id` is the ID of the new entry, or of an equal entry that is already pending. It is None
-    if the server reports no ID (4.x for a duplicate). `message` gives the reason for a refusal.
+    `entry_id` is the ID of the new entry, or of an equal entry that is already pending. `entry_id`
+    is None if the server reports no ID. For a duplicate request, 4.x reports none. `message` gives
+    the reason for a refusal.
     """
 
     entry_id: int | None
@@ -100,7 +121,8 @@ class CompactionEntry:
     """One entry of the compaction queue, with the values of a SHOW COMPACTIONS row.
 
     Times are seconds since 1970. `next_txn_id` is set at commit. The cleaner waits until all
-    transactions with lower IDs have ended. `partition` is None for an unpartitioned table.
+    transactions with IDs below `next_txn_id` have ended. `partition` is None for an unpartitioned
+    table.
     """
 
     entry_id: int | None
@@ -127,6 +149,22 @@ class CompactionEntry:
     def is_at_work(self) -> bool:
         """True if the entry waits for a worker, or a worker has claimed it."""
         return self.state in (CompactionState.INITIATED, CompactionState.WORKING)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a compaction that was needed ended without a result.
+
+        Hive's workers refuse a request if there is nothing to compact. Our workers refuse their
+        entry if they fail (docs/decisions/compaction-queue.md).
+        """
+        is_nothing = self.state is CompactionState.REFUSED and not self.has_our_worker
+        return self.state.is_unsuccessful and not is_nothing
+
+    @property
+    def reason(self) -> str:
+        """The first and the last line of the error message: the lines between are a stack trace."""
+        lines = [line.strip() for line in (self.error_message or "").splitlines() if line.strip()]
+        return " ... ".join(dict.fromkeys((*lines[:1], *lines[-1:])))
 
     @property
     def has_our_worker(self) -> bool:
@@ -165,7 +203,7 @@ class CompactionEntry:
 class ClaimedCompaction:
     """An entry that our worker has claimed. Each later call sends all fields back.
 
-    Use `dataclasses.replace` to set `highest_write_id` once the snapshot is known, and
+    Use `dataclasses.replace` to set `highest_write_id` when the snapshot is known, and
     `error_message` before `mark_failed` or `mark_refused`. `state` is the server's one-letter code
     of a state. Only the server interprets the other fields.
     """
@@ -189,7 +227,7 @@ class ClaimedCompaction:
 
     @classmethod
     def of_entry(cls, entry: CompactionEntry) -> Self:
-        """Return a claim for an entry that has no worker, or whose worker has died.
+        """Return a claim for an entry that has no worker, or a dead worker.
 
         Raises:
             ValueError: the entry is neither waiting nor being worked on.
@@ -207,6 +245,19 @@ class ClaimedCompaction:
         )
 
 
+def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEntry]:
+    """Return the newest entry of each partition; the key of an unpartitioned table is ''.
+
+    Entries of a 3.1 metastore have no ID. There, an entry that has not ended is newer than one that
+    has, and otherwise the time of the end decides.
+    """
+
+    def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:
+        return entry.entry_id or 0, entry.state.is_pending, entry.ended_s or 0.0
+
+    return {str(entry.partition or ""): entry for entry in sorted(entries, key=age_rank)}
+
+
 def our_worker_id(job_key: str) -> str:
     """Return a worker ID for a job of this provider; `has_our_worker` recognizes the ID."""
     return f"{_OURS}{job_key}"[:_LONGEST_WORKER_ID]
@@ -218,10 +269,10 @@ def our_pool(request: uuid.UUID) -> str:
 
 
 def fitting_job_id(job_id: str) -> str:
-    """Return the last 32 characters of a job ID, which is as much as the queue can store.
+    """Return the last 32 characters of a job ID; the queue cannot store more.
 
     COMPACTION_QUEUE.CQ_HADOOP_JOB_ID has 32 characters, and the database always rejects longer IDs.
-    Spark's IDs on Kubernetes have 38 characters, of which the last 32 are unique.
+    Spark's IDs on Kubernetes have 38 characters; the last 32 are unique.
 
     Example:
         >>> fitting_job_id("application_1700000000000_0001")

@@ -1,7 +1,7 @@
 """The locks that a job requests, and the locks that the metastore lists.
 
-Takes a job's operations on tables and partitions, returns all components of its lock request. Makes
-no call.
+Takes a job's operations on tables and partitions; returns all components of the job's lock request.
+Takes listed locks; returns those that a request would have to wait for. Makes no call.
 
 Example:
     >>> flights = TableInfo(ref=TableRef("demo", "flights"), location="file:/f", columns=())
@@ -22,6 +22,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
     lock_type_for,
+    may_share,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
@@ -37,8 +38,8 @@ class TableAccess:
     """The operations of a job on one table.
 
     `partitions` are the partitions that the job accesses, if they are known in advance.
-    `partitions` is None if the rows determine them, or if the table is unpartitioned. `policy`
-    decides which locks a write requests and which operations the metastore records.
+    `partitions` is None if the rows determine the partitions, or if the table is unpartitioned.
+    `policy` decides which locks a write requests and which operations the metastore records.
     """
 
     table: TableInfo
@@ -117,6 +118,24 @@ class LockInfo:
     acquired_s: float | None = None
     blocked_by: LockId | None = None
 
+    @property
+    def is_asked(self) -> bool:
+        """True if the lock is held or waits, so that later requests may have to wait for it."""
+        return self.state in (LockState.ACQUIRED, LockState.WAITING)
+
+    @property
+    def level(self) -> LockLevel:
+        """DB, TABLE or PARTITION."""
+        if not self.table:
+            return LockLevel.DB
+        return LockLevel.PARTITION if self.partition else LockLevel.TABLE
+
+    def covers(self, ref: TableRef) -> bool:
+        """Return whether this is a lock on the table, one of its partitions or its database."""
+        if self.db.lower() != ref.db.lower():
+            return False
+        return not self.table or self.table.lower() == ref.name.lower()
+
     def __str__(self) -> str:
         name = ".".join(n for n in (self.db, self.table) if n)
         where = f"{name}/{self.partition}" if self.partition else name
@@ -131,9 +150,8 @@ def components_for(
 ) -> tuple[LockComponent, ...]:
     """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    A write locks its partitions if they are known. Otherwise it locks the table and marks the lock
-    as a dynamic partition write. A read locks its partitions if they are known; otherwise it locks
-    the table.
+    Reads and writes lock their partitions if the partitions are known in advance, and otherwise
+    lock the table. A write marks such a table lock as a dynamic partition write.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -156,18 +174,51 @@ def components_to_define(
     )
 
 
+def in_the_way(
+    locks: Iterable[LockInfo],
+    ref: TableRef,
+    partition: PartitionName | None,
+    lock_type: LockType,
+    generation: MetastoreGeneration,
+) -> tuple[LockInfo, ...]:
+    """Return the locks that a new request for a table or partition would have to wait for.
+
+    Raises:
+        MetastoreVersionError: the lock type does not exist in that generation.
+    """
+    requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
+
+    def is_in_the_way(lock: LockInfo) -> bool:
+        overlaps = lock.covers(ref) and _is_same(lock.partition, partition, generation)
+        return (
+            overlaps
+            and lock.is_asked
+            and not may_share(
+                lock_type,
+                lock.lock_type,
+                generation,
+                requested_level=requested_level,
+                held_level=lock.level,
+            )
+        )
+
+    # Check the requested type even if there are no locks.
+    may_share(lock_type, LockType.SHARED_READ, generation)
+    return tuple(filter(is_in_the_way, locks))
+
+
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    A compaction holds no lock on the table itself before it publishes
-    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to copies of
-    its job and to a kill.
+    A compaction holds no lock on the table itself before publishing (docs/decisions/compaction.md).
+    The lock on this name makes the compaction visible to other copies of the job, and to a process
+    that kills the job.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
 
 def presence_component(name: TableRef) -> LockComponent:
-    """Return the component that locks the name of `presence_of_compactions` without waiting."""
+    """Return a component that locks the name of `presence_of_compactions` and never has to wait."""
     return LockComponent(
         table=name,
         lock_type=LockType.SHARED_READ,
@@ -181,7 +232,8 @@ def named_behind_table_lock(
 ) -> tuple[TableAccess, ...]:
     """Return the writes that lock the whole table although their partitions are known.
 
-    `add_dynamic_partitions` must record their partitions, as for dynamic partition writes.
+    `add_dynamic_partitions` must record the partitions of these writes, as for dynamic partition
+    writes.
     """
     through_table = {c.table for c in components if c.is_dynamic_partition_write}
     return tuple(a for a in writes if a.partitions and a.ref in through_table)
@@ -227,6 +279,17 @@ def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGenerat
     if generation is not MetastoreGeneration.V3:
         return True
     return all(str(p) == str(p).lower() for p in partitions)
+
+
+def _is_same(
+    held: str | None, requested: PartitionName | None, generation: MetastoreGeneration
+) -> bool:
+    """Return whether two locks on a table apply to the same partition; None means all of them."""
+    if not held or requested is None:
+        return True
+    if generation is MetastoreGeneration.V3:  # it lists partitions in lower case
+        return held.lower() == str(requested).lower()
+    return held == str(requested)
 
 
 def _order(component: LockComponent) -> tuple[str, str, str, str]:

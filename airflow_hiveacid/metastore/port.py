@@ -2,8 +2,9 @@
 
 These protocols use no Thrift types. `client.connect` returns the real implementation; unit tests
 use a fake that passes the same contract tests. All methods raise `MetastoreUnavailableError` if no
-server answers and `MetastoreCallError` if a server refuses. Each method's docstring lists its other
-errors. Implementations are not thread-safe: each thread needs its own, from `clone`.
+server answers, and `MetastoreCallError` if a server refuses the call. Each method's docstring lists
+its other errors. Implementations are not thread-safe: each thread needs its own instance, from
+`clone`.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class CatalogPort(Protocol):
         write_id: WriteId,
         write_ids: ValidWriteIdList,
     ) -> int:
-        """Mark statistics of a table or partitions as outdated; return how many were not before.
+        """Mark statistics of a table or partitions as outdated; return how many were marked.
 
         Hive answers count(*), min and max from statistics that are flagged as correct. A writer
         must remove the flag before its rows become visible.
@@ -189,8 +190,8 @@ class TransactionPort(Protocol):
         """Abort a transaction; aborting it twice is allowed.
 
         Returns:
-            True if the transaction is now aborted. False if it had already ended, so that the
-            server no longer lists it.
+            True if the transaction is now aborted. False if the transaction had already ended and
+            the server no longer lists it.
         """
 
     def heartbeat(self, txn_id: TxnId) -> None:
@@ -221,7 +222,7 @@ class TransactionPort(Protocol):
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
-        """Record the lowest open write IDs of a reader's snapshot on 4.x; do nothing on 3.1."""
+        """On 4.x, record the lowest open write IDs of a reader's snapshot. On 3.1, do nothing."""
 
     def add_dynamic_partitions(
         self,
@@ -255,7 +256,7 @@ class LockPort(Protocol):
         """Check whether a waiting lock is granted now; the call is also a heartbeat.
 
         Raises:
-            TransactionAbortedError: the transaction was aborted and its locks are gone.
+            TransactionAbortedError: the transaction was aborted and its locks were released.
         """
 
     def unlock(self, lock_id: LockId) -> None:
@@ -282,7 +283,10 @@ class QueuePort(Protocol):
         pool: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionResponse:
-        """Queue a compaction unless its table or partition has a pending one; pools need 4.x."""
+        """Queue a compaction, unless one is pending for this table or partition.
+
+        Only 4.x has pools.
+        """
 
     def show_compactions(
         self, ref: TableRef | None = None, partition: PartitionName | None = None
@@ -306,7 +310,7 @@ class QueuePort(Protocol):
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """Record the compaction's job ID in the cluster; only the end of a long ID is kept."""
+        """Record the cluster's ID for the compaction's job; only the end of a long ID is stored."""
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
         """Mark the entry as compacted after the commit, so that the cleaner processes it."""
@@ -331,9 +335,9 @@ class EventPort(Protocol):
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
         """Return the commit times of a table's writes from the log, in whole seconds since 1970.
 
-        Each time is the server's clock time just before its database committed. The result is empty
-        if the server keeps no log or denies access to it. The server deletes events after some
-        days. At most the newest 200,000 events are read.
+        Each time comes from the server's clock, just before the commit in the server's database.
+        The result is empty if the server keeps no log, or denies access to the log. The server
+        deletes events after some days. At most the newest 200,000 events are read.
         """
 
 
@@ -356,7 +360,7 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         """Return a setting of the server, or `default` if it is not set."""
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """While `left_s()` is above 0, retry calls that no server answers; None ends the retries.
+        """Retry unanswered calls while `left_s()` is above 0; with None, do not retry any more.
 
         A clone starts without retries.
         """

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 # The heartbeat interval is half the time-out, and a single heartbeat may be lost.
 _SHORTEST_TIMEOUT_S: Final = 10.0
-# Each setting has a new and an old name in MetastoreConf. A hive-site.xml may use either name, and
-# the server returns a setting only under the exact requested name.
+# Each setting has a new and an old name in MetastoreConf. A hive-site.xml may use either name. The
+# server looks up only the exact name that a client requests.
 _SWITCHES: Final = {
     # The thread that aborts timed-out transactions starts with the initiator
     # (HiveMetaStore.startHouseKeeperService).

@@ -13,5 +13,5 @@ def process_user() -> str:
     """
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # KeyError until Python 3.12
+    except (KeyError, OSError):  # Python 3.12 and earlier raise KeyError
         return str(os.getuid())

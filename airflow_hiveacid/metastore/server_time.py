@@ -69,7 +69,7 @@ class TransactionTimes:
 def server_now(client: MetastorePort) -> float | None:
     """Return the current time of the server's clock; None if the server reports no times.
 
-    Opens a read-only transaction and reads the start time that the server recorded for it.
+    Opens a read-only transaction and reads the transaction's start time, which the server recorded.
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:
@@ -93,6 +93,6 @@ def time_of_lock(
     got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
     if not got:
         return None
-    # Of the locks' times, only the latest certainly belongs to this request. The other locks may be
+    # Only the lock with the latest time certainly belongs to this request. The other locks may be
     # from an earlier request.
     return ServerTime.of(max(got), before_s=before_s, after_s=after_s)

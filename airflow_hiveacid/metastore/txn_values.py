@@ -41,7 +41,8 @@ class TxnState(enum.Enum):
 class OpenTxn:
     """A transaction that the metastore still lists: open, or aborted and not yet cleaned up.
 
-    Times are seconds since 1970 by the clock of the server's database, or None if not reported.
+    Times are seconds since 1970, by the clock of the server's database. A time is None if the
+    server does not report it.
     """
 
     txn_id: TxnId

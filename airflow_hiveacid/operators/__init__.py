@@ -1,6 +1,7 @@
 """Airflow operators that change, read, compact and clean Hive ACID tables.
 
-Import only from here: the modules below may move. Each name loads its module on first use.
+Import these names only from this package, because its modules may move. The first use of a name
+imports the module that defines it.
 
 Example:
     from airflow_hiveacid.operators import HiveAcidMergeOperator
@@ -14,6 +15,7 @@ from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
+    from airflow_hiveacid.operators.collect import HiveAcidCollectOperator
     from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
     from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
     from airflow_hiveacid.operators.hive_acid import (
@@ -37,6 +39,7 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
         __name__,
         {
             "airflow_hiveacid.operators.change_feed": ("HiveAcidChangeFeedOperator",),
+            "airflow_hiveacid.operators.collect": ("HiveAcidCollectOperator",),
             "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
             "airflow_hiveacid.operators.create_table": ("HiveAcidCreateTableOperator",),
             "airflow_hiveacid.operators.hive_acid": (
@@ -61,6 +64,7 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
 __all__ = [
     "HiveAcidChangeFeedOperator",
     "HiveAcidCleanOperator",
+    "HiveAcidCollectOperator",
     "HiveAcidCompactOperator",
     "HiveAcidConvertOperator",
     "HiveAcidCreateTableOperator",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.plan.parameters import check_early, job_with
@@ -40,8 +41,8 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
     the feed still advances.
 
     Only one task should advance a feed. If two tasks advance a feed, each task gets only some of
-    the ranges. If both run at the same time, one fails, and its retry continues after the other
-    task's range.
+    the ranges. If both tasks run at the same time, one task fails. The retry of the failed task
+    continues after the range of the successful task.
 
     In the result, `details["ranges"]` contains the new range, unless the range has no changes. The
     range has `location`, `since`, `until` and the number of `rows` by type of change.
@@ -57,7 +58,7 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
             update.
         net: leave out rows that are inserted and deleted within a range; with keys, write at most
             one change per key.
-        columns: the columns to write; by default all.
+        columns: the columns to write; by default all columns.
         where: a condition on rows; only changes of rows that satisfy it are written.
         parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`. All ranges of
             a feed must have the same parameters.
@@ -70,13 +71,15 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
             write can change. If `until` is a time, the range ends before the lowest write ID that
             was open at that time.
         when_gone: what to do if a compaction or an overwrite has removed the history, or a
-            partition was dropped: `fail`, or `whole`, which writes the whole table with all rows as
-            inserts and flags the range as `is_whole`. A new range must end at a later version than
-            the last range. So after a partition is dropped, tasks fail until another write commits.
+            partition was dropped: `fail` or `whole`. With `whole`, the job writes the whole table
+            with all rows as inserts and flags the range as `is_whole`. A new range must end at a
+            later version than the last range. So after a partition is dropped, tasks fail until
+            another write commits.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+    does = "Writes the changes of {table} since the last run to Parquet files."
+    returns = "the new range with its location, versions and numbers of rows"
+    template_fields: Sequence[str] = given_fields(
         "table",
         "location",
         "keys",
@@ -88,6 +91,7 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
         "since",
         "until",
         "when_gone",
+        *HiveAcidSparkOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "conf": "json",

@@ -7,11 +7,12 @@ Example:
 from __future__ import annotations
 
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.operators.plan_text import conversion_lines
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -35,12 +36,20 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
         plan_only: report the steps, or why the conversion is impossible, and change nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+    does = "Converts {table} between flat and transactional, without changing its rows."
+    returns = "the status and the steps of the conversion"
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "to",
         "plan_only",
+        *HiveAcidSparkOperator.template_fields,
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
 
     def __init__(
         self,

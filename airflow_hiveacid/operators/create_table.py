@@ -10,23 +10,28 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
-from airflow_hiveacid.plan.keeping import duration
+from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
+from airflow_hiveacid.plan.statement_text import PROPERTIES, name_text, table_properties
+from airflow_hiveacid.plan.statements import sql_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context, RetryPolicy
 
 
-class HiveAcidCreateTableOperator(BaseOperator):
+class HiveAcidCreateTableOperator(TaskView, BaseOperator):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.
@@ -56,9 +61,13 @@ class HiveAcidCreateTableOperator(BaseOperator):
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: by default, input errors fail at once and all other errors are retried
             according to `retries` and `retry_delay`.
+        map_index_template: the label of a mapped task's instances; by default the table.
     """
 
-    template_fields: Sequence[str] = (
+    does = "Creates {table} if it does not exist."
+    returns = "the table's name and location, and whether it is new"
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "columns",
         "partition_columns",
@@ -71,6 +80,8 @@ class HiveAcidCreateTableOperator(BaseOperator):
         "readable_for",
         "hive_acid_conn_id",
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {"statement": "sql"}
 
     def __init__(  # noqa: PLR0913 - a table has this many parts
         self,
@@ -87,9 +98,10 @@ class HiveAcidCreateTableOperator(BaseOperator):
         readable_for: str | LeftOut = LEFT_OUT,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        map_index_template: str | None = MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(retry_policy=retry_policy, **kwargs)
+        super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
         self.table = table
         self.columns = columns
         self.partition_columns = partition_columns
@@ -101,6 +113,7 @@ class HiveAcidCreateTableOperator(BaseOperator):
         self.stored_as = stored_as
         self.readable_for = readable_for
         self.hive_acid_conn_id = hive_acid_conn_id
+        self._is_new = False
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.column_types, columns=columns)
@@ -111,6 +124,32 @@ class HiveAcidCreateTableOperator(BaseOperator):
         early.check(arguments.truth, insert_only=insert_only)
         early.check(arguments.text, stored_as=stored_as)
         early.check(_time, readable_for=readable_for)
+
+    def statement_text(self) -> str:
+        """Return the CREATE TABLE statement that the rendered arguments describe."""
+        columns = arguments.column_types(self.columns, "columns")
+        partition_columns = arguments.column_types(
+            self.partition_columns or {}, "partition_columns"
+        )
+        buckets = arguments.names(self.bucket_columns, "bucket_columns")
+        is_insert_only = arguments.truth(self.insert_only, "insert_only")
+        properties = PROPERTIES[
+            ConversionTarget.INSERT_ONLY if is_insert_only else ConversionTarget.FULL_ACID
+        ]
+        kept = _time(self.readable_for, "readable_for")
+        if kept is not None:
+            properties = {**properties, READABLE_FOR: kept}
+        lines = [
+            f"CREATE TABLE IF NOT EXISTS {arguments.table_name(self.table)} ({_typed(columns)})",
+            f"PARTITIONED BY ({_typed(partition_columns)})" if partition_columns else "",
+            f"CLUSTERED BY ({', '.join(map(name_text, buckets))}) INTO {self.num_buckets} BUCKETS"
+            if buckets
+            else "",
+            f"STORED AS {arguments.text(self.stored_as, 'stored_as').upper()}",
+            f"LOCATION {sql_string(self.location)}" if self.location else "",
+            table_properties(properties),
+        ]
+        return "\n".join(filter(None, lines))
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
         """Create the table, or check that the existing table has the requested definition.
@@ -139,9 +178,25 @@ class HiveAcidCreateTableOperator(BaseOperator):
         self.log.info(
             "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
         )
+        self._is_new = made.is_new
         if not made.is_new:
             self.outlets = []  # nothing has changed, so consumers get no event
         return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Return the table for OpenLineage's provider, which also calls this method at the end."""
+        from airflow_hiveacid.operators.lineage import lineage_of_new_table  # noqa: PLC0415 - for tasks only
+
+        columns = {
+            **arguments.column_types(self.columns, "columns"),
+            **arguments.column_types(self.partition_columns or {}, "partition_columns"),
+        }
+        table = arguments.table_name(self.table)
+        return lineage_of_new_table(self.hive_acid_conn_id, table, columns, is_new=self._is_new)
+
+
+def _typed(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name_text(name)} {type_}" for name, type_ in columns.items())
 
 
 def _time(value: str | LeftOut, argument: str) -> str | None:

@@ -22,6 +22,7 @@ from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_line
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.statement_specs import check_parameters_early, statement_spec
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
 from airflow_hiveacid.plan.arguments import LEFT_OUT
@@ -40,10 +41,10 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
     Args:
         table: `db.table`, full ACID.
         source: where the rows come from: `{"format": "parquet", "location": ...}`, `{"table": ...}`
-            or `{"values": [...], "columns": [...]}`. Each may have a Spark SQL `query` over the
-            view `source`. For several ACID tables: `{"tables": {"view": "db.t", ...}, "query":
-            ...}`. To read an earlier version, add `version`, `timestamp` or `tag` to `table`, or
-            `"versions": {"view": "version 12", ...}` to `tables`.
+            or `{"values": [...], "columns": [...]}`. Each of these mappings may have a Spark SQL
+            `query` over the view `source`. For several ACID tables: `{"tables": {"view": "db.t",
+            ...}, "query": ...}`. To read an earlier version, add `version`, `timestamp` or `tag` to
+            `table`, or `"versions": {"view": "version 12", ...}` to `tables`.
         keys: columns that must be equal in a source row and its target row.
         clauses: WHEN clauses. For each row, the first clause whose condition is true is applied. A
             clause is `{"when": "matched" | "not_matched" | "not_matched_by_source", "action":
@@ -59,16 +60,19 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
             a string, so add the type: `{"type": "date", "value": "{{ ds }}"}`.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Merges a source into {table} in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "source",
         "keys",
         "clauses",
         "condition",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
         "conf": "json",
         "source": "json",
         "clauses": "json",
@@ -145,8 +149,9 @@ class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
         parameters: values for the markers in the source's `query`, as for `HiveAcidMergeOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Inserts rows into {table}, or overwrites its partitions, in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "source",
         "mode",
@@ -154,8 +159,10 @@ class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
         "partition",
         "match",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
         "conf": "json",
         "source": "json",
         "parameters": "json",
@@ -220,14 +227,17 @@ class HiveAcidUpdateOperator(HiveAcidRowChangeOperator):
             `HiveAcidMergeOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Updates rows of {table} in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "assignments",
         "where",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
         "conf": "json",
         "assignments": "json",
         "where": "sql",
@@ -279,13 +289,16 @@ class HiveAcidDeleteOperator(HiveAcidRowChangeOperator):
         parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Deletes rows of {table} in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "where",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
         "conf": "json",
         "where": "sql",
         "parameters": "json",
@@ -327,11 +340,18 @@ class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
             are truncated; an empty mapping is an error.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "partition",
+        *HiveAcidRowChangeOperator.template_fields,
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
 
     def __init__(
         self,
@@ -372,15 +392,25 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         plan_only: report what would be compacted, and change nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+    does = "Compacts {table} or one of its partitions; its rows do not change."
+    returns = (
+        "the status, and for each partition the kind of compaction, its directories and the reason"
+    )
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "partition",
         "choice",
         "delta_count",
         "delta_ratio",
         "plan_only",
+        *HiveAcidSparkOperator.template_fields,
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
@@ -420,7 +450,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was, or with `plan_only` would be, compacted."""
+        """Return one line for each partition that the job compacted or would compact."""
         return compaction_lines(result.details)
 
 
@@ -435,13 +465,17 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         plan_only: list exactly what would be removed, and remove nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+    does = "Removes directories of {table} that no reader needs any more."
+    returns = (
+        "the status, and for each partition the directories that were removed or kept, and why"
+    )
+    template_fields: Sequence[str] = given_fields(
         "table",
         "partition",
         "retention_s",
         "orphan_age_s",
         "plan_only",
+        *HiveAcidSparkOperator.template_fields,
     )
 
     def __init__(
@@ -477,5 +511,5 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each directory that was, or with `plan_only` would be, removed."""
+        """Return one line for each directory that the job removed or would remove."""
         return cleaning_lines(result.details)

@@ -6,10 +6,11 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statement_specs import statement_spec
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as statements
 
@@ -34,13 +35,20 @@ class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
         overwrite: whether the files replace the contents of the table, or of `partition`.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Copies files into {table}, without reading their rows, in one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "location",
         "partition",
         "overwrite",
+        *HiveAcidRowChangeOperator.template_fields,
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
 
     def __init__(
         self,

@@ -1,13 +1,13 @@
 """Statements that a task executes with metastore calls, without a Spark job.
 
-Input is a statement, its `Order` and the notes of earlier tries. Output is a `JobResult`, like that
-of a Spark job.
+Input is a statement, its `Order` and the notes of earlier tries. Output is a `JobResult`, as for a
+Spark job.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.operators.statement_notes import Order, StatementNote
-
-_MOST_ROWS: Final = 1000
-"""The maximum number of a query's rows that are stored in XCom."""
 
 
 def run_in_metastore(
@@ -51,7 +48,7 @@ def run_in_metastore(
         status = JobStatus.NOTHING_TO_DO if before is None else JobStatus.ALREADY_DONE
     details: dict[str, JsonValue] = {}
     if statement.asks_only:
-        rows = [dict(row) for row in outcome.rows[:_MOST_ROWS]]
+        rows = [dict(row) for row in outcome.rows]
         details = {"rows": rows, "count": len(outcome.rows)}
     return JobResult(
         kind=statement.kind,

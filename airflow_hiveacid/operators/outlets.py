@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow.sdk import Asset
 
+from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
+from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.jobs.specs.job import OnRerun
 
 if TYPE_CHECKING:
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
+
+_MOST_KEYS: Final = 100
+"""The maximum number of partitions with separate events; each such event starts a DAG run."""
+_LONGEST_KEY: Final = 250  # Airflow's limit
 
 
 class Ordered(Protocol):
@@ -36,18 +43,48 @@ def describe_outlets(
     """Add a summary of a task's results to the events of its outlets.
 
     If the task had several jobs, `statements` lists a summary of each job that changed something.
-    The summary of a transaction lists the transaction's statements.
+    The summary of a transaction lists the transaction's statements. Events get the short form.
     """
-    news = [_gist(result) for spec, result in done if _is_news(spec, result)]
-    if not news:
+    changed = [result for spec, result in done if _is_news(spec, result)]
+    if not changed:
         # On success, Airflow sends an event for every outlet that is still in the task's list.
         task.outlets = []
         return
-    extra: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
+    news = [_gist(result) for result in changed]
+    whole: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
+    extra = short_form(whole)
     events = context["outlet_events"]
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
             events[outlet].extra.update(extra)
+            uri = AssetUri.of(outlet)
+            if uri is not None and uri.aspect is Aspect.PARTITIONS:
+                events[outlet].add_partitions(_keys(str(uri.table), changed))
+
+
+def _keys(table: str, results: Sequence[JobResult]) -> list[str]:
+    """Return the partition keys of an event: the changed partitions, or `WHOLE_TABLE`."""
+    changed = [names for result in results for name, names in _changes(result) if name == table]
+    if not changed:
+        return []
+    partitions = set().union(*changed)
+    is_listed = 0 < len(partitions) <= _MOST_KEYS and all(
+        0 < len(name) <= _LONGEST_KEY for name in partitions
+    )
+    return sorted(partitions) if is_listed else [WHOLE_TABLE]
+
+
+def _changes(result: JobResult) -> list[tuple[str, Sequence[str]]]:
+    """Return the tables that a job changed, each with its changed partitions.
+
+    A statement that found no row writes no file, but it commits. TRUNCATE writes an empty file.
+    """
+    statements = result.details.get("statements")
+    if isinstance(statements, list):
+        return [(one["table"], one["partitions"]) for one in statements if one["files"]]
+    if result.write_ids and not result.files:  # a DDL statement has no write ID and no files
+        return []
+    return [(result.table, result.partitions)]
 
 
 def _gist(result: JobResult) -> dict[str, JsonValue]:
@@ -71,7 +108,7 @@ def _gist(result: JobResult) -> dict[str, JsonValue]:
         "status": result.status.value,
         "txn_id": result.txn_id,
         "write_id": result.write_ids.get(result.table),
-        "rows": result.to_json()["rows"],
+        "rows": to_json(result.rows),
         "partitions": list(result.partitions),
     }
 
@@ -80,8 +117,8 @@ def _is_news(spec: Ordered, result: JobResult) -> bool:
     """Return true if the result is a change for which no asset event was sent.
 
     If an earlier try of this generation did the work but its result was lost, that try sent no
-    event, so this try sends one. If a cleared task skips its work, it sends no event, because it
-    sent the event before it was cleared.
+    event. So this try sends the event. A cleared task that skips its work sends no event, because
+    the task sent the event before the clear.
     """
     if result.status is JobStatus.ALREADY_DONE:
         return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP

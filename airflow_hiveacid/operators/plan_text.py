@@ -1,6 +1,7 @@
 """Log lines about what a task planned or did, such as one line for each compacted partition.
 
-Input is the details of a `JobResult`. Output is aligned lines. The complete details are in XCom.
+Input is the details of a `JobResult`. Output is aligned lines. XCom has the details
+as values.
 
 Example:
     >>> lines = compaction_lines({"compactions": [{"partition": "", "kind": "none", "why": "new"}]})
@@ -29,8 +30,8 @@ def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
             _partition(outcome),
             str(outcome.get("kind", "")),
             str(len(outcome.get("inputs") or ()) or ""),
-            _size(outcome.get("bytes_in")),
-            _size(outcome.get("bytes_out")),
+            size_text(outcome.get("bytes_in")),
+            size_text(outcome.get("bytes_out")),
             str(outcome.get("why", "")),
         )
         for outcome in details.get("compactions") or ()
@@ -76,31 +77,42 @@ def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(head, [[str(row.get(name, "")) for name in head] for row in rows]))
 
 
-def result_line(result: JobResult) -> str:
-    """Return a one-line summary of a job: rows by kind of change, files and write IDs."""
-    rows = result.rows
-    files = "1 file" if result.files == 1 else f"{result.files:,} files"
-    parts = [
-        f"{rows.inserted:,} rows inserted, {rows.updated:,} updated, {rows.deleted:,} deleted",
-        ", ".join(filter(None, [files, _size(result.size_bytes)])),
-        _write_ids(result),
-        f"{result.seconds:.1f} s",
-    ]
-    done = "; ".join(filter(None, parts))
-    return f"{result.kind} of {result.table}: {result.status.value.replace('_', ' ')}; {done}"
+def result_lines(result: JobResult, elapsed_s: float) -> Sequence[str]:
+    """Return the table that ends a task's log: rows by kind, files, bytes, versions and seconds.
+
+    A transaction has one row for each statement. `elapsed_s` is the total time of the job,
+    including the time in which Spark starts and ends.
+    """
+    status = result.status.value.replace("_", " ")
+    written = ("inserted", "updated", "deleted", "version") if result.write_ids else ()
+    head = ["statement", "table", *written, "files", "bytes"]
+    rows = [[_cell(name, one, result) for name in head] for one in result.statements]
+    phases = result.phases or {"job": result.seconds}
+    seconds = {"Spark": max(0.0, elapsed_s - result.seconds), **phases}
+    return (
+        f"{result.kind} of {result.table}: {status} in {elapsed_s:.1f} s",
+        *_aligned(head, rows),
+        *_aligned(["seconds", *seconds], [["", *(f"{spent:.1f}" for spent in seconds.values())]]),
+    )
 
 
-def _write_ids(result: JobResult) -> str:
-    if list(result.write_ids) == [result.table]:
-        return f"write ID {result.write_ids[result.table]}"
-    return ", ".join(f"write ID {number} of {name}" for name, number in result.write_ids.items())
+def _cell(name: str, statement: Mapping[str, Any], result: JobResult) -> str:
+    match name:
+        case "statement":
+            return str(statement["kind"])
+        case "table":
+            return str(statement["table"])
+        case "version":
+            return str(result.write_ids.get(statement["table"], ""))
+        case "files":
+            return f"{statement['files']:,}"
+        case "bytes":
+            return size_text(statement["size_bytes"]) or "0 B"
+        case _:
+            return f"{statement['rows'][name]:,}"
 
 
-def _partition(outcome: Mapping[str, Any]) -> str:
-    return str(outcome.get("partition") or "(table)")
-
-
-def _size(size_bytes: object) -> str:
+def size_text(size_bytes: object) -> str:
     """Return a size as text, in units of 1024; empty for zero bytes."""
     if not isinstance(size_bytes, int) or not size_bytes:
         return ""
@@ -112,6 +124,10 @@ def _size(size_bytes: object) -> str:
     return f"{size:.1f} TiB"
 
 
+def _partition(outcome: Mapping[str, Any]) -> str:
+    return str(outcome.get("partition") or "(table)")
+
+
 def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     if not rows:
         return
@@ -121,4 +137,4 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
     if len(rows) > _MOST_LINES:
-        yield f"... and {len(rows) - _MOST_LINES} more; the task's XCom contains all"
+        yield f"... and {len(rows) - _MOST_LINES} more"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.operators.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
 
     The program is a file that calls `acid.run` (`airflow_hiveacid.acid`). The program may access
     only the tables in the arguments below. These tables are locked before the program starts to
-    read. List each table once, under the strongest access that the program needs; `overwrites` is
-    the strongest.
+    read. List each table once, under the strongest access that the program needs. `overwrites` is
+    the strongest access.
 
     Args:
         application: path or URI of the program's file, as for `SparkSubmitOperator`.
@@ -38,7 +39,13 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
             transaction can read or write these tables until the program ends.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidRowChangeOperator.template_fields, *_LISTS)
+    does = "Runs a PySpark program whose statements form one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "application",
+        "application_args",
+        *_LISTS,
+        *HiveAcidRowChangeOperator.template_fields,
+    )
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
@@ -70,6 +77,13 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
             digest=_digest(self.application),
             **self._tables(),
         )
+
+    @property
+    def map_label(self) -> str:
+        """The program's file and its arguments."""
+        return " ".join(map(str, (self.application, *(self.application_args or ()))))[
+            :LONGEST_LABEL
+        ]
 
     def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
         """Return the user's own program and its arguments."""

@@ -7,13 +7,14 @@ Example:
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators.plan_text import restore_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 
@@ -34,10 +35,11 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     and does not remove older versions.
 
     If the version can no longer be read, or a partition was dropped since then, the task fails and
-    changes nothing. If only another engine wrote a partition, its drop may remain unnoticed; the
-    restored table then lacks its rows. By default a major compaction or an overwrite makes older
-    versions unreadable; `readable_for` of `HiveAcidCreateTableOperator` keeps versions for longer.
-    Columns that were added since then are NULL.
+    changes nothing. If only other engines wrote a partition, the task may not notice that the
+    partition was dropped. The restored table then lacks the rows of that partition. By default a
+    major compaction or an overwrite makes older versions unreadable; `readable_for` of
+    `HiveAcidCreateTableOperator` keeps versions for longer. Columns that were added after the
+    version are NULL in the restored rows.
 
     In the result's details, `restore` has an entry for each partition that may differ. In an entry,
     `how` is the type of change: `delta`, `base` or `nothing`. `come`, `go` and `stay` are the
@@ -47,17 +49,26 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
         table: `db.table`, full ACID or insert-only.
         version: the number of the version to restore.
         timestamp: restore the table's state at this time: a datetime with a time zone, or an ISO
-            8601 string with one.
-        tag: restore the version with this tag. Give exactly one of these three arguments.
+            8601 string with a time zone.
+        tag: restore the version with this tag. Give exactly one of `version`, `timestamp` and
+            `tag`.
         plan_only: report what would be changed, and change nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Restores {table} to an earlier version in one transaction."
+    returns = "the status, the write ID, and the number of changed rows of each partition"
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         *_WHICH,
         "plan_only",
+        *HiveAcidRowChangeOperator.template_fields,
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
 
     def __init__(
         self,
@@ -102,7 +113,7 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that was, or with `plan_only` would be, changed."""
+        """Return one line for each partition that the job changed or would change."""
         return restore_lines(result.details)
 
 

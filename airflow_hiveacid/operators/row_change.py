@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -18,15 +19,16 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
 
     Args:
         on_rerun: what the task does if it is cleared after a success: `apply` its change again (the
-            default), `skip` it with a warning, or `fail`. A retry never applies a change twice.
+            default), `skip` the change with a warning, or `fail`. A retry never applies a change
+            twice.
         ledger_retention_s: how many seconds the table's ledger keeps the note of this task's
             change. Set it longer than the longest delay before a retry. By default 30 days.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidSparkOperator.template_fields,
+    template_fields: Sequence[str] = given_fields(
         "on_rerun",
         "ledger_retention_s",
+        *HiveAcidSparkOperator.template_fields,
     )
 
     def __init__(

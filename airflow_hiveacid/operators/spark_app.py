@@ -3,18 +3,19 @@
 Input is one or more jobs from a subclass. Each job is written to a JSON file. A `Submitter` submits
 that file with the application and the zip of our code. Output is the application's result. Only the
 driver opens and commits the metastore transaction. This module only aborts the transaction when the
-task is killed.
+task is killed. A task that defers runs the same steps; only the wait for the driver is a trigger's.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 import uuid
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
@@ -32,15 +33,28 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.operators.links import (
+    DriverLinks,
+    SparkApplicationLink,
+    SparkUiLink,
+    show_table,
+)
+from airflow_hiveacid.operators.metrics import count_failure, count_job
 from airflow_hiveacid.operators.outlets import describe_outlets
-from airflow_hiveacid.operators.plan_text import result_line
+from airflow_hiveacid.operators.plan_text import result_lines
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.deferral import (
+    Progress,
+    client_arguments,
+    why_not_deferred,
+)
 from airflow_hiveacid.operators.submission.kill import abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
-from airflow_hiveacid.operators.submission.result_file import ResultFile
+from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import (
     earlier_key_of,
@@ -52,11 +66,14 @@ from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
+from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.statement_text import statement_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context, RetryPolicy
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
@@ -64,6 +81,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.submission.deferral import Woken
     from airflow_hiveacid.operators.submission.kill import Attempt
 
 _SPARK_CONNECTION: Final = "spark_default"
@@ -79,25 +97,26 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(SparkSubmitOperator):
+class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
-    `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. For several jobs it is
-    `{"statements": [...]}`, with one `JobResult` for each job.
+    `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. For several jobs, the
+    return value is `{"statements": [...]}`, with one `JobResult` for each job.
+    Long lists are cut; see docs/reference/results.md.
 
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         spark_conn_id: connection of type `spark`, by default `spark_default`. The connection must
             exist.
-        conn_id: another name for `spark_conn_id`, which `SparkSubmitOperator` uses.
+        conn_id: the name of `spark_conn_id` in `SparkSubmitOperator`, also allowed here.
         spark_bin_dir: directory of `spark-submit`; by default the option `spark_bin_dir` in section
             `[hiveacid]`, then PATH.
         lock_timeout_s: longest wait for locks; by default the connection's setting. With 0 the task
             does not wait.
-        conflict_policy: `hive` or `strict`: which concurrent transactions conflict with this task's
-            transaction. By default the table's property `hiveacid.conflict.policy`, then the
-            connection's setting.
+        conflict_policy: `hive` or `strict`; decides which concurrent transactions conflict with
+            this task's transaction. By default the table's property `hiveacid.conflict.policy`,
+            then the connection's setting.
         heartbeat_s: seconds between heartbeats; by default half the metastore's transaction
             time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
@@ -105,24 +124,31 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         start_timeout_s: longest wait on YARN and Kubernetes for the first container, and on any
             cluster for the first executor. By default the option `start_timeout_s` in section
             `[hiveacid]`, whose default is one hour.
+        deferrable: wait for a driver in YARN or Kubernetes in the triggerer, so that the task
+            occupies no worker slot; the default is `[operators] default_deferrable`. A driver on
+            the worker is never deferred, and the log says why.
         retry_policy: by default, input errors fail at once and all other errors are retried
             according to `retries` and `retry_delay`. `hive_acid_retry_policy` sets delays by kind
             of error.
+        map_index_template: the label of a mapped task's instances; by default the table, and the
+            partition or another argument that tells the instances apart.
         driver_memory: templated, like the other sizing arguments of `SparkSubmitOperator`.
     """
 
-    template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
-        *_SIZING,
-        "deploy_mode",
-        "hive_acid_conn_id",
-        "spark_bin_dir",
+    template_fields: Sequence[str] = given_fields(
         "lock_timeout_s",
         "conflict_policy",
         "heartbeat_s",
+        "hive_acid_conn_id",
         "result_dir",
         "start_timeout_s",
+        "spark_bin_dir",
+        "deploy_mode",
+        *_SIZING,
+        *SparkSubmitOperator.template_fields,
     )
+
+    operator_extra_links = (*TaskView.operator_extra_links, SparkApplicationLink(), SparkUiLink())
 
     def __init__(  # noqa: PLR0913 - named one by one so that default_args apply to them
         self,
@@ -136,7 +162,9 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         heartbeat_s: float | str | None = None,
         result_dir: str | None = None,
         start_timeout_s: float | str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        map_index_template: str | None = MAP_INDEX_TEMPLATE,
         name: str = "",
         total_executor_cores: int | str | None = None,
         executor_cores: int | str | None = None,
@@ -153,6 +181,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             conn_id=spark_conn_id or conn_id or _SPARK_CONNECTION,
             name=name,
             retry_policy=retry_policy,
+            map_index_template=map_index_template,
             **kwargs,
         )
         if conn_id and spark_conn_id and conn_id != spark_conn_id:
@@ -177,6 +206,9 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         self.yarn_queue = yarn_queue
         self.deploy_mode = deploy_mode
         self.start_timeout_s = start_timeout_s
+        self.deferrable = deferrable
+        self.driver_links = DriverLinks()
+        self._progress = Progress()
         self._spec: JobSpec | None = None
         self._submitter: Submitter | None = None
         self._is_killed = False
@@ -208,6 +240,20 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         """
         return (self.build_job(),)
 
+    @property
+    def linked_table(self) -> str:
+        """The only table that the jobs change; empty if there are several.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        targets = {job.target for job in self.build_jobs()}
+        return targets.pop() if len(targets) == 1 else ""
+
+    def statement_text(self) -> str:
+        """Return the task's job as SQL text; empty if no statement is similar to the job."""
+        return statement_text(self.build_job())
+
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
         """Run the jobs, one after another, and return their results as JSON.
 
@@ -215,11 +261,26 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             InputError: an input is invalid; the retry policy fails the task at once.
             HiveAcidError: a job failed; retrying may help and never applies a change twice.
         """
-        done: list[tuple[Ordered, JobResult]] = []
         key_of(context)  # fixes the keys of the task's jobs, even if this first try fails
-        jobs = self.build_jobs()
+        self._progress.begin(self.execution_timeout)
+        show_table(self, context)
+        return self._run_jobs(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
+        """Read the result of the driver that the trigger has followed, and run the remaining jobs.
+
+        Raises:
+            InputError: as in `execute`.
+            HiveAcidError: as in `execute`.
+            AirflowTaskTimeout: the driver had not ended at the end of `execution_timeout`.
+        """
+        self._progress.resume(event)
+        return self._run_jobs(context)
+
+    def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
+        jobs, done = self.build_jobs(), self._progress.done
         try:
-            for number, job in enumerate(jobs, start=1):
+            for number, job in list(enumerate(jobs, start=1))[len(done) :]:
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._with_position(number):
@@ -231,8 +292,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             raise
         describe_outlets(self, context, done)
         note_delivered(context, done[-1][0].generation)
-        results = [result.to_json() for _, result in done]
-        return results[0] if len(results) == 1 else {"statements": results}
+        return self._short_result([result.to_json() for _, result in done])
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
@@ -246,12 +306,22 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             raise TypeError(f"{type(self).__name__} cannot run {job.kind}")
         return self._run(context, job, number)
 
+    def _short_result(self, results: Sequence[dict[str, JsonValue]]) -> dict[str, JsonValue]:
+        """Return the results for XCom; if they are too long, store the whole results in a file."""
+        whole = results[0] if len(results) == 1 else {"statements": list(results)}
+        short = short_form({"result_uri": None, **whole})
+        if is_short(short):
+            return short
+        result_dir = self.result_dir or HiveAcidHook(self.hive_acid_conn_id).settings.result_dir
+        return short_form({"result_uri": keep_result(result_dir, whole), **whole})
+
     @contextmanager
     def _with_position(self, number: int) -> Iterator[None]:
-        """Add the position of the failed job to an error, if the operator has several jobs."""
+        """Count a failed job, and add its position to the error if the operator has several."""
         try:
             yield
         except HiveAcidError as error:
+            count_failure(error)
             if position := self.position_of(number):
                 error.add_note(position)
             raise
@@ -277,7 +347,7 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         return settings.lock_timeout_s if found is None else found
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
-        """Return the log lines that follow the summary line of a result."""
+        """Return the log lines that precede the table of a result."""
         return ()
 
     @property
@@ -299,6 +369,24 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         if submitter is not None:
             submitter.finish_end(end)
 
+    # ---- OpenLineage's provider calls these methods, in the process of the task ------------------
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Return the tables that the task's jobs read and write, with their columns."""
+        from airflow_hiveacid.operators.lineage import lineage_of  # noqa: PLC0415 - for tasks only
+
+        return lineage_of(self.hive_acid_conn_id, self.build_jobs())
+
+    def get_openlineage_facets_on_complete(
+        self,
+        task_instance: object,  # noqa: ARG002 - the provider's signature
+    ) -> OperatorLineage[Any, Any]:
+        """Return the same tables, with the versions and counts that the task has written."""
+        from airflow_hiveacid.operators.lineage import lineage_of  # noqa: PLC0415 - for tasks only
+
+        results = [result for _, result in self._progress.done]
+        return lineage_of(self.hive_acid_conn_id, self.build_jobs(), results)
+
     # ---- `ResumableJobMixin`: its `execute_resumable` calls these methods ------------------------
 
     def submit_job(self, context: Context) -> str:  # noqa: ARG002 - the SDK's signature
@@ -318,14 +406,22 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
         return status == SUCCEEDED
 
     def poll_until_complete(self, external_id: object, context: Context) -> None:  # noqa: ARG002 - as above
-        """Wait until the driver has ended; see `Submitter.follow`."""
+        """Wait until the driver has ended; see `Submitter.follow`.
+
+        Raises:
+            TaskDeferred: a trigger waits instead.
+        """
+        if self.deferrable and self._why_not_deferred() is None:
+            self._wait_in_triggerer(str(external_id))
         self._at_work.follow(str(external_id))
 
     # ---- one job ---------------------------------------------------------------------------------
 
     def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
         """Run one job; return the spec that was submitted, and the job's result."""
-        settings = HiveAcidHook(self.hive_acid_conn_id).settings
+        self._progress.began_s = time.time()
+        hook = HiveAcidHook(self.hive_acid_conn_id)
+        settings = hook.settings
         target = self._resolve_target()
         with ExitStack() as stack:
             with scratch_errors():
@@ -333,27 +429,55 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             directory = Path(scratch)
             result_file = self._result_file(settings, target, directory)
             spec = self._build_spec(context, settings, result_file, job=job, number=number)
+            if (woken := self._progress.woken_for(spec.job_key)) is not None:
+                note = woken.note
+                spec = replace(spec, attempt=note.attempt, result_uri=note.result_uri)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
             with scratch_errors(str(spec_file)):
                 spec_file.write_text(spec.dump(), encoding="utf-8")
             self._spec = spec
             submission = self._submission(target, spec, spec_file)
             with spark_on_path(self._bin_dir()):
-                failure = self._submit(context, submission)
+                if woken is None:
+                    self._check_before_submit(context, submission, hook)
+                failure = self._submit(context, submission, woken)
             if self._is_killed:
                 raise JobFailedError(
                     "the task was killed: its Spark driver was stopped, its transaction aborted"
-                ) from failure
+                ) from None
             result = self._at_work.collect(spec, failure)
         if isinstance(failure, ApplicationNotStartedError):
             abort_attempt(spec)  # the driver may have started just before it was ended
         if result is None and isinstance(failure, HiveAcidError):
             raise failure
-        judged = judge(spec, result, exit_code=self._at_work.exit_code, failure=failure)
-        self.log.info("%s", result_line(judged))
-        for line in self.describe(judged):
+        judged = judge(
+            spec,
+            result,
+            exit_code=self._at_work.exit_code,
+            failure=failure,
+            has_java=self._at_work.has_java,
+        )
+        took_s = time.time() - self._progress.began_s
+        for line in (*self.describe(judged), *result_lines(judged, took_s)):
             self.log.info("%s", line)
+        count_job(judged, took_s)
         return spec, judged
+
+    def _check_before_submit(
+        self, context: Context, submission: Submission, hook: HiveAcidHook
+    ) -> None:
+        """Check a new submission, unless the state store has a note about an earlier try's driver.
+
+        The earlier driver may have committed before its table was dropped or changed. Without a
+        note about an earlier driver, the new driver makes the same checks before it reads the
+        ledger. So these checks never fail a retry that would succeed.
+        """
+        from airflow_hiveacid.operators.submission.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
+
+        store = context.get("task_state_store")
+        if self._is_killed or (store is not None and Resumable(store).attempt is not None):
+            return
+        check_before_submit(submission, hook)
 
     def take_over_left_driver(self, context: Context, attempt: str, *, ends: bool) -> None:
         """Take over the driver that an earlier try left running, or stop it if `ends` is true.
@@ -463,17 +587,48 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
         return Bounds(start_s=given)
 
-    def _submit(self, context: Context, submission: Submission) -> Exception | None:
+    def _submit(
+        self, context: Context, submission: Submission, woken: Woken | None
+    ) -> Exception | None:
         """Submit the job, or resume its driver, and return the submission's exception, if any.
 
         Raises:
             ClusterError: YARN does not stop an earlier try's application, so nothing is submitted.
+            TaskDeferred: a trigger follows the driver.
+            AirflowTaskTimeout: the time limit of the task passed while a trigger followed.
         """
         if self._is_killed:
             return None
         self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
+        if woken is not None:
+            return self._submitter.finish(
+                submission, context, woken.note.application_id, woken.failure()
+            )
+        if self.deferrable and (why_not := self._why_not_deferred()) is not None:
+            self.log.info("the task does not defer: %s", why_not)
         return self._submitter.run(
             submission, context, resume=lambda: self.execute_resumable(context)
+        )
+
+    def _why_not_deferred(self) -> str | None:
+        return why_not_deferred(self._at_work.target, self._arguments())
+
+    def _wait_in_triggerer(self, application_id: str) -> NoReturn:
+        from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger  # noqa: PLC0415 - for tasks only
+
+        if self._spec is None:
+            raise RuntimeError("no job has started")
+        self.log.info("the triggerer waits until %s has ended", application_id)
+        note = self._progress.note(application_id, self._spec, self._at_work.notes)
+        self.defer(
+            trigger=ApplicationTrigger(
+                note=note.to_json(),
+                hive_acid_conn_id=self.hive_acid_conn_id,
+                spark_conn_id=self.spark_conn_id,
+                client=client_arguments(self._arguments()),
+                start_timeout_s=self._bounds().start_s,
+            ),
+            method_name=self.execute_complete.__name__,
         )
 
     def _submitter_for(self, context: Context, target: SparkTarget, attempt: str) -> Submitter:
@@ -485,6 +640,9 @@ class HiveAcidSparkOperator(SparkSubmitOperator):
             store=context.get("task_state_store"),
             is_durable=self.durable,
             is_killed=lambda: self._is_killed,
+            show=lambda application, ui: self.driver_links.show(
+                application, ui, context["ti"].xcom_push
+            ),
         )
 
     @property

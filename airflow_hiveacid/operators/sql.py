@@ -23,6 +23,7 @@ from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.parameters import (
     check_all_used,
@@ -67,11 +68,15 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
             PARTITION.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Runs statements in Hive's SQL, each in its own transaction."
+    returns = (
+        "the status, rows, files, bytes and write IDs of each statement, or the rows of a query"
+    )
+    template_fields: Sequence[str] = given_fields(
         "sql",
         "database",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {

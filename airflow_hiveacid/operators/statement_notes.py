@@ -1,9 +1,9 @@
 """Notes that tell later tries of a task which statements of a script are done.
 
-A table's ledger records which row changes are done. The ledger does not record whether the table
-was dropped, and is deleted with the table. So if a script contains a DDL statement, each statement
-of the script has a note in the task's state store. The note contains either the result, if the
-statement is done, or the state before the statement. See docs/decisions/definitions.md.
+A table's ledger records which row changes are done. The ledger does not record a drop of the table,
+and a drop also deletes the ledger. So if a script contains a DDL statement, each statement of the
+script has a note in the task's state store. The note contains either the result, if the statement
+is done, or the state before the statement. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -147,6 +147,6 @@ def _result(noted: dict[str, Any]) -> JobResult | None:
         return JobResult.parse(text)
     except ContractVersionError as error:
         # A different release of the provider has written the note. The statement can be executed
-        # again, because it checks the table first.
+        # again, because its execution begins with a check of the table.
         log.warning("a note of an earlier try cannot be read: %s", error)
         return None

@@ -134,7 +134,8 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, ReadArgument]:
         raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_FORMS)}")
     reads = {argument: read for argument, (_, read) in _FORMS[kind].reads.items()}
     if _PARTITION in reads:
-        read = statements.partition_values if kind == "insert" else statements.truncated_partition
+        is_truncate = kind == "truncate"
+        read = statements.truncated_partition if is_truncate else statements.partition_values
         reads[_PARTITION] = bind(read, nulls=nulls)
     if kind in _NAMING:
         reads[PARAMETERS] = read_parameters

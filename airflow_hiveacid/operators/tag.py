@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
@@ -23,13 +23,16 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
+from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import duration
+from airflow_hiveacid.plan.statement_text import as_of, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context, RetryPolicy
 
 
@@ -41,13 +44,13 @@ class TagAction(enum.Enum):
     DROP = "drop"
 
 
-class HiveAcidTagOperator(BaseOperator):
+class HiveAcidTagOperator(TaskView, BaseOperator):
     """Make, move or drop a tag: a name for a table's version that keeps the version's files.
 
     The metastore no longer compacts or cleans a tagged table, so use `HiveAcidCompactOperator` and
-    `HiveAcidCleanOperator`. By default the tag is for the newest version at the first try; retries
-    use the same version. If the task is cleared after a success, the tag is for the newest version
-    at that time. It is safe to run the task again.
+    `HiveAcidCleanOperator`. By default the task tags the newest version at the first try; retries
+    use the same version. If the task is cleared after a success, the next run tags the newest
+    version at that time. It is safe to run the task again.
 
     Returns `{"table": ..., "tag": ..., "version": ..., "expires": ...}`; for a dropped tag,
     `version` and `expires` are None.
@@ -60,17 +63,22 @@ class HiveAcidTagOperator(BaseOperator):
         version: the number of the version. Without `version` and `timestamp`, the tag is for the
             newest version that no open write can change.
         timestamp: instead of `version`, a time: a datetime with a time zone, or an ISO 8601 string
-            with one.
+            with a time zone.
         expires: when the version's files may be removed, given like `timestamp`. Without `expires`
-            and `keep_for`, they are never removed.
+            and `keep_for`, the files are never removed.
         keep_for: instead of `expires`, how long to keep the files from now on: `90 days`, `36
             hours`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: by default, input errors fail at once and all other errors are retried
             according to `retries` and `retry_delay`.
+        map_index_template: the label of a mapped task's instances; by default the table and the
+            tag's name.
     """
 
-    template_fields: Sequence[str] = (
+    does = "Makes, moves or drops a tag of {table}: a name that keeps a version readable."
+    returns = "the tag's name, version and expiry"
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "table",
         "name",
         "action",
@@ -80,6 +88,8 @@ class HiveAcidTagOperator(BaseOperator):
         "keep_for",
         "hive_acid_conn_id",
     )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {"statement": "sql"}
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
@@ -93,9 +103,10 @@ class HiveAcidTagOperator(BaseOperator):
         keep_for: str | LeftOut = LEFT_OUT,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        map_index_template: str | None = MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(retry_policy=retry_policy, **kwargs)
+        super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
         self.table = table
         self.name = name
         self.action = action
@@ -104,6 +115,7 @@ class HiveAcidTagOperator(BaseOperator):
         self.expires = expires
         self.keep_for = keep_for
         self.hive_acid_conn_id = hive_acid_conn_id
+        self._tagged: int | None = None
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(_name, name=name)
@@ -112,6 +124,20 @@ class HiveAcidTagOperator(BaseOperator):
         early.check(_moment, timestamp=timestamp, expires=expires)
         early.check(_seconds, keep_for=keep_for)
         self._check_together()
+
+    def statement_text(self) -> str:
+        """Return the statement in the form that Hive has for tags of Iceberg tables."""
+        table, name = arguments.table_name(self.table), name_text(_name(self.name, "name"))
+        action = _action(self.action, "action")
+        if action is TagAction.DROP:
+            return f"ALTER TABLE {table} DROP TAG IF EXISTS {name}"
+        moment = _moment(self.timestamp, "timestamp")
+        version = as_of(VersionSpec.of(_number(self.version, "version"), moment))
+        verb = "CREATE OR REPLACE TAG" if action is TagAction.MOVE else "CREATE TAG"
+        kept = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
+        expires = _moment(self.expires, "expires")
+        until = "" if expires is None else f" -- until {expires.isoformat()}"
+        return f"ALTER TABLE {table} {verb} {name}{version}{kept}{until}"
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Make, move or drop the tag, and return its version.
@@ -145,6 +171,7 @@ class HiveAcidTagOperator(BaseOperator):
             moves=action is TagAction.MOVE,
         )
         note_delivered(context, generation)
+        self._tagged = tag.version
         self.log.info("tag %r of %s names version %s", name, table, tag.version)
         return {
             "table": table,
@@ -152,6 +179,13 @@ class HiveAcidTagOperator(BaseOperator):
             "version": tag.version,
             "expires": None if tag.expires_s is None else time_text(tag.expires_s),
         }
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Return the table for OpenLineage's provider, which also calls this method at the end."""
+        from airflow_hiveacid.operators.lineage import lineage_of_version  # noqa: PLC0415 - for tasks only
+
+        table = arguments.table_name(self.table)
+        return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
         """Check that no two given arguments are mutually exclusive.

@@ -1,4 +1,4 @@
-"""The operator for several statements that are committed together or not at all.
+"""The operator that commits several statements together or not at all.
 
 Example:
     HiveAcidTransactionOperator(
@@ -33,6 +33,7 @@ from airflow_hiveacid.operators.statement_specs import (
     one_of_several,
     reads_of,
 )
+from airflow_hiveacid.operators.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan import statement_arguments as parts
 from airflow_hiveacid.plan.parameters import (
@@ -41,6 +42,7 @@ from airflow_hiveacid.plan.parameters import (
     read_parameters,
     stand_ins,
 )
+from airflow_hiveacid.plan.statement_text import statement_text
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 
@@ -57,11 +59,11 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
     statements read the same snapshot of other transactions. Other transactions see the changes only
-    after the commit. If one statement overwrites a table or static partition, no later statement
-    may change it.
+    after the commit. If a statement overwrites a table or static partition, no later statement may
+    change that table or partition.
 
     Args:
-        statements: each is a mapping or a string. A mapping has one key (`insert`, `update`,
+        statements: each entry is a mapping or a string. A mapping has one key (`insert`, `update`,
             `delete`, `truncate`, `load` or `merge`), whose value is a mapping with the arguments of
             that operator. A string is SQL as for `HiveAcidSqlOperator`, or the name of a `.sql`
             file, and may contain several statements.
@@ -70,14 +72,17 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             statement given as a mapping may also have `parameters` of its own.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidRowChangeOperator.template_fields,
+    does = "Runs several statements as one transaction."
+    template_fields: Sequence[str] = given_fields(
+        "statement",
         "statements",
         "database",
         "parameters",
+        *HiveAcidRowChangeOperator.template_fields,
     )
     template_ext: Sequence[str] = (_SQL_FILE,)
     template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
         "conf": "json",
         "statements": "json",
         "parameters": "json",
@@ -108,6 +113,27 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
     def build_job(self) -> TransactionSpec:
         """Return the spec of the transaction that the rendered statements describe."""
         return self._read(self.statements, "statements", read_parameters(self.parameters))
+
+    def statement_text(self) -> str:
+        """Return the statements as SQL text; text that was given as SQL is unchanged."""
+        self.build_job()  # checks the statements
+        texts = []
+        for at, entry in enumerate(self.statements):
+            if isinstance(entry, str):
+                texts.append(entry.strip().rstrip(";"))
+            else:
+                kind, values = _only_key(entry, f"statements[{at}]")
+                nulls = self._nulls.get(at, frozenset())
+                spec, _ = one_of_several(
+                    kind, values, nulls=nulls, others=read_parameters(self.parameters)
+                )
+                texts.append(statement_text(spec))
+        return ";\n".join(texts) + ";"
+
+    @property
+    def map_label(self) -> str:
+        """The beginning of the statements."""
+        return " ".join(self.statement.split())[:LONGEST_LABEL]
 
     def _read(
         self, given: object, argument: str, given_values: Mapping[str, Parameter]

@@ -22,11 +22,13 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 _E = TypeVar("_E", bound=enum.Enum)
@@ -298,6 +300,42 @@ def delta_ratio(value: float | str, argument: str) -> float:
     return found
 
 
+def health_limit(value: float | str | None, argument: str) -> float | None:
+    """Return a limit of a table's health by its name in `HealthLimits`, or None.
+
+    Raises:
+        ConfigurationError: the value is not above 0, or not a whole number where one is needed.
+    """
+    if value is None:
+        return None
+    is_any_number = argument in ("delta_ratio", "oldest_transaction_s")
+    found = number(value, argument) if is_any_number else whole_number(value, argument)
+    alone: dict[str, Any] = {"delta_count": 1, argument: found}
+    HealthLimits(**alone)
+    return found
+
+
+def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
+    """Return limits of a table's health from a mapping with the fields of `HealthLimits`.
+
+    Raises:
+        ConfigurationError: a limit is invalid, or all limits are None.
+    """
+    given = known_keys(HealthLimits, value, argument)
+    found = {name: health_limit(one, name) for name, one in given.items() if one is not None}
+    limits: dict[str, Any] = {**found}
+    return HealthLimits(**limits)
+
+
+def lock_type(value: str, argument: str) -> str:
+    """Return the type of a lock in Hive's words, such as `shared_write`.
+
+    Raises:
+        ConfigurationError: there is no such type of lock.
+    """
+    return choice(LockType, value, argument).value
+
+
 def optional_number(value: float | str | None, argument: str) -> float | None:
     """Return a number of 0 or more, or None.
 
@@ -317,7 +355,7 @@ def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
 
 
 def version(value: int | str, argument: str) -> int:
-    """Return a version number; it is 0 before a table's first write. A string is accepted.
+    """Return a version number; 0 means the table before its first write. A string is accepted.
 
     Raises:
         ConfigurationError: the value is not a version number.
@@ -343,7 +381,9 @@ def optional_version(value: int | str | datetime | VersionSpec | None, argument:
 
 
 def retention(value: float | str, argument: str) -> float:
-    """Return how many seconds the ledger keeps a finished job: longer than any retry delay.
+    """Return the number of seconds for which the ledger keeps the entry of a finished job.
+
+    This time must be longer than any retry delay.
 
     Raises:
         ConfigurationError: the value is not a number, or is less than an hour.

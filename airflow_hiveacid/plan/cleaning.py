@@ -1,18 +1,18 @@
-"""Decides which directories and files of a table may be removed now, and which must wait.
+"""Decides which directories and files of a table may be removed now, and which must be kept.
 
-Takes the state that a new reader would see, and notes of when each replacement was first seen;
-returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but do not use its database tables:
+Takes the state that a new reader would see, and notes that say when a cleaner first saw each
+replacement; returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but they do not need
+Hive's database tables:
 
-* A directory that every new reader ignores may still be read by a reader that listed it earlier.
+* A reader that listed a directory earlier may still read it, even if every new reader ignores it.
   When a cleaner first sees the replacement of a directory, a note records the high watermark of
   transaction IDs. The directory is removed when no open transaction at or below that watermark may
   read the table. `metastore.transactions.readers` finds the open transactions that may read the
   table.
 * No reader reads a directory that contains only aborted writes, so it is removed at once. A
-directory
-  is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
-* A staging directory is removed when its transaction has ended and the directory is old. An old
-  upload that a killed worker has left open is also aborted, if the store lists open uploads.
+  directory is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
+* A staging directory is removed when its transaction has ended and the directory is old. If the
+  store lists open uploads, old uploads that a killed worker left open are aborted, too.
 
 Must not access a file system or a metastore.
 """
@@ -60,8 +60,8 @@ class Removal:
     """A path below the location, and why it is removed or kept.
 
     Versions below `ends` cannot be read without the path; `ends` is 0 if no version needs it.
-    `replaced_by` is the directory that new readers read instead. It is empty for aborted and
-    left-over directories and for uploads.
+    `replaced_by` is the directory that new readers read instead. `replaced_by` is empty for aborted
+    and left-over directories and for uploads.
     """
 
     path: str
@@ -238,7 +238,7 @@ def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
 
 
 def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
-    """Return the oldest version that does not need the paths that a directory has replaced.
+    """Return the oldest version that can be read without the paths replaced by `replacement`.
 
     In a full-ACID table, each row of a wider delta has a write ID. So the wider delta serves the
     same versions as the narrower deltas.
@@ -250,7 +250,7 @@ def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
 
 
 def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, ...]:
-    """Return the readers that may have begun before the replacement was first seen."""
+    """Return the readers that may have begun before a cleaner first saw the replacement."""
     return tuple(reader for reader in readers if reader.txn_id <= seen.high_watermark)
 
 
@@ -260,7 +260,7 @@ def waits_for(
     """Return why a replaced directory must be kept for now, or None if it can be removed.
 
     Args:
-        seen: the note of when the replacement was first seen.
+        seen: when a cleaner first saw the replacement.
         readers: open transactions that may read the table, sorted by ID.
         now_s: the time.
         retention_s: the minimum time for which a replaced directory is kept.
@@ -286,6 +286,6 @@ def _still_used(
 
 
 def is_clean(state: AcidState) -> bool:
-    """Return whether all files that compactions or aborts made superfluous have been removed."""
+    """Return whether no superfluous files from compactions or aborts are left."""
     leftovers: tuple[AcidDirectory, ...] = (*state.obsolete_directories, *state.aborted)
     return not leftovers and not state.obsolete_originals

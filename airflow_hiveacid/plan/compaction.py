@@ -1,12 +1,12 @@
 """Decides whether and how to compact a partition: kind, inputs and outputs.
 
-Takes the ACID state of one directory under the compactor's write ID list, and a policy. Returns a
-`CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
+Takes the ACID state of one directory, as the compactor's write ID list shows it, and a policy.
+Returns a `CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
 
-The rules are those of Hive's Initiator and Worker, with two differences. A count threshold is
-inclusive: 10 deltas reach a threshold of 10. A plan never has a result that readers could see only
-in part. For example, a single rename cannot publish a result of two directories without a `_v`
-suffix. On a store without renames, a result of several files also appears in parts (see
+The rules are those of Hive's classes Initiator and Worker, with two differences. First, a count
+threshold is inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete
+result of a plan. For example, one rename cannot publish two directories, so both directories need a
+`_v` suffix. On a store without renames, a result of several files appears file by file (see
 docs/decisions/compaction.md).
 """
 
@@ -35,7 +35,9 @@ class Appearance(enum.Enum):
 
     AT_ONCE = "a rename makes the whole directory visible at once"
     HIDDEN = "its files appear one by one, but the _v suffix hides them until the commit"
-    FILE_BY_FILE_HIDDEN_FROM_HIVE = "the same, but Trino ignores the suffix and may read them"
+    FILE_BY_FILE_HIDDEN_FROM_HIVE = (
+        "its files appear one by one, and Trino reads them despite the _v suffix"
+    )
     FILE_BY_FILE = "its files appear one by one, and no suffix is known (3.1)"
 
 
@@ -43,11 +45,11 @@ class Appearance(enum.Enum):
 class CompactionPlan:
     """One compaction of one directory.
 
-    `is_major` is the kind. `inputs` are the delta directories (and, if major, the base) in the
-    order of their write IDs. `high` is the highest covered write ID, and `low` is the lowest (0 if
-    major). `bytes_in` is the size of all input files. `appears` is how the result becomes visible
-    on the store. `has_older_readers` is True if the metastore tracks uncommitted compactions, and a
-    reader may have an older snapshot.
+    `is_major` is True for a major compaction. `inputs` are the delta directories (and, if major,
+    the base) in the order of their write IDs. `high` is the highest covered write ID, and `low` is
+    the lowest (0 if major). `bytes_in` is the size of all input files. `appears` is how the result
+    becomes visible on the store. `has_older_readers` is True if the metastore tracks uncommitted
+    compactions, and a reader may have an older snapshot.
     """
 
     is_major: bool
@@ -85,8 +87,8 @@ class CompactionPlan:
     def hides(self) -> bool:
         """True if only readers with a snapshot after the commit may see the result.
 
-        The result must be hidden if it has two directories, or if its rows have no write IDs. It
-        must also be hidden if its files become visible one by one and the metastore tracks
+        The result must be hidden if it has two directories, or if its rows have no write IDs. The
+        result must also be hidden if its files become visible one by one and the metastore tracks
         uncommitted compactions. Hive 4 lets a reader read a base even if the base's last write is
         not committed in the reader's snapshot (see docs/decisions/compaction.md).
         """
@@ -119,14 +121,14 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction:
-    """No compaction, for the reason `why`; `is_hindered` means that it is needed but impossible."""
+    """The decision not to compact; with `is_hindered`, a compaction is needed but impossible."""
 
     why: str
     is_hindered: bool = False
 
 
 ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
-"""Table parameter with which the owner declares that neither Trino nor Hive 3.1 reads the table."""
+"""Table parameter: if true, the owner declares that neither Trino nor Hive 3.1 reads the table."""
 
 
 def only_hive_4_reads(parameters: Mapping[str, str]) -> bool:
@@ -153,8 +155,8 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
         state: the state that a compactor sees; its high watermark is below all open write IDs.
         choice: what was requested; AUTO applies the thresholds.
         policy: the thresholds.
-        can_hide_until_commit: whether results may have a `_v` suffix, which needs a 4.x metastore
-            and readers that understand it (`only_hive_4_reads`).
+        can_hide_until_commit: whether results may have a `_v` suffix. Such results need a Hive 4
+            metastore, and readers that understand the suffix (`only_hive_4_reads`).
         kind: the kind of the table.
         appears: how the result becomes visible on the table's store.
     """
@@ -216,11 +218,11 @@ def _buckets(plan: CompactionPlan) -> set[object]:
 
 
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
-    """Return deltas that contain rows of a compaction's base but would be read in addition to it.
+    """Return deltas that repeat rows of a compaction's base and would be read with that base.
 
-    Their highest write ID is above that of the base, so a compactor with a later snapshot wrote
-    them. It was a worker of a 3.1 metastore, which ignores our locks, or a compactor that replaced
-    a suspended compactor.
+    The highest write ID of such a delta is above the base's write ID, so a compactor with a later
+    snapshot wrote the delta. That compactor is either a Hive 3.1 worker, which ignores our locks,
+    or a compactor that was started in place of a suspended compactor.
     """
     if not plan.is_major:
         return []
@@ -256,8 +258,8 @@ def replacing_base(
 def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
     """Return whether the published base of an aborted compaction must be removed again.
 
-    A suspended compactor may publish its base after another compactor has replaced it. If a delta
-    has a higher write ID than a base, readers read the whole delta in addition to the base,
+    A suspended compactor may publish its base after a second compactor has taken its place. If a
+    delta has a higher write ID than a base, readers read the whole delta in addition to the base,
     including rows that are in both. The base may be removed only if all its inputs still exist.
     Otherwise the base may contain the only copy of a row.
 
@@ -281,9 +283,9 @@ def _kind(
 ) -> tuple[bool | None, str]:
     match choice:
         case CompactionChoice.MAJOR:
-            return True, "asked for"
+            return True, "requested"
         case CompactionChoice.MINOR:
-            return False, "asked for"
+            return False, "requested"
         case CompactionChoice.AUTO:
             return decide(state, policy)
 
@@ -293,8 +295,8 @@ def _why_minor_cannot(
 ) -> str | None:
     """Return why a minor compaction of this state is not possible, or None if it is possible."""
     if kind is TransactionalKind.INSERT_ONLY:
-        # Rows of an insert-only table have no write IDs, so a delta is read completely or not at
-        # all.
+        # Rows of an insert-only table have no write IDs, so a delta is read either completely or
+        # not at all.
         return (
             None
             if can_hide_until_commit
@@ -312,8 +314,8 @@ def _why_minor_cannot(
     is_pair = _is_pointless_minor(deltas)
     if state.deltas and state.delete_deltas and not is_pair and len(_write_ids(deltas)) == 1:
         return (
-            "within one write ID Hive 4 looks for deletes only in later statements, and a compacted"
-            " delta has no statement ID"
+            "for rows and deletes of one write ID, Hive 4 compares statement IDs, and a compacted"
+            " delta has none"
         )
     return None
 
@@ -327,7 +329,10 @@ _PAIR: Final = 2
 
 
 def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
-    """Return whether there is only one delta, or one delta and one delete delta (Hive's Worker)."""
+    """Return whether there is only one delta, or one delta and one delete delta.
+
+    Hive's class Worker has the same rule.
+    """
     is_twins = len(deltas) == _PAIR and len({d.is_delete for d in deltas}) == _PAIR
     return len(deltas) < _PAIR or is_twins
 
@@ -337,7 +342,7 @@ def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:
 
 
 def _high(state: AcidState) -> WriteId:
-    # MR compactors use the highest write ID of the inputs for the result's name (CompactorMR). The
+    # Hive's class CompactorMR also names the result after the highest write ID of the inputs. The
     # list's high watermark would also be correct, but would unnecessarily cover write IDs of other
     # partitions.
     return max((d.high for d in state.live), default=WriteId(0))

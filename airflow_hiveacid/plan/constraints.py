@@ -2,7 +2,7 @@
 
 The metastore stores constraints as expressions in Hive's dialect. Only expressions with the same
 meaning in both dialects are accepted: constants and the current time as defaults, and comparisons
-of columns and constants as checks. For other expressions, the error contains the constraint.
+of columns and constants as checks. The error for any other expression contains the constraint.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
@@ -41,7 +41,8 @@ _TOKEN: Final = re.compile(
     | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
     re.VERBOSE,
 )
-_NANOSECONDS: Final = re.compile(r":[0-9]{1,2}\.[0-9]{6}[0-9]*[1-9]")  # Spark cuts them off
+# Spark truncates these digits.
+_NANOSECONDS: Final = re.compile(r":[0-9]{1,2}\.[0-9]{6}[0-9]*[1-9]")
 _LITERALS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _NOW: Final = (["CURRENT_DATE"], ["CURRENT_TIMESTAMP"])
 _TIMES: Final = (["DATE"], ["TIMESTAMP"])
@@ -116,7 +117,7 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
 
 
 def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
-    """Return a default; as in Hive, cast a string default to the type of a non-string column."""
+    """Return a default; cast a string to the type of a non-string column, as Hive does."""
     columns = (*table.columns, *table.partition_columns)
     (wanted,) = [c.type for c in columns if c.name == column]
     is_text = len(tokens) == 1 and tokens[0].kind == "string"
@@ -204,7 +205,7 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
 
 
 def _without_between(parts: Sequence[str]) -> list[str]:
-    """Replace each BETWEEN by two comparisons, since columns in BETWEEN cannot be substituted."""
+    """Replace each BETWEEN with two comparisons, since columns in BETWEEN cannot be substituted."""
     found = list(parts)
     while _BETWEEN in found:
         at = found.index(_BETWEEN)
@@ -251,13 +252,13 @@ def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | Non
 
 
 def _is_plain(tokens: Sequence[_Token]) -> bool:
-    """Return whether Hive and Spark parse these operators alike; their precedence differs."""
+    """Return whether Hive and Spark group the operators alike, despite different precedence."""
     levels = [_Level()]
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         match token.word:
             case "(" if before is not None and before.kind != "symbol" and not _opens(before):
-                return False  # a function
+                return False  # this is a function call
             case "(":
                 levels.append(_Level(is_list=before is not None and before.word == "IN"))
             case ")" if len(levels) == 1:
@@ -275,7 +276,7 @@ def _is_plain(tokens: Sequence[_Token]) -> bool:
 class _Level:
     """The state of one level of parentheses after the last AND or OR.
 
-    Mutable while tokens are read.
+    The object changes while tokens are read.
     """
 
     is_list: bool = False
@@ -284,7 +285,7 @@ class _Level:
     in_between: bool = False
 
     def takes(self, word: str) -> bool:
-        """Return whether both dialects parse a word alike; for a name or constant, it is empty."""
+        """Return whether both dialects parse `word` alike; pass "" for a name or constant."""
         if word == "AND" and self.in_between:
             self.in_between = False
         elif word in {"AND", "OR"}:
@@ -299,7 +300,7 @@ class _Level:
 
 
 def _opens(token: _Token) -> bool:
-    """Return whether a parenthesis after this word does not begin a function call."""
+    """Return whether a parenthesis after this word opens a group instead of a function call."""
     return token.word in {"AND", "OR", "NOT", "IN", "BETWEEN"}
 
 

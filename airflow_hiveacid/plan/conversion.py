@@ -1,13 +1,14 @@
 """Decides whether a table can be converted, and what happens to its files.
 
-Takes a table's definition and its directory listings. Returns why the conversion is not possible,
-or the parameters to change and the files to move.
+Takes a table's definition and its directory listings. Returns the reason why the conversion is not
+possible, or else the parameters to change and the files to move.
 
-To make a flat table full ACID, only its parameters are changed. Its files are not moved and are
-read as original files (Hive's OrcRawRecordMerger). To make a flat table insert-only, its files are
-moved into the delta of one write. To make an insert-only table flat, all visible files are moved
-out of its directories. A full-ACID table is replaced with a flat copy, since its files also contain
-row IDs, and the metastore refuses to remove its parameters.
+To make a flat table full ACID, only its parameters are changed. Its files stay in place, and
+readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat table
+insert-only, its files are moved into the delta of one write. To make an insert-only table flat, all
+visible files are moved out of its base and deltas. A full-ACID table cannot become flat in place,
+because its files contain row IDs and the metastore refuses to remove its parameters. So a flat copy
+replaces it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
 )
 from airflow_hiveacid.format.records.conversion import Move
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.names import DeltaName
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import FileEntry, Listing
-    from airflow_hiveacid.format.table import TableInfo, TableRef
+    from airflow_hiveacid.format.table import TableInfo
 
 KINDS: Final = {
     ConversionTarget.FULL_ACID: TransactionalKind.FULL_ACID,
@@ -51,8 +52,8 @@ COPY_OF: Final = "hiveacid.copy.of"
 _NEW_TABLE: Final = "use CREATE TABLE ... AS SELECT to copy its rows to a new table"
 _UNION_DIRECTORY: Final = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+\Z")
 _EXTERNAL: Final = "EXTERNAL"
-# Hive 4 sets this parameter when it creates an external table instead of a requested managed table
-# without transactions.
+# If a user requests a managed table without transactions, Hive 4 creates an external table instead
+# and sets this parameter.
 _TRANSLATED: Final = "TRANSLATED_TO_EXTERNAL"
 _PURGED: Final = "external.table.purge"
 _TRANSACTIONAL: Final = "transactional"
@@ -64,7 +65,7 @@ _READABLE: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEX
 class ConversionOutcome:
     """The actual or expected result of a conversion; `steps` are sentences for users.
 
-    `rows` is the number of rows before and after; None if they were not read.
+    `rows` is the number of rows, which does not change; None if the rows were not read.
     """
 
     before: str
@@ -74,6 +75,11 @@ class ConversionOutcome:
     rows: int | None = None
     files_moved: int = 0
     txn_id: int | None = None
+
+
+def kept_table(ref: TableRef) -> TableRef:
+    """Return the name of a full-ACID table while its flat copy has the table's own name."""
+    return TableRef(ref.db, f"{ref.name}__acid")
 
 
 def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:
@@ -135,8 +141,8 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
     """Return why the files in a flat table's root prevent a conversion, or None if they allow it.
 
-    Readers of flat tables treat files in sub-directories differently, except in the sub-directories
-    that Hive's UNION ALL creates.
+    Some readers of flat tables read files in sub-directories, and others do not. All readers agree
+    on the sub-directories that Hive's UNION ALL creates.
     """
     for directory in listing.directories:
         if looks_like_directory_name(directory.partition("/")[0]):
@@ -209,10 +215,10 @@ def moves_out(state: AcidState) -> list[Move]:
 
 
 def emptied_by(moves: Iterable[Move]) -> list[Move]:
-    """Return the moves that give hidden names to the directories from which files are moved.
+    """Return the renames that hide the directories from which files are moved.
 
-    Without a hidden name, readers of a flat table would read these directories. The remaining files
-    in them are needed if the conversion is undone.
+    Readers of a flat table would read these directories if the names were not hidden. The remaining
+    files in them are needed if the conversion is undone.
     """
     directories = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
@@ -255,7 +261,7 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
             "buckets, constraints, comments of columns and empty partitions are not copied",
             "all other transactions are locked out",
             f"{verified}, in the full-ACID table and in the copy",
-            f"it is renamed to {table.ref}__acid, and the copy gets its name",
+            f"it is renamed to {kept_table(table.ref)}, and the copy gets its name",
             "a conversion back to full_acid restores it, as long as both have the same rows",
         )
     where = "out of base and deltas" if to is ConversionTarget.FLAT else "into one delta"

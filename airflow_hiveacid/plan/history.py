@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 _MOST_SKEW_S: Final = 86400.0
 """The largest assumed difference between two clocks."""
 _LOG_SKEW_S: Final = 60.0
-"""The largest assumed error of a time in the log: clock difference plus the commit's delay.
+"""The largest assumed error of a time in the log: a clock difference plus the delay of a commit.
 
 Times in the log are from the clock of the metastore's process, in whole seconds. All other times
 are from the clock of its database.
 """
 _LONGEST_LOOK_S: Final = 600.0
-"""The longest time between reading the clock and noting what is committed."""
+"""The longest assumed time between a read of the clock and a read of the committed writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A write ID that was allocated after a known time; so were all higher write IDs."""
+    """A known time before the allocation of a write ID and of all higher write IDs."""
 
     write_id: WriteId
     after_s: float
@@ -81,7 +81,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """The committed writes, divided into writes before a given time, after it, and doubtful writes.
+    """The committed writes in three groups: before a given time, after it, and doubtful.
 
     `inside` may omit a write ID that a snapshot before the given time shows as committed.
     """
@@ -91,11 +91,12 @@ class Members:
     doubtful: frozenset[WriteId]
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: what is known is put in order once
+@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
 class Knowledge:
     """Everything that is known about the commits of a table.
 
-    `born_s` is the table's creation time by its creator's clock, so it does not limit commit times.
+    `born_s` is the table's creation time by the clock of the program that created it. Because that
+    clock may be wrong, `born_s` does not limit commit times.
     """
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
@@ -127,10 +128,10 @@ class Knowledge:
         )
 
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
-        """Return this knowledge with the server log's times, unless there is a contradiction.
+        """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        Commits before the table's creation are also a contradiction: they belong to an earlier
-        table with this name, which was dropped without an entry in the log.
+        A commit before the table's creation is also a contradiction. Such a commit belongs to an
+        earlier table with this name, which was dropped without an entry in the log.
 
         Args:
             times: the commit times in the log, in whole seconds since 1970.
@@ -174,7 +175,10 @@ class Knowledge:
 
     @cached_property
     def _looks(self) -> tuple[list[Sighting], list[float]]:
-        """Sightings in order of high watermark, and for each the earliest `by_s` from there on."""
+        """Sightings by ascending high watermark, and a time for each sighting.
+
+        The time is the lowest `by_s` of this sighting and of all sightings after it in the list.
+        """
         looks = sorted(self.sightings, key=_high_watermark)
         return looks, [*accumulate((s.by_s for s in reversed(looks)), min)][::-1]
 
@@ -189,15 +193,15 @@ class Knowledge:
 
     @cached_property
     def _given_after(self) -> tuple[list[WriteId], list[float]]:
-        """Ascending write IDs, each with a time after which it and higher IDs were allocated."""
+        """Ascending write IDs, each with a time before it and all higher IDs were allocated."""
         given = sorted(self.given, key=lambda g: g.write_id)
         return [g.write_id for g in given], [*accumulate((g.after_s for g in given), max)]
 
     def at(self, at_s: float, now: ValidWriteIdList) -> Members:
-        """Divide the committed writes into writes before a given time, after it, and in doubt.
+        """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
-        A write is also doubtful if the notes contradict each other. This happens if a clock was set
-        back and reached the given time twice.
+        A write is also doubtful if the notes contradict each other. Contradictions arise if a clock
+        was set back and reached the given time twice.
 
         Args:
             at_s: the given time, in seconds since 1970.
@@ -243,11 +247,12 @@ class Knowledge:
         )
 
     def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
-        """Return writes during which a clock was set back from after the given time to before it.
+        """Return the writes during which a clock was set back past the given time.
 
-        A snapshot already contains the ID of such a write, although the snapshot was taken before
-        the allocation time in the job's note. The job reads the clock only once, so all its times
-        are too late compared with later transactions.
+        The notes of such a write contradict each other: a snapshot contains its write ID, but the
+        job's note says that the ID was allocated later. The job reads the clock only once. If the
+        clock is set back after that reading, all the job's times are too late compared with the
+        times of later transactions.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
         found, earliest_s, at = set[WriteId](), math.inf, 0
@@ -261,7 +266,7 @@ class Knowledge:
         return frozenset(found)
 
     def unlisted(self, at_s: float, now: ValidWriteIdList) -> tuple[WriteId, ...]:
-        """Return known commits that the list omits and that may have happened by a given time.
+        """Return known commits that `now` omits and that may have happened by a given time.
 
         A metastore may temporarily end a list too early, at an open or aborted write ID
         (docs/decisions/reading.md).
@@ -303,11 +308,11 @@ def as_of_time(
             metastore does not report its time.
 
     Raises:
-        VersionNotYetError: the time is later than `taken_s`, but the cause may be a difference
-            between clocks.
-        VersionUnknownError: the time is later than `taken_s` by more than clocks may differ; the
-            time is before the table's creation; or `taken_s` is None.
-        VersionDoubtfulError: it is unknown whether some commits were before the time.
+        VersionNotYetError: the time is later than `taken_s`, but a difference between clocks may
+            explain this.
+        VersionUnknownError: the time is later than `taken_s`, and no difference between clocks
+            explains this; the time is before the table's creation; or `taken_s` is None.
+        VersionDoubtfulError: it is unknown whether some commits happened before the time.
     """
     at_s, table = at.timestamp(), now.table
     if taken_s is None:
@@ -388,7 +393,7 @@ def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
 
 
 def _undecided(now: ValidWriteIdList, seen: ValidWriteIdList | None) -> Iterator[WriteId]:
-    """Return the committed write IDs of a list that are not committed in an earlier list."""
+    """Return the write IDs that are committed in a list, but not in an earlier list."""
     if seen is None:
         candidates: Iterable[int] = range(1, now.high_watermark + 1)
     else:

@@ -3,7 +3,7 @@
 Spark includes the classes of Hive 2.3. The functions in this module return the same results as in
 Hive 4.0.1; tests compare the results (tests/interop/test_functions.py). The subpackage `sql` uses
 the names; the subpackage `spark` registers them in a session. `sql.expressions.functions` decides
-which functions are allowed at all.
+which functions are allowed.
 
 Example:
     >>> called("substr")

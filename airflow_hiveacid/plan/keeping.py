@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 READABLE_FOR: Final = "hiveacid.readable.for"
-"""The table parameter with the time for which replaced rows stay readable, such as `7 days`."""
+"""The table parameter that sets how long replaced rows stay readable, such as `7 days`."""
 
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
@@ -64,7 +64,7 @@ def duration(text: str, what: str) -> float:
 def kept_parameters(generation: MetastoreGeneration) -> dict[str, str]:
     """Return the table parameters that stop Hive's services from compacting and cleaning a table.
 
-    3.1 has no parameter for its cleaner, but that cleaner runs only after compactions.
+    Hive 3.1 has no parameter that stops its cleaner, but that cleaner runs only after compactions.
     """
     found = {NO_AUTO_COMPACTION: "true"}
     if generation is not MetastoreGeneration.V3:
@@ -81,7 +81,7 @@ def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration)
 
 
 def opted_out(parameters: Mapping[str, str], name: str, *, is_kept: bool) -> str | None:
-    """Return a parameter's name, as its owner spelled it, if its value is true; otherwise None.
+    """Return a parameter's name in the table owner's spelling if its value is true, or None.
 
     Letter case is ignored. But on a kept table, the lower-case parameter does not count, because
     this provider has set it (`kept_parameters`).

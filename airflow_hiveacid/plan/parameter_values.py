@@ -1,7 +1,7 @@
 """Convert parameter values from a DAG or a program into typed values.
 
-Takes Python values, or a type with a string from a template. Returns a `Parameter`, which contains
-the values in their canonical spelling.
+Takes Python values, or strings from templates with a given type. Returns a `Parameter`, which
+contains the values in their canonical spelling.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _NO_ZONE: Final = "has no time zone, such as Z or +01:00"
 
 
 def parameter_of(given: object, argument: str) -> Parameter:
-    """Convert a value or list to a `Parameter`, with its Python type or the type in a mapping.
+    """Convert a value or list to a `Parameter`.
+
+    The type is given by a mapping with `type` and `value`, or else by the value's Python type.
 
     Raises:
         ConfigurationError: a value's type is unknown, or the value does not fit the given type.
@@ -82,7 +84,8 @@ def _value(given: object, argument: str) -> Value:
     """Convert a Python value to a `Value` of the corresponding type."""
     if given is None:
         return Value(type=ValueType.NULL)
-    for kind, type_ in _PYTHON.items():  # a bool is also an int, and a datetime is also a date
+    # The order matters: a bool is also an int, and a datetime is also a date.
+    for kind, type_ in _PYTHON.items():
         if isinstance(given, kind):
             return _value_of(type_, given, argument)
     raise ConfigurationError(
@@ -119,8 +122,8 @@ def _text(given: object, argument: str) -> str | None:
         given.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{argument} contains half a character, which no table can store: found"
-            f" {_shown(given)}; give the whole character"
+            f"{argument} contains an unpaired surrogate (half a character), which no table can"
+            f" store: found {_shown(given)}; give the whole character"
         ) from error
     return given
 
@@ -143,7 +146,7 @@ def _decimal(given: object, _: str) -> str | None:
     is_number = isinstance(given, int | Decimal) and not isinstance(given, bool)
     if not is_number and not (isinstance(given, str) and _DECIMAL.match(given)):
         return None
-    number = Decimal(given)  # type: ignore[arg-type] # a text, int or Decimal, as asked above
+    number = Decimal(given)  # type: ignore[arg-type] # a string, int or Decimal, as checked above
     # Refuse large exponents, since a number is written with all its digits.
     if not number:
         return "0"

@@ -1,8 +1,8 @@
 """Convert the `parameters` of a task or call to typed values, and find their markers in SQL.
 
 Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which give a type
-to a template's result. Returns `Parameter`s. A statement's spec gets the parameters whose markers
-its SQL contains. `spark.engine.expressions.parsed_sql` turns them into literals.
+to a template's result. Returns `Parameter`s. A statement's spec gets only the parameters that its
+SQL uses. `spark.engine.expressions.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said
@@ -73,10 +73,10 @@ def read_parameters(value: object, argument: str = "parameters") -> dict[str, Pa
 
 
 def markers(text: str) -> frozenset[str]:
-    """Return the names of the parameters whose markers a Spark SQL string contains.
+    """Return the parameter names in the markers of a Spark SQL string.
 
-    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. The colon of a marker
-    is not followed by a blank, and not directly preceded by a name, value or bracket.
+    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. No blank follows the
+    colon of a marker, and no name, value or bracket directly precedes it.
     """
     return frozenset(_markers(text))
 
@@ -185,7 +185,7 @@ def check_values_early(early: EarlyChecks, value: object, argument: str = "param
 
 
 def stand_ins(value: object) -> dict[str, Parameter]:
-    """Return placeholders with these names, to parse SQL before all values are known."""
+    """Return parameters for parsing SQL; a placeholder replaces a value that is not known yet."""
     later = Later(values=(Value(type=ValueType.STRING, text="later"),))
     return {
         str(name): _settled(given, later)

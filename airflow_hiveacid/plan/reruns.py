@@ -9,9 +9,9 @@ run unnecessary, or None.
 | --- | --- |
 | same generation, same statement | unnecessary, since a retry must not apply a change twice |
 | same generation, other statement | refused |
-| older generation | depends on `OnRerun`; another statement is never skipped |
-| newer generation | ends with an error, since it is an old copy that was suspended |
-| in doubt, and decisive | not decided: the entry is returned with its `doubt` |
+| older generation | depends on `OnRerun`; a different statement is never skipped |
+| newer generation | ends with an error, since the present run is an old copy that was suspended |
+| doubtful, and the decision depends on it | not decided: the entry is returned with its `doubt` |
 
 See docs/decisions/ledger.md. Must not access files or a metastore.
 """
@@ -58,7 +58,7 @@ def earlier_run(
 
     Raises:
         FencedError: a newer generation has been committed.
-        StatementChangedError: the earlier run that would make this run unnecessary had a different
+        StatementChangedError: an earlier run would make this run unnecessary, but had a different
             statement.
         RerunRefusedError: an older generation has been committed, and `on_rerun` is FAIL.
     """
@@ -75,8 +75,8 @@ def earlier_run(
     if last.generation > run.generation:
         raise FencedError(job_key=run.job_key, txn_id=txn_id, newer_txn_id=last.txn_id)
     if last.generation == run.generation or run.on_rerun is OnRerun.SKIP:
-        # If a different statement was committed and this statement were skipped, its changes would
-        # be lost without an error.
+        # If a different statement was committed, this run must not be skipped: the changes of this
+        # run's statement would be lost without an error.
         differing = differing_parts(run.statement, last.statement)
         if differing and last.is_legible:
             raise StatementChangedError(

@@ -70,17 +70,17 @@ class RestoredPartition:
     ) -> Self:
         """Decide how to restore a partition from its row counts.
 
-        Few changes are written as a delta, which is cheap and replaces no files. So the versions in
-        between stay readable. Many changes are written as a base, so that readers need not merge
-        events.
+        Few changes are written as a delta, which is cheap and replaces no files. So the versions
+        between the restored and the current version stay readable. Many changes are written as a
+        base, so that readers need not merge events.
 
         Args:
             come: the number of rows to insert.
             go: the number of rows to delete.
             stay: the number of rows that do not change.
             is_plain: whether the rows have no row IDs, as in an insert-only table.
-            has_twins: whether several rows share a row ID, so that a delete event would delete all
-                of them.
+            has_twins: whether several rows share a row ID, so that one delete event would delete
+                several rows.
             partition: the partition's name; empty in a table without partitions.
         """
         few = max(_FEW_ROWS, _FEW_SHARE * (stay + come))

@@ -1,7 +1,8 @@
 """Checks sources, WHEN clauses and partitions, and converts them into parts of a statement.
 
 As in `arguments`, every error message contains the argument's name. If a mapping contains
-templates, an operator's constructor checks its keys, and the values without templates.
+templates, an operator's constructor checks only the mapping's keys, and the values without
+templates.
 
 Example:
     >>> merge_clause({"when": "matched", "action": "update"}, "clauses[0]").action
@@ -35,6 +36,7 @@ from airflow_hiveacid.plan.arguments import (
     table_name,
     text,
 )
+from airflow_hiveacid.plan.source_options import check_options
 from airflow_hiveacid.plan.statements import (
     CLAUSE_WITHOUT_ROWS,
     check_source,
@@ -122,7 +124,7 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
-    """Return the key columns, by which source rows are matched with target rows.
+    """Return the key columns, which match source rows with target rows.
 
     Raises:
         ConfigurationError: the value is not a list of names, or is empty.
@@ -251,7 +253,9 @@ def _check_no_parameters(value: object, argument: str) -> None:
 def _options(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {value!r}")
-    return {str(k): str(v) for k, v in value.items()}
+    options = {str(k): str(v) for k, v in value.items()}
+    check_options(options, argument)
+    return options
 
 
 def _expressions(value: object, argument: str) -> tuple[str, ...]:
@@ -328,7 +332,7 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
 
 
 def _later_clause(clause: object) -> Mapping[str, object]:
-    """Return placeholders for a clause, which is then valid if its other parts are valid."""
+    """Return placeholders that make a clause valid if its other parts are valid."""
     given = clause if isinstance(clause, Mapping) else {}
     when, action = str(given.get("when")).lower(), str(given.get("action")).lower()
     changes = "update" if "set" in given else "delete"

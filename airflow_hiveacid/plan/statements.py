@@ -1,8 +1,8 @@
 """Checks INSERT, UPDATE, DELETE and MERGE statements and resolves their columns.
 
 Takes a table and a statement's spec. Returns the statement with every column resolved, or raises an
-error if the statement is not possible. Makes no decision about files, and never parses expressions,
-since Spark does.
+error if the statement is not possible. Makes no decision about files, and does not parse
+expressions, because Spark parses them.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -43,7 +43,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.constraints import default_where, value_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 _HANDLER = "storage_handler"
@@ -127,8 +127,18 @@ def check_insertable(table: TableInfo) -> None:
         )
 
 
+def check_cleanable(table: TableInfo) -> None:
+    """Raise an error unless a table is insert-only, or a supported full-ACID table.
+
+    Raises:
+        NotTransactionalError, SortedTableError, UnsupportedTableError: see `check_changeable`.
+    """
+    if table.kind is not TransactionalKind.INSERT_ONLY:
+        check_changeable(table, "cleaning")
+
+
 def check_source(source: SourceSpec) -> None:
-    """Raise an error unless a source is exactly one of files, a table, values and tables.
+    """Raise an error unless a source is exactly one of: files, a table, values, several tables.
 
     Raises:
         ConfigurationError: not exactly one kind of source is given, the source is incomplete, or
@@ -162,6 +172,13 @@ def check_source(source: SourceSpec) -> None:
             raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
 
 
+def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
+    """Return a dict from view name to ACID table, for the tables that a source reads."""
+    if source is None:
+        return {}
+    return {SOURCE_VIEW: source.table} if source.table is not None else source.tables or {}
+
+
 CLAUSE_WITHOUT_ROWS: Final = (
     "clause {number}: an earlier clause for the same WHEN has no condition. Add a condition"
     " to it, or put it last"
@@ -169,7 +186,7 @@ CLAUSE_WITHOUT_ROWS: Final = (
 
 
 def clause_problem(clause: MergeClause) -> str | None:
-    """Return why a clause is invalid for every table, as part of a sentence; None if valid.
+    """Return a phrase that says why a clause is invalid for every table, or None if it is valid.
 
     Example:
         >>> clause_problem(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT))
@@ -227,8 +244,8 @@ def resolve_merge(
     Raises:
         UnknownColumnError, ColumnUpdateError: a clause uses a column that does not exist or cannot
             be updated.
-        ConfigurationError: there are no clauses or no keys, or one of the clauses is invalid or can
-            never be reached by a row (`clause_problem`).
+        ConfigurationError: there are no clauses or no keys, a clause is invalid (`clause_problem`),
+            or no row can reach a clause.
     """
     source = {c.lower() for c in source_columns}
     if not spec.clauses:
@@ -355,12 +372,7 @@ def resolve_insert(
             clause does not match the table's partition columns.
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
-    partition_columns = {c.name for c in table.partition_columns}
-    for name in fixed:
-        if name not in partition_columns:
-            raise UnknownColumnError(
-                table=table.ref, column=name, known=tuple(sorted(partition_columns))
-            )
+    require_partition_columns(table, fixed)
     count = len(source_columns) - len(spec.default_where)
     of_values, flags = source_columns[:count], source_columns[count:]
     every = _targets(table, spec, fixed, of_values)
@@ -384,10 +396,21 @@ def resolve_insert(
     return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
 
 
+def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
+    """Raise an error if an INSERT itself names a column wrongly, whatever its source's columns are.
+
+    Raises:
+        UnknownColumnError, ConfigurationError: see `resolve_insert`.
+    """
+    fixed = {name.lower(): value for name, value in spec.partition.items()}
+    require_partition_columns(table, fixed)
+    _targets(table, spec, fixed, ())
+
+
 def columns_of_texts(
     table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
 ) -> frozenset[str]:
-    """Return columns whose values in an INSERT are strings, which are cast to the column types."""
+    """Return the columns that get strings from an INSERT; Spark casts these strings."""
     if spec.source.values is not None:
         return frozenset(table.column_names)
     fixed = frozenset(name.lower() for name in spec.partition)
@@ -408,7 +431,7 @@ def _targets(
 
 
 def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> list[str]:
-    """Return the target columns in the order of the source columns, which match by position."""
+    """Return the target columns in the order of the source columns, for a match by position."""
     names = [c.name for c in table.partition_columns]
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
     given = [name.lower() for name in spec.dynamic_partition]
@@ -449,3 +472,15 @@ def require_column(table: TableInfo, name: str) -> None:
     """
     if name.lower() not in table.column_names:
         raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
+
+
+def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
+    """Raise an error if one of these names is not a partition column of a table.
+
+    Raises:
+        UnknownColumnError: the table has no partition column of that name.
+    """
+    known = {column.name for column in table.partition_columns}
+    for name in names:
+        if name.lower() not in known:
+            raise UnknownColumnError(table=table.ref, column=name, known=tuple(sorted(known)))

@@ -1,8 +1,8 @@
-"""Measurements of a table's health, and the rules for when it needs compaction.
+"""Measurements of a table's health, and the rules that decide when it needs compaction.
 
 Takes the ACID state of a directory as a compactor sees it, and a policy; returns the thresholds
-that are reached. A compactor does not see writes from the lowest open write ID on, so all counted
-deltas can be compacted. Sensors, triggers and the compaction plan all use these rules.
+that are reached. A compactor sees only writes below the lowest open write ID, so all counted deltas
+can be compacted. Sensors, triggers and the compaction plan all use these rules.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=99)
@@ -18,18 +18,34 @@ from __future__ import annotations
 import enum
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.words import age_text
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from airflow_hiveacid.format.state.acid_state import AcidState
 
 Scalar = str | int | float | None
-"""A value in a record of measurements; all of them are JSON values."""
+"""A JSON value in a record of measurements."""
+
+SMALL_FILE_BYTES: Final = 16_000_000
+"""A smaller file counts as small; the default of Hive's `hive.merge.smallfiles.avgsize`."""
+
+
+class DeltaLimits(Protocol):
+    """The limits of a directory's deltas; None disables a limit."""
+
+    @property
+    def delta_count(self) -> int | None:
+        """The limit for the number of delta directories."""
+
+    @property
+    def delta_ratio(self) -> float | None:
+        """The limit for the deltas' bytes as a share of the base's bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +79,9 @@ class TableHealth:
 
     `base` is the name of the visible base. `base_bytes` is its size, or the size of the original
     files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
-    numbers of directories that the cleaner has not removed yet.
+    numbers of directories that the cleaner has not removed yet. `small_files` is the number of
+    visible data files below `SMALL_FILE_BYTES`, unless the caller of `of` gave a different size.
+    `deleted_rows` is the number of visible delete events, or None if they were not counted.
     """
 
     table: str
@@ -78,11 +96,21 @@ class TableHealth:
     delete_delta_bytes: int = 0
     obsolete: int = 0
     aborted: int = 0
+    small_files: int = 0
+    deleted_rows: int | None = None
 
     @classmethod
-    def of(cls, state: AcidState, *, table: str = "", partition: str = "") -> TableHealth:
+    def of(
+        cls,
+        state: AcidState,
+        *,
+        table: str = "",
+        partition: str = "",
+        small_file_bytes: int = SMALL_FILE_BYTES,
+    ) -> TableHealth:
         """Return the measurements of a directory's ACID state."""
         base = state.base
+        files = [*state.originals, *(file for one in state.live for file in one.files)]
         originals = sum(file.size_bytes for file in state.originals)
         return cls(
             table=table,
@@ -97,6 +125,7 @@ class TableHealth:
             delete_delta_bytes=sum(delta.size_bytes for delta in state.delete_deltas),
             obsolete=len(state.obsolete),
             aborted=len(state.aborted),
+            small_files=sum(1 for file in files if file.size_bytes < small_file_bytes),
         )
 
     @property
@@ -124,6 +153,22 @@ class Threshold(enum.Enum):
 
     DELTA_COUNT = "delta_count"
     DELTA_RATIO = "delta_ratio"
+    OBSOLETE_DIRECTORIES = "obsolete_directories"
+    ABORTED_DIRECTORIES = "aborted_directories"
+    SMALL_FILES = "small_files"
+    DELETED_ROWS = "deleted_rows"
+    ABORTED_TRANSACTIONS = "aborted_transactions"
+    OLDEST_TRANSACTION_S = "oldest_transaction_s"
+
+
+_NOUNS: Final[Mapping[Threshold, str]] = {
+    Threshold.DELTA_COUNT: "delta directories",
+    Threshold.OBSOLETE_DIRECTORIES: "obsolete directories",
+    Threshold.ABORTED_DIRECTORIES: "aborted directories",
+    Threshold.SMALL_FILES: "small files",
+    Threshold.DELETED_ROWS: "deleted rows",
+    Threshold.ABORTED_TRANSACTIONS: "aborted transactions",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +181,22 @@ class Exceeded:
 
     def __str__(self) -> str:
         match self.threshold:
-            case Threshold.DELTA_COUNT:
-                return f"{self.measured:.0f} delta directories (threshold {self.limit:.0f})"
             case Threshold.DELTA_RATIO:
                 measured, limit = 100 * self.measured, 100 * self.limit
                 return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %)"
+            case Threshold.OLDEST_TRANSACTION_S:
+                open_for, limit_text = age_text(self.measured), age_text(self.limit)
+                return f"a transaction has been open for {open_for} (threshold {limit_text})"
+            case _:
+                noun = _NOUNS[self.threshold]
+                return f"{self.measured:.0f} {noun} (threshold {self.limit:.0f})"
 
 
-def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
+def exceeded(health: TableHealth, policy: DeltaLimits) -> tuple[Exceeded, ...]:
     """Return the thresholds that a directory has reached, with the ratio first.
 
-    Without a base, or with an empty base, only the count applies, as in Hive's Initiator
-    (determineCompactionType, `noBase`). If the ratio applied, the first insert into every new table
+    Without a base, or with an empty base, only the count applies, as in Hive's
+    Initiator.determineCompactionType. If the ratio applied, the first insert into every new table
     would cause a compaction.
     """
     ratio, count = health.delta_ratio, health.delta_count

@@ -3,9 +3,9 @@
 A transaction has one write ID for all its writes to a table. Readers distinguish its statements by
 the statement IDs of their deltas. But `base_<write ID>`, which an overwrite creates, has no
 statement ID. The base replaces every delta up to its write ID, even deltas of the same transaction
-(AcidUtils.getAcidState; Trino's AcidTables does the same). This is correct for statements before
-the overwrite. But the rows of a statement after the overwrite would be invisible in the same
-partition, so only another overwrite can follow.
+(AcidUtils.getAcidState; Trino's AcidTables does the same). Replacing these deltas is correct for
+statements before the overwrite. But the rows of a statement after the overwrite would be invisible
+in the same partition, so only another overwrite can follow.
 
 Example:
     >>> overwrite = Step(table="db.t", replaces=True, partition=None)
@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
+    HiveAcidError,
     SharedTargetError,
     StatementOrderError,
 )
@@ -35,7 +37,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
@@ -47,15 +49,27 @@ MOST_STATEMENTS: Final = MAX_STATEMENT_ID + 1
 class Step:
     """The properties of a statement that matter to other statements in its transaction.
 
-    `partition` is None if the statement may write several partitions. Otherwise it identifies the
-    only partition: two steps with the same partition have equal values. `together` is the position
-    of the multi-insert that contains the step; the steps of a multi-insert have no order.
+    `partition` is None if the statement may write several partitions. Otherwise `partition`
+    identifies the only partition: two steps with the same partition have equal values. `together`
+    is the position of the multi-insert that contains the step; the steps of a multi-insert have no
+    order.
     """
 
     table: str
     replaces: bool
     partition: Hashable
     together: int | None = None
+
+
+@contextmanager
+def numbered(number: int, count: int) -> Iterator[None]:
+    """Add a statement's 1-based number to an error if its transaction has several statements."""
+    try:
+        yield
+    except HiveAcidError as error:
+        if count > 1:
+            error.add_note(f"in statement {number} of the transaction")
+        raise
 
 
 def check_order(steps: Sequence[Step]) -> None:
@@ -103,9 +117,9 @@ def _may_overlap(one: Step, other: Step) -> bool:
 
 
 def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step]:
-    """Return the steps of statements whose tables have not been read yet.
+    """Return the steps of statements; the definitions of their tables are not known yet.
 
-    If two statements specify partitions, the partitions are assumed to be different.
+    If two statements name partitions, the partitions are assumed to be different.
     """
     return [
         Step(

@@ -1,6 +1,7 @@
-"""Airflow sensors that wait until tables need compaction or have new data.
+"""Airflow sensors that wait for a table's health, compaction, locks or new data.
 
-Import only from here: the modules below may move. Each name loads its module on first use.
+Import these names only from this package, because its modules may move. The first use of a name
+imports the module that defines it.
 
 Example:
     from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
@@ -13,6 +14,11 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.sensors.conditions import (
+        HiveAcidCompactionSensor,
+        HiveAcidHealthSensor,
+        HiveAcidLockFreeSensor,
+    )
     from airflow_hiveacid.sensors.hive_acid import (
         HiveAcidCompactionNeededSensor,
         HiveAcidDeltaCountSensor,
@@ -23,6 +29,11 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "airflow_hiveacid.sensors.conditions": (
+                "HiveAcidCompactionSensor",
+                "HiveAcidHealthSensor",
+                "HiveAcidLockFreeSensor",
+            ),
             "airflow_hiveacid.sensors.hive_acid": (
                 "HiveAcidCompactionNeededSensor",
                 "HiveAcidDeltaCountSensor",
@@ -34,7 +45,10 @@ else:  # if mypy saw `__getattr__`, it would accept names that are not exported
 
 __all__ = [
     "HiveAcidCompactionNeededSensor",
+    "HiveAcidCompactionSensor",
     "HiveAcidDeltaCountSensor",
     "HiveAcidDeltaRatioSensor",
+    "HiveAcidHealthSensor",
+    "HiveAcidLockFreeSensor",
     "HiveAcidNewVersionSensor",
 ]

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import conf
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.short_form import OMITTED, short_list
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
@@ -24,9 +26,12 @@ from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow.sdk import Context
+
     from airflow_hiveacid.hooks.health import Look
 
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
+_OMITTED_KEY: Final = f"return_value{OMITTED}"
 
 
 class HiveAcidThresholdSensor(HiveAcidWatchSensor):
@@ -34,11 +39,15 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
     The return value is a list for mapped tasks, with one entry for each partition that is due. An
     entry has `partition`, the reason (`why`) and the measured values (`delta_count`, `delta_ratio`,
-    bytes, ...). If a task is mapped over the list, the list has at most `[core] max_map_length`
-    entries: the partitions with the most deltas.
+    bytes, ...). As JSON, the list has at most 16 KB. If a task is mapped over it, it also has at
+    most `[core] max_map_length` entries. If entries are left out, the list has the partitions with
+    the most deltas, and the XCom `return_value_omitted` is the number of the others.
 
     The arguments are those of `HiveAcidWatchSensor`.
     """
+
+    does = "Waits until {table}, or one of its partitions, needs compaction."
+    returns = "the partitions that are due, with the measured values and the reason"
 
     @abstractmethod
     def policy(self) -> CompactionPolicy:
@@ -64,21 +73,28 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
             delta_count=policy.delta_count, delta_ratio=policy.delta_ratio, **watch
         )
 
-    def answer(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the partitions that are due; for mapped tasks, at most as many as Airflow accepts.
+    def answer(self, found: list[dict[str, Any]], context: Context) -> list[dict[str, Any]]:
+        """Return the partitions that are due; if they are too many, those with the most deltas.
 
-        With more entries, this task would fail in every run, and no partition would be compacted.
+        For mapped tasks, return at most as many as Airflow accepts. With more entries, this task
+        would fail in every run, and no partition would be compacted.
         """
+        hottest = sorted(found, key=lambda one: -one["delta_count"])
+        answer = short_list(hottest)
         most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
-        if len(found) <= most or next(self.iter_mapped_dependants(), None) is None:
-            return found
-        self.log.warning(
-            "%d partitions are due, but [core] max_map_length allows mapping over %d. Those with"
-            " the most deltas come first; the others are due at the next run",
-            len(found),
-            most,
-        )
-        return sorted(found, key=lambda one: -one["delta_count"])[:most]
+        if len(answer) > most and next(self.iter_mapped_dependants(), None) is not None:
+            answer = answer[:most]
+        if omitted := len(found) - len(answer):
+            self.log.warning(
+                "%d partitions are due, and the result has the %d with the most deltas: an XCom has"
+                " at most 16 KB, and mapping [core] max_map_length tasks. The others are due at the"
+                " next run",
+                len(found),
+                len(answer),
+            )
+            context["ti"].xcom_push(_OMITTED_KEY, omitted)
+            return answer
+        return found
 
     def _check_thresholds(self, **given: object) -> None:
         if arguments.is_settled(given):
@@ -91,7 +107,12 @@ class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
     With `delta_count=10`, the wait ends when there are ten directories.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidThresholdSensor.template_fields, "delta_count")
+    template_fields: Sequence[str] = given_fields(
+        "table",
+        "partition",
+        "delta_count",
+        *HiveAcidThresholdSensor.template_fields,
+    )
 
     def __init__(self, *, delta_count: int | str = DELTA_COUNT, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
@@ -110,7 +131,12 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
     A table or partition without a base has no ratio, so the sensor never reports it.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidThresholdSensor.template_fields, "delta_ratio")
+    template_fields: Sequence[str] = given_fields(
+        "table",
+        "partition",
+        "delta_ratio",
+        *HiveAcidThresholdSensor.template_fields,
+    )
 
     def __init__(self, *, delta_ratio: float | str = DELTA_RATIO, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
@@ -126,13 +152,15 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     """Wait until a partition reaches `delta_count` or `delta_ratio`.
 
-    The rule is the same as for `auto` of `HiveAcidCompactOperator`.
+    `HiveAcidCompactOperator` with `auto` applies the same rule.
     """
 
-    template_fields: Sequence[str] = (
-        *HiveAcidThresholdSensor.template_fields,
+    template_fields: Sequence[str] = given_fields(
+        "table",
+        "partition",
         "delta_count",
         "delta_ratio",
+        *HiveAcidThresholdSensor.template_fields,
     )
 
     def __init__(

@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from airflow.sdk import Context
 
     from airflow_hiveacid.hooks.news import News
 
@@ -23,15 +27,22 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
     """Wait until a table has data that is newer than a version; compactions are not new data.
 
     The sensor ignores versions that an open write can still change. The result has `since`,
-    `version` (the newest version that the sensor has checked) and `partitions` (those with new
-    data).
+    `version` (the newest version that the sensor has checked), `partitions` (those with new data)
+    and `partitions_omitted`.
 
     Args:
         since: the last version whose data is known; 0 waits for the first data.
         kwargs: see `HiveAcidWatchSensor`.
     """
 
-    template_fields: Sequence[str] = (*HiveAcidWatchSensor.template_fields, "since")
+    does = "Waits until {table} has new data; compactions are not new data."
+    returns = "the newest version and the partitions with new data"
+    template_fields: Sequence[str] = given_fields(
+        "table",
+        "partition",
+        "since",
+        *HiveAcidWatchSensor.template_fields,
+    )
 
     def __init__(self, *, since: int | str, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
@@ -56,6 +67,10 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         """Return the trigger that polls the same table in the triggerer."""
         return NewVersionTrigger(since=arguments.version(self.since, "since"), **watch)
 
-    def answer(self, found: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the entry about the new data, or None if there is none."""
-        return found[0] if found else None
+    def answer(
+        self,
+        found: list[dict[str, Any]],
+        context: Context,  # noqa: ARG002 - for other sensors
+    ) -> dict[str, Any] | None:
+        """Return the entry about the new data, or None if there is no new data."""
+        return short_form(found[0]) if found else None

@@ -1,7 +1,7 @@
 """The base of this provider's sensors: polling, outages and deferral.
 
-A subclass defines what is polled, in the sensor and in its trigger. `hooks.failures` defines how
-long polls may fail. The modes `poke` and `reschedule` are Airflow's. With `deferrable=True`, the
+A subclass defines the poll, in the sensor and in its trigger. `hooks.failures` defines how long
+polls may fail. The modes `poke` and `reschedule` are Airflow's. With `deferrable=True`, the
 triggerer waits and the sensor occupies no worker slot.
 """
 
@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.triggers.watching import findings
 
@@ -34,7 +35,7 @@ OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage; after a reschedule, a new process reads it."""
 
 
-class HiveAcidWatchSensor(BaseSensorOperator):
+class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
     """Wait until a poll of a table finds something.
 
     All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, only a
@@ -53,9 +54,11 @@ class HiveAcidWatchSensor(BaseSensorOperator):
             single temporary failure never fails the task.
         retry_policy: by default, input errors fail at once and all other errors are retried
             according to `retries` and `retry_delay`.
+        map_index_template: the label of a mapped sensor's instances; by default the table and the
+            partition.
     """
 
-    template_fields: Sequence[str] = ("table", "partition", "hive_acid_conn_id")
+    template_fields: Sequence[str] = given_fields("table", "partition", "hive_acid_conn_id")
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
@@ -66,9 +69,10 @@ class HiveAcidWatchSensor(BaseSensorOperator):
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         max_outage_s: float | None = DEFAULT_MAX_OUTAGE_S,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        map_index_template: str | None = MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(retry_policy=retry_policy, **kwargs)
+        super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
         self.table = table
         self.partition = partition
         self.hive_acid_conn_id = hive_acid_conn_id
@@ -100,9 +104,12 @@ class HiveAcidWatchSensor(BaseSensorOperator):
             ConfigurationError: an argument is invalid.
         """
 
-    def answer(self, found: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - to XCom
-        """Return the task's result from the findings of the last poll, which may be empty."""
-        return found
+    @abstractmethod
+    def answer(self, found: list[dict[str, Any]], context: Context) -> Any:  # noqa: ANN401 - to XCom
+        """Return the task's result, in its short form, from the findings of the last poll.
+
+        `found` may be empty.
+        """
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once; if it fails for a reason that may be temporary, log the error and continue.
@@ -118,7 +125,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
             return PokeReturnValue(is_done=False)
         self._note_answer(context)
         self.log.info("%s", seen)
-        found = self.answer([finding.record() for finding in seen.due])
+        found = self.answer([finding.record() for finding in seen.due], context)
         return PokeReturnValue(is_done=bool(seen.due), xcom_value=found)
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - Airflow's signature
@@ -153,15 +160,15 @@ class HiveAcidWatchSensor(BaseSensorOperator):
             timeout=timedelta(seconds=left_s),
         )
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401, ARG002 - Airflow's signature
-        """Return what the trigger found.
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - Airflow's signature
+        """Return the task's result from the findings in the trigger's event.
 
         Raises:
             HiveAcidError: the trigger has stopped with an error: the table does not exist, or polls
                 have failed for longer than `max_outage_s`.
         """
         try:
-            return self.answer(findings(event))
+            return self.answer(findings(event), context)
         except HiveAcidError as error:
             self._fail(error)
 
@@ -188,7 +195,7 @@ class HiveAcidWatchSensor(BaseSensorOperator):
     def _known_outage(self, context: Context) -> Outage:
         if self.reschedule and (store := context.get("task_state_store")) is not None:
             match store.get(OUTAGE_KEY):
-                # Ignore an outage of an earlier try.
+                # Ignore an outage that an earlier try has stored.
                 case [int(number), float(since_s)] if number == context["ti"].try_number:
                     return replace(self._outage, since_s=since_s)
         return self._outage

@@ -1,8 +1,8 @@
 """The transaction of a user's PySpark program, from the task's spec to its result.
 
-Users import this module from `airflow_hiveacid.acid`, whose docstring explains how to use it. The
-input is a job's spec with the tables that the program may access. The program gets a
-`Transaction`; the job returns a result.
+Users import this module from `airflow_hiveacid.acid`; the docstring there explains its use. The
+input is a job's spec with the tables that the program may access. The program gets a `Transaction`;
+the job returns a result.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.results import ExitCode
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
@@ -38,7 +39,7 @@ from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.reading.access import Touched
-from airflow_hiveacid.spark.runtime import main
+from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
 from airflow_hiveacid.spark.writing.job import (
     RestartState,
@@ -313,7 +314,7 @@ class Transaction:
             try:
                 check_session(self._job.spark)
                 if rows is not None:
-                    check_session(rows.sparkSession)  # may be another session
+                    check_session(rows.sparkSession)  # the frame may belong to a different session
                 return self._done(describe(), rows)
             except BaseException as error:
                 self._failure = error
@@ -352,12 +353,12 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
 
     Raises:
         AlreadyDoneError: an earlier try of the task has committed.
-        InputError: a table does not support the declared operation; or this is a second
-            transaction.
+        InputError: a table does not support the declared operation, or the program has already
+            opened a transaction.
         HiveAcidError: the transaction failed. Nothing was changed, unless the error is
             `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
     """
-    del spark  # the job has the session; the signature shows what the block uses
+    del spark  # the job already has the session; this parameter only shows that the block uses it
     job = task.job
     if task.has_begun:
         raise ConfigurationError(
@@ -371,7 +372,8 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
         for d in tables.values()
         if d.operation is not DataOperation.SELECT
     ]
-    # The program may also read tables that it changes: their locks cover reads of the whole table.
+    # The program may also read the tables that it changes, since their locks allow reads of the
+    # whole table.
     sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
     with begun(job, accesses, sources, task.restart_state) as write:
         earlier = write.earlier_run()
@@ -392,7 +394,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
 
 
 def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
-    """Hold the earlier transaction's locks until the rerun program opens a new transaction.
+    """Hold the earlier transaction's locks until the program runs again and opens a transaction.
 
     Raises:
         TransactionAbortedError: another client aborted the earlier transaction, for example to kill
@@ -423,7 +425,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
     found: dict[TableRef, _Declared] = {}
-    for operation, names in named:  # the last (strongest) entry of a table applies
+    for operation, names in named:  # a table's last entry applies, which is the strongest
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -436,7 +438,7 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
 
 
 def run(program: ProgramFunction) -> None:
-    """Run a program for its task, and exit the process with the result's exit code.
+    """Run a program for its task; after a failure, exit with the result's exit code.
 
     Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. If a
     conflicting transaction commits before this transaction publishes anything, call the program
@@ -451,7 +453,10 @@ def run(program: ProgramFunction) -> None:
             " HiveAcidPySparkOperator submits it, and passes the job's spec with --spec"
         )
     sys.argv[1:] = own
-    main("program", lambda job: run_program(job, program), ["--spec", given.spec])
+    spec = ["--spec", given.spec]
+    code = run_application("program", lambda job: run_program(job, program), spec)
+    if code is not ExitCode.OK:
+        sys.exit(int(code))
 
 
 def run_program(job: JobContext, program: ProgramFunction) -> JobResult:

@@ -18,10 +18,11 @@ import posixpath
 import pwd
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pyspark import SparkFiles
 
@@ -33,6 +34,7 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -40,7 +42,8 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.executors import await_executor
-from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, reason_of, typed_failures
+from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -53,32 +56,72 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.jobs.codec import JsonValue
 
 log = logging.getLogger("hiveacid")
 
+# Each phase ends with one of these steps of the transaction. All other steps belong to "work".
+_PHASES: Final = {
+    "opened": "prepare",
+    **dict.fromkeys(("allocated", "locked", "fenced", "snapshot"), "lock"),
+    **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
+    **dict.fromkeys(("body_done", "committed"), "commit"),
+}
+# PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
+_NOISY: Final = {
+    "py4j": logging.WARNING,
+    "SQLQueryContextLogger": logging.CRITICAL,
+    "DataFrameQueryContextLogger": logging.CRITICAL,
+}
+
+
+class LogFormatter(logging.Formatter):
+    """Formats the driver's log without the secrets of its sources and of its metastore."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record, with its traceback."""
+        return without_secrets(super().format(record))
+
+
 JobFunction = Callable[[JobContext], JobResult]
 
 
-def main(kind: str, job_function: JobFunction, argv: list[str] | None = None) -> None:
-    """Run one application; after a failure, exit the process with the result's exit code."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+def main(kind: str, job_function: JobFunction) -> NoReturn:
+    """Run one of our applications, and end the process with the result's exit code.
+
+    The process ends without Python's clean-up, which takes longer than small jobs should wait.
+    """
+    code = run_application(kind, job_function)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(code))
+
+
+def run_application(
+    kind: str, job_function: JobFunction, argv: list[str] | None = None
+) -> ExitCode:
+    """Run one application in a session, stop the session, and return the result's exit code."""
+    # Omit the date: in client mode, Airflow's task log adds it; in a cluster, the container's log
+    # shows it.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    for name, level in _NOISY.items():
+        logging.getLogger(name).setLevel(level)
     parser = argparse.ArgumentParser(prog=kind)
     parser.add_argument("--spec", required=True, help="name of the shipped job spec")
     name = parser.parse_args(argv).spec
     spark = open_session(f"hiveacid-{kind}")
     try:
-        code = run_spec(spark, job_function, name)
+        with reported_stages(spark, kind):
+            return run_spec(spark, job_function, name)
     finally:
         spark.stop()
-    if code is not ExitCode.OK:
-        sys.exit(int(code))
 
 
 def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> ExitCode:
@@ -91,6 +134,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         log.error("%s", error)  # noqa: TRY400 - the message needs no traceback
         return exit_code(error)
     started = time.monotonic()
+    steps = StepClock()
     spark_app_id = spark.sparkContext.applicationId  # a user's program may end the session
     try:
         if spec.start_timeout_s is not None:
@@ -100,7 +144,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
             for finding in preflight(client):
                 log.warning("%s", finding)
             result = job_function(
-                JobContext(spark=spark, spec=spec, client=client, on_step=stop_hook())
+                JobContext(spark=spark, spec=spec, client=client, on_step=steps.reached)
             )
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
@@ -111,6 +155,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         dataclasses.replace(
             result,
             seconds=round(time.monotonic() - started, 3),
+            phases=steps.phases,
             spark_app_id=spark_app_id,
         ),
     )
@@ -127,12 +172,22 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
         status=JobStatus.FAILED,
         table=spec.job.target,
         details=_details_of(error),
-        error=JobError.of(error),
+        error=_job_error(error),
     )
 
 
+def _job_error(error: Exception) -> JobError:
+    """Return an error as a part of the result, without the stack and the plan of Spark's errors."""
+    if not isinstance(error, SPARK_ERRORS):
+        return JobError.of(error)
+    reason = reason_of(error).rstrip(".")
+    message = f"{type(error).__name__}: {reason}. The driver's log has the details"
+    message = without_secrets(message)
+    return JobError(type="JobFailedError", message=message)
+
+
 def _details_of(error: Exception) -> dict[str, JsonValue]:
-    """Return the details that a result contains besides the message after a write conflict."""
+    """Return the details of a write conflict that a result contains in addition to the message."""
     if not isinstance(error, WriteConflictError):
         return {}
     return {"lost_against": to_json(error.winner), "conflict_policy": dict(error.policies)}
@@ -180,10 +235,11 @@ def check_answerable(spec: JobSpec) -> None:
 def answer(spec: JobSpec, result: JobResult) -> None:
     """Write the result where the operator reads it, and log a summary."""
     log.info(
-        "result table=%s status=%s rows=%s files=%d bytes=%d seconds=%.1f",
-        result.table,
+        "result status=%s table=%s inserted=%d updated=%d deleted=%d files=%d bytes=%d"
+        " seconds=%.1f",
         result.status.value,
-        result.rows,
+        result.table,
+        *(result.rows.inserted, result.rows.updated, result.rows.deleted),
         result.files,
         result.size_bytes,
         result.seconds,
@@ -193,11 +249,12 @@ def answer(spec: JobSpec, result: JobResult) -> None:
 
 
 def _probe(uri: str) -> None:
-    """Write a file next to the result; then remove it, and its directory if that is new."""
+    """Write a file next to the result and remove the file; also remove its directory if new."""
     probe = f"{uri}.probe"
     fs, path = open_location(probe)
     directory = posixpath.dirname(path)
-    # If the driver is killed before it writes its result, it must leave nothing to clean up.
+    # If the driver is killed before it writes its result, the probe must leave no file or
+    # directory.
     is_new = traits_of(fs).keeps_directories and not exists(fs, directory)
     _write(probe, b"{}")
     try:
@@ -216,23 +273,40 @@ def _write(uri: str, content: bytes) -> None:
 
 
 def _user() -> str:
-    """Return the user of this process; if Hadoop gets another user name, add that name."""
+    """Return the user of this process, and $HADOOP_USER_NAME if the variable is set."""
     number = os.geteuid()
     try:
         name = pwd.getpwuid(number).pw_name
-    except KeyError:  # a container may run under a user ID without a name
+    except KeyError:  # in a container, the user ID may have no name
         name = f"number {number}"
     hadoop_user = os.environ.get("HADOOP_USER_NAME")
     return f"{name} ({hadoop_user} to Hadoop)" if hadoop_user else name
 
 
-def stop_hook() -> Callable[[str], None]:
-    """Return a function that logs a step, and in tests kills the driver at one step."""
-    stop_at = os.environ.get("HIVEACID_STOP_AT")
+class StepClock:
+    """Measures the phases of a job; in tests, also kills the driver at one step.
 
-    def reached(step: str) -> None:
-        log.info("step=%s", step)
-        if step == stop_at:
+    Mutable, and shared by threads: partitions are compacted in parallel.
+    """
+
+    def __init__(self) -> None:
+        self._stop_at = os.environ.get("HIVEACID_STOP_AT")
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+        self._seconds: dict[str, float] = {}
+
+    def reached(self, step: str) -> None:
+        """Log a step, and add the time since the last step to the step's phase."""
+        log.debug("step=%s", step)
+        with self._lock:
+            now = time.monotonic()
+            phase = _PHASES.get(step, "work")
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + now - self._last
+            self._last = now
+        if step == self._stop_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return reached
+    @property
+    def phases(self) -> Mapping[str, float]:
+        """The seconds of each phase, in the order in which the phases began."""
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}

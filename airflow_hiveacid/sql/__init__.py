@@ -1,1 +1,1 @@
-"""The parser of SQL in Hive's dialect, which runs in Airflow and returns the specs of jobs."""
+"""The parser that runs in Airflow and converts SQL in Hive's dialect to the specs of jobs."""

@@ -1,8 +1,9 @@
 """The parser of SQL scripts in Hive's dialect; other packages import only this module of `sql`.
 
-Input is a script of one or more statements. Output is each statement with its position and its job:
-the spec that an operator would create, or a statement for the metastore. This module does not
-access tables or the metastore: the job checks whether columns exist. Unknown syntax is refused.
+Input is a script of one or more statements. Output is a `Statement` for each statement, with a
+position and a job. The job is the spec that an operator would create, or a statement for the
+metastore. This module does not access tables or the metastore: the job checks whether columns
+exist. Unknown syntax is refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")

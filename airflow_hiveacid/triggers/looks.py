@@ -1,16 +1,17 @@
-"""Threads in which triggers poll: a few for each metastore, with a time limit for each poll.
+"""Threads in which triggers poll: a few for each server, so that polls share no threads.
 
 The event loop has only a few threads of its own, which serve every trigger of the triggerer. Polls
-of a metastore that does not answer would occupy all of these threads, and every other trigger would
-wait. With this module, such polls occupy only the threads of their metastore.
+of a server that does not answer would occupy all of these threads, and every other trigger would
+wait. With this module, such polls occupy only the threads of their server.
 
-Input is an endpoint and a function to call in a thread. Output is the function's result. This
-module does not depend on what a poll does.
+Input is a server and a function to call in a thread. Output is the function's result. This module
+does not depend on the work of the function.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,11 +26,21 @@ if TYPE_CHECKING:
 LONGEST_LOOK_S: Final = 600.0
 """The time limit of a poll; listing ten thousand partitions in an object store takes a minute."""
 _LOOKS_AT_ONCE: Final = 4
-"""The maximum number of concurrent polls of a metastore; each lists directories in parallel."""
+"""The maximum number of concurrent polls of a server; each may list directories in parallel."""
 
 _T = TypeVar("_T")
 _pools: dict[tuple[str, ...], ThreadPoolExecutor] = {}
 _pools_lock: Final = Lock()
+
+
+async def in_thread_of(server: tuple[str, ...], work: Callable[[], _T]) -> _T:
+    """Wait for a free thread for this server, call `work` in the thread, and return the result.
+
+    What `work` logs is in the log of the calling trigger.
+    """
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_pool_of(server), lambda: context.run(work))
 
 
 async def looking(
@@ -42,9 +53,8 @@ async def looking(
             thread. A running poll occupies its thread until the poll ends.
         HiveAcidError: the error that `look` raised.
     """
-    work = asyncio.get_running_loop().run_in_executor(_pool_of(endpoint), look)
     try:
-        return await asyncio.wait_for(work, longest_s)
+        return await asyncio.wait_for(in_thread_of(endpoint.uris, look), longest_s)
     except TimeoutError as error:
         raise MetastoreUnavailableError(
             uris=endpoint.uris,
@@ -54,10 +64,8 @@ async def looking(
         ) from error
 
 
-def _pool_of(endpoint: MetastoreEndpoint) -> ThreadPoolExecutor:
+def _pool_of(server: tuple[str, ...]) -> ThreadPoolExecutor:
     with _pools_lock:
-        if endpoint.uris not in _pools:
-            _pools[endpoint.uris] = ThreadPoolExecutor(
-                _LOOKS_AT_ONCE, thread_name_prefix="hiveacid-look"
-            )
-        return _pools[endpoint.uris]
+        if server not in _pools:
+            _pools[server] = ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="hiveacid-look")
+        return _pools[server]

@@ -1,9 +1,9 @@
 """Base of this provider's triggers, which poll at an interval and fire once.
 
-A subclass defines what is polled; `hooks.failures` defines how long polls may fail. The connection
-is fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of
-`looks`, so the event loop never waits for them. A trigger's arguments contain no secret. The
-trigger's event is a plain mapping, which `findings` parses.
+A subclass defines the poll; `hooks.failures` defines how long polls may fail. The connection is
+fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of `looks`,
+so the event loop never waits for them. A trigger's arguments contain no secret. The trigger's event
+is a plain mapping, which `findings` parses.
 """
 
 from __future__ import annotations

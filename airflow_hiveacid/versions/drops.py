@@ -1,7 +1,8 @@
-"""Notes of partitions that this provider drops, so that a restore finds out what is missing.
+"""Notes of partitions that this provider drops, so that a restore can detect missing rows.
 
-The notes of our commits prove the rows that we wrote to a partition (`versions.losses`). Rows of
-other clients are in no note, so the directories of a partition are listed before it is dropped.
+If this provider wrote to a partition, the commit notes of those writes list the directories
+(`versions.losses`). No note lists the directories that other clients wrote, so this module lists
+them before the drop.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ _log = logging.getLogger(__name__)
 def noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> Iterator[None]:
-    """Note what the versions of a table lose by the block, which drops these partitions.
+    """Write notes of the files that a table's versions lose when the `with` block drops partitions.
 
-    The drop does not depend on the notes: if they cannot be written, a warning is logged.
+    If the notes cannot be written, a warning is logged, and the drop does not fail.
 
     Args:
         client: the metastore.
         ref: the table.
-        names: the partitions to drop. Their exclusive locks are held, so nothing writes to them.
+        names: the partitions to drop. The caller holds exclusive locks on these partitions, so that
+            no other client writes to them.
     """
     entries: Mapping[PartitionName, frozenset[str]] = {}
     with _only_warning(ref):
@@ -64,7 +66,7 @@ def noted_drop(
 
 
 def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
-    """Return the directories and original files of a partition, as `Reset.names` lists them."""
+    """Return the directories and original files of a partition, in the form of `Reset.names`."""
     with suppress(LocationNotFoundError):
         listing = list_table(info.location)
         paths = (*listing.directories, *(file.path for file in listing.files))
@@ -79,7 +81,7 @@ def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
 def _note(
     client: MetastorePort, ref: TableRef, entries: Mapping[PartitionName, frozenset[str]]
 ) -> None:
-    """Note the loss of the partitions that had files and no longer exist."""
+    """Write notes of those partitions in `entries` that no longer exist."""
     table = client.get_table(ref)
     existing = frozenset(client.partition_names(table))
     entries = {name: texts for name, texts in entries.items() if name not in existing}
@@ -88,7 +90,7 @@ def _note(
     notes = VersionNotes.of(table).listed_once()
     note_dropped(client, table, notes)
     now = snapshot_now(client, [ref]).write_ids(ref)
-    # Earlier writes have notes of their own, which name their partitions exactly.
+    # Each write below `unknown` has a commit note, which names the partitions of the write exactly.
     unknown = loss_detector_of(table, notes).first_unknown(now)
     if unknown is None:
         return
@@ -119,8 +121,8 @@ def _only_warning(ref: TableRef) -> Iterator[None]:
         yield
     except HiveAcidError as error:
         _log.warning(
-            "a drop of partitions is not noted, so a restore of an earlier version may lack their"
-            " rows without an error table=%s: %s",
+            "cannot write notes of dropped partitions, so a restore of an earlier version may"
+            " silently lack their rows table=%s: %s",
             ref,
             error,
         )

@@ -1,9 +1,9 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Takes a metastore and a table; returns plain values. Notes describe the commits of this provider.
-Commits of other clients are derived from directories with a single write ID, and only bounds of
-their times are known. A compaction creates no version, but is listed in the queue with its
-transaction (docs/decisions/versions.md).
+Input is a metastore and a table. Output is plain values. Notes describe the commits of this
+provider. Commits of other clients are derived from directories with a single write ID, and only
+bounds of the commit times are known. A compaction creates no version, but the compaction queue
+lists each compaction with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class TableHistory:
     """The known versions of a table, and its recent compactions.
 
     `oldest` is the oldest version in which the whole table is readable, or 0 if there is none.
-    `newest` is the newest version. `compactions` are from the queue, which keeps only recent
-    entries.
+    `newest` is the newest version. `compactions` come from the compaction queue, which keeps only
+    recent entries.
     """
 
     table: str
@@ -83,7 +83,7 @@ class TableHistory:
 class _Found:
     """Facts about a write, collected from its directories.
 
-    Mutable: directories are added one by one.
+    The object is mutable, because directories are added one by one.
     """
 
     operations: set[str] = field(default_factory=set)
@@ -186,7 +186,7 @@ def _version(  # noqa: PLR0913 - one argument for each source
 
 
 def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[WriteId, _Found]:
-    """Collect facts about writes; skip compacted directories and those with several write IDs."""
+    """Collect facts about writes from directories with one write ID that no compactor wrote."""
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):

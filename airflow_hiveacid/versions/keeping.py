@@ -1,8 +1,8 @@
 """The guarantee that a table's versions are kept: how it begins, is maintained and ends.
 
-Takes a metastore and a table; writes notes, and the two table parameters that stop the server from
-compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
-reads the table parameters. See docs/decisions/versions.md.
+Input is a metastore and a table. This module writes notes, and the two table parameters that stop
+the server from compacting and cleaning the table. `format.records.keeping` evaluates the notes;
+`plan.keeping` reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
-    ConfigurationError,
     KeepingRefusedError,
     NotTransactionalError,
+    TableError,
 )
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -49,13 +49,13 @@ _ON_ITS_WAY: Final = frozenset(
 )
 
 _LONGEST_MOVE_S: Final = 3600.0
-"""The maximum duration of the replacement of a tag."""
+"""The maximum time that a client may take to replace a tag."""
 
 _log = logging.getLogger(__name__)
 
 
 def keep(client: MetastorePort, table: TableInfo) -> Keeping:
-    """Keep a table's versions from now on: only this provider's cleaner may remove its files.
+    """Keep a table's versions from now on: only this provider's cleaner may remove files.
 
     If the table is already kept, nothing changes.
 
@@ -91,8 +91,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
         last_entry_id=max(before, default=-1),
         since_s=server_now(client) or 0.0,
     )
-    # Look for losses in the listing on which the guarantee is based. If files are removed after
-    # this listing, the new guarantee proves the loss.
+    # The guarantee is based on this listing, so look for earlier losses in the same listing. If
+    # files are removed later, the guarantee reveals the loss.
     _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.note_keeping(keeping)
     _log.info("keeping versions from now on table=%s", table.ref)
@@ -120,16 +120,20 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     """End the guarantee for a table; the server may compact and clean the table again.
 
     Raises:
-        ConfigurationError: a tag still needs kept files; nothing was changed.
+        TableError: a tag still needs the kept files; nothing was changed.
     """
     notes = VersionNotes.of(table)
     tags = notes.tags()
     if tags:
-        raise ConfigurationError(
-            f"table {table.ref} must be kept for tag {tags[0].name!r}; remove the tag first"
-            f" (`tag {table.ref} {tags[0].name} --remove`)"
+        raise TableError(
+            table=table.ref,
+            detail=(
+                f"must be kept for tag {tags[0].name!r}; remove the tag first"
+                f" (`tag {table.ref} {tags[0].name} --remove`)"
+            ),
         )
-    # Remove this parameter first: a cleaner that finds it would start to keep the table again.
+    # Remove this parameter first: a cleaner that finds the parameter would start to keep the table
+    # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
     client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
@@ -138,18 +142,18 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
 def note_as_ours(
     client: MetastorePort, table: TableInfo, own: OwnCompaction, notes: VersionNotes
 ) -> None:
-    """Write a note that a queue entry is from this provider, if the table is kept.
+    """If the table is kept, write a note that a queue entry belongs to this provider.
 
     Each new entry displaces an old entry from the queue's history. If another client's compaction
-    has broken the guarantee, only the queue entry of that compaction proves it. So the guarantee is
-    ended permanently before our entry can displace it.
+    has broken the guarantee, only the queue entry of that compaction proves the break. So this
+    function ends a broken guarantee permanently, before our entry can displace that entry.
 
     Args:
         client: the metastore.
         table: the table.
         own: the queue entry, and the write IDs that were aborted before it.
-        notes: the table's notes. Their listing may be old: if the promise appears broken, they are
-            listed again.
+        notes: the table's notes. The listing of the notes may be old: if the guarantee appears
+            broken, the notes are listed again.
 
     Raises:
         StorageError: notes cannot be read or written.
@@ -162,8 +166,8 @@ def note_as_ours(
 
 
 def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> bool:
-    # Check twice: another compaction of this provider may have been noted and finished between
-    # reading the notes and the queue.
+    # Check twice: another compaction of this provider may write its note and finish after the notes
+    # are read, but before the queue is read.
     return all(promises_of(client, table, notes).keeping is None for _ in range(2))
 
 
@@ -195,8 +199,8 @@ def look_after(
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
     Remove expired tags, and end a guarantee that another client has broken. If the guarantee has
-    ended, but a parameter or a tag still requires one, keep the table again from now on. Write
-    notes of dropped partitions, and combine many notes into few files.
+    ended, but a parameter or a tag still requires a guarantee, keep the table again from now on.
+    Write notes of dropped partitions, and combine many notes into few files.
 
     Args:
         client: the metastore.
@@ -211,8 +215,8 @@ def look_after(
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
     for tag in notes.noted_tags():
-        # The note of a replaced tag remains if the process that replaced the tag died before
-        # removing the note.
+        # The note of a replaced tag remains if the process that replaced the tag died before it
+        # removed the note.
         newest_s = newest.get(tag.name, tag).made_s
         if tag.has_expired(now_s) or tag.made_s < newest_s < now_s - _LONGEST_MOVE_S:
             _log.info("tag %r has expired or was moved table=%s", tag.name, table.ref)
@@ -220,8 +224,8 @@ def look_after(
     if promises_of(client, table, notes).keeping is None:
         if notes.is_kept():
             _log.warning(
-                "another client has compacted, or may have cleaned: versions before its newest"
-                " base are no longer readable table=%s",
+                "another client has compacted the table, or may have cleaned it: versions before"
+                " the newest base are no longer readable table=%s",
                 table.ref,
             )
         if readable_for(table.parameters) is not None or notes.tags():
@@ -239,7 +243,7 @@ def look_after(
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
-    """End all guarantees, but first note the losses that only the guarantees prove."""
+    """Write notes of the losses that only the guarantees reveal, then end all guarantees."""
     if notes.is_kept():
         roots = client.list_partitions(table)
         snapshot = snapshot_now(client, [table.ref])

@@ -1,11 +1,13 @@
-"""Detects files of past versions that were removed without a write ID.
+"""Detect files of past versions that were removed without a write ID.
 
-Files are removed without a write ID by DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion. A
-root from which all files were removed looks like a root that never had files. The evidence is in
-the notes of commits, guarantees and known losses. Takes the notes of a table, and the state of a
-root in a version. Returns a description of the version's missing files, and the losses that a
-cleaner must note (`Reset`). A noted loss does not make later versions unreadable, since they never
-contained the files. Does not depend on a metastore.
+DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion remove files without a write ID. After the
+removal of all files, a root looks as if it had never had any files. Only notes of commits,
+guarantees and known losses show the difference.
+
+Input is the notes of a table, and the state of a root in a version. Output is a description of the
+version's missing files, and the losses that a cleaner must record in notes (`Reset`). A loss with a
+note does not make later versions unreadable, since they never contained the files. This module must
+not depend on a metastore.
 """
 
 from __future__ import annotations
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
 _NONE = WriteId(0)
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: notes are sorted by partition once
+@dataclass(frozen=True, kw_only=True)  # no slots, for cached properties
 class LossDetector:
     """The notes about a table's past, with methods that detect missing files.
 
-    `keeping` records what was visible when the guarantee began, even if it was broken later.
+    `keeping` records what was visible when the guarantee began, even if the guarantee was broken
+    later.
     """
 
     table: TableInfo
@@ -113,7 +116,7 @@ class LossDetector:
 
         Args:
             info: the root.
-            names: the directories in the root; a compactor's directories prove nothing.
+            names: the directories in the root. Names of a compactor's directories are no evidence.
         """
         own = {note.write_id for note in self._commits_of(info)}
         for name in names if info.name.columns else ():
@@ -126,9 +129,9 @@ class LossDetector:
                 yield name, max(noted, default=WriteId(LONG_MAX))
 
     def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Return why there is no proof that a table was empty at a version; None if there is proof.
+        """Return why a table that appears empty at a version may have had rows, or None.
 
-        A table also appears empty after all of its files were removed without a write ID.
+        A table also appears empty if all its files were removed without a write ID.
 
         Args:
             state: the state of a root in the version.
@@ -139,7 +142,10 @@ class LossDetector:
         number = self.first_unknown(then)
         if number is None:
             return None
-        return f"no files of versions up to {number} are left, or it is unknown what they wrote"
+        return (
+            f"no files of versions up to {number} are left, or it is unknown what those versions"
+            " wrote"
+        )
 
     def first_unknown(self, then: ValidWriteIdList) -> WriteId | None:
         """Return the first committed write ID without a note; None if all write IDs have a note."""
@@ -161,7 +167,7 @@ class LossDetector:
     def newly_lost(
         self, info: PartitionInfo, state: AcidState, now: ValidWriteIdList
     ) -> Mapping[str, tuple[WriteId, WriteId]]:
-        """Return a root's missing files whose loss is not noted, each with its range of write IDs.
+        """Return a root's missing files that no loss note lists, each with its write ID range.
 
         Args:
             info: the root.
@@ -185,7 +191,7 @@ class LossDetector:
     def vanished(
         self, existing: Collection[PartitionName], then: ValidWriteIdList
     ) -> frozenset[PartitionName]:
-        """Return partitions that a version is known to have had, but that no longer exist."""
+        """Return the known partitions of a version that no longer exist."""
         there = frozenset(existing)
         found = {
             partition
@@ -215,9 +221,9 @@ class LossDetector:
         """Return the notes to write about partitions that no longer exist.
 
         Args:
-            existing: the existing partitions. List them before `now` is read. Otherwise a partition
-                that is dropped between the two steps may still exist in versions after `now`, which
-                the note does not cover.
+            existing: the existing partitions. List the partitions before `now` is read. Otherwise,
+                a partition that is dropped between the two steps may exist in versions after `now`,
+                which the note does not cover.
             now: the write IDs that are committed now.
         """
         there, high = frozenset(existing), now.high_watermark
@@ -364,7 +370,7 @@ class LossDetector:
 
     @cached_property
     def _lost_since(self) -> Mapping[str, WriteId]:
-        """For each missing path, the last version that may have had it."""
+        """For each missing path, the last version that may have contained it."""
         found: dict[str, WriteId] = {}
         for reset in self.resets:
             found |= {name: max(reset.write_id, found.get(name, _NONE)) for name in reset.names}
@@ -386,7 +392,7 @@ class LossDetector:
         return found
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
-        """Return a version's directories that a partition had when the guarantee began."""
+        """Return the version's directories that existed in a partition when the guarantee began."""
         root = None if self.keeping is None else self.keeping.roots.get(partition)
         names = () if root is None else root.evidence
         return frozenset(text for text in names if is_seen(then, text))

@@ -1,7 +1,7 @@
 """Notes of files removed without a write ID, so that later versions stay readable.
 
-Takes a metastore, a table, and the state of its roots; writes notes. The evidence of a loss
-(`versions.loss_detector`) may be deleted later, so the loss is noted first.
+Input is a metastore, a table, and the state of its roots. A cleaner may later delete the evidence
+of a loss (`versions.loss_detector`), so this module writes a note of the loss first.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def note_lost(
 ) -> None:
     """Write notes of files that roots once had and that were removed without a write ID.
 
-    The notes cover all versions up to the newest one, even versions after `now`, since their files
-    may have been removed, too.
+    The notes cover all versions up to the newest version, even versions after `now`, since files of
+    those versions may also have been removed.
 
     Args:
         client: the metastore.
@@ -75,7 +75,7 @@ def note_lost(
 def note_dropped(
     client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
 ) -> None:
-    """Write notes of dropped partitions that occur in a table's notes.
+    """Write notes of the dropped partitions that a table's notes mention.
 
     The new notes replace the horizons of these partitions. If the horizons were kept, they would
     accumulate in a table from which a partition is dropped each day.
@@ -94,8 +94,8 @@ def note_dropped(
     loss_detector = loss_detector_of(table, notes)
     if not loss_detector.commits and loss_detector.keeping is None:
         return
-    # List the partitions before the snapshot. Otherwise a partition that is dropped between the two
-    # steps may still exist in versions after the snapshot, which the note does not cover.
+    # List the partitions before taking the snapshot. Otherwise, a partition that is dropped between
+    # the two steps may exist in versions after the snapshot, which the note does not cover.
     existing = client.partition_names(table)
     now = snapshot_now(client, [table.ref]).write_ids(table.ref)
     found = loss_detector.newly_dropped(existing, now)

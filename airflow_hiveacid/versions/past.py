@@ -1,10 +1,10 @@
 """A table as of a version: the version's writes, and whether its files are certainly complete.
 
-Takes a metastore, a table, the current snapshot, and the requested version; returns a `Past`, which
-selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open. After a cleaner has written the note of a horizon, it waits for readers that
-may not have read the note. `plan.history.as_of_time` decides which writes belong to a time. Does
-not read rows.
+Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
+which selects the files of each root. Notes are read after the files are listed, while the reader's
+transaction is open. After a cleaner has written the note of a horizon, the cleaner waits for
+readers that may not have read the note. `plan.history.as_of_time` decides which writes belong to
+the state at a given time. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 _MOST_WRITERS: Final = 5
 _MOST_DROPPED: Final = 5
-# States in which the server's cleaner has not removed any file. FAILED is not one of them, because
-# 3.1's cleaner sets it if an error occurs during cleaning.
+# States in which the server's cleaner has not removed any file. FAILED is not included, because the
+# cleaner of Hive 3.1 sets this state after an error during cleaning.
 _NEVER_CLEANED: Final = frozenset(
     {
         CompactionState.INITIATED,
@@ -71,13 +71,13 @@ _NEVER_CLEANED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: guarantees are read once
+@dataclass(frozen=True, kw_only=True)  # no slots, for a cached property
 class Past:
     """A table as of a version.
 
     `now` are all committed write IDs; `then` are the write IDs of the version. `loss_detector`
     contains the notes that reveal files removed without a write ID. `promises` is None until the
-    guarantees are read, which happens only if the existing files are not enough.
+    guarantees are read. The guarantees are read only when they are needed.
     """
 
     client: MetastorePort
@@ -139,7 +139,7 @@ class Past:
         return state
 
     def vanished(self, existing: Collection[PartitionName]) -> tuple[PartitionName, ...]:
-        """Return partitions that the version is known to have had, but that no longer exist."""
+        """Return the known partitions of the version that no longer exist."""
         if self.tag is None:
             known = self.loss_detector.vanished(existing, self.then)
         else:
@@ -147,7 +147,7 @@ class Past:
         return tuple(sorted(known - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
-        """Check that all partitions that the version is known to have had still exist.
+        """Check that all known partitions of the version still exist.
 
         Raises:
             VersionGoneError: partitions no longer exist; the error names some of them, and contains
@@ -217,7 +217,7 @@ class Past:
 
 
 def _dropped(names: Sequence[PartitionName]) -> str:
-    """Say that these partitions were dropped, naming only the first few of many."""
+    """Return a phrase that says which partitions were dropped; it names only the first few."""
     if len(names) == 1:
         return f"partition {names[0]} was dropped"
     told = ", ".join(map(str, names[:_MOST_DROPPED]))
@@ -236,8 +236,8 @@ def past_of(
     """Return a `Past` for a version of a table.
 
     Args:
-        client: the metastore. It returns the compaction queue and, if the version has open writes,
-            the locks.
+        client: the metastore; this function reads its compaction queue and, if the version has open
+            writes, its locks.
         table: the table.
         version: the version; it must not be the current state.
         snapshot: the current snapshot.
@@ -296,8 +296,8 @@ def promises_of(
         client: the metastore, whose queue lists the compactions.
         table: the table.
         notes: the table's notes, if they are already listed. If a guarantee appears broken, the
-            notes are listed again, since our compactions are noted before the queue shows them as
-            finished.
+            notes are listed again, since our compactors write their notes before the queue shows
+            their compactions as finished.
     """
     if notes is not None:
         found = _promises_of(client, table, notes)

@@ -1,8 +1,8 @@
 """The readable versions of a table, determined by one check per range of equivalent versions.
 
-Takes a table as of some version, and its roots with their listings. Two versions can read different
-files of a root only if a write ID in a file name or in a note lies between them. All versions from
-one such write ID to the next read the same files, so only one of these versions is checked.
+Input is a table as of some version, and its roots with their listings. Two versions use the same
+files of a root, unless a write ID in a file name or in a note is between them. So only one version
+is checked in each interval that begins with such a write ID and ends before the next.
 `format.state.versions` defines the rules for one root: `check_provable` and `oldest_readable`.
 """
 

@@ -1,8 +1,8 @@
-"""Finds the partitions of a table that a restore to a version may have to change.
+"""Find the partitions of a table that a restore to a version may have to change.
 
-Takes a metastore, a table, a version, and the current snapshot. Returns every root that may differ,
-with its current state and its state in the version. Refuses a version whose files are not certainly
-complete. Does not read rows.
+Input is a metastore, a table, a version, and the current snapshot. Output is every root that may
+differ, with its current state and its state in the version. A version is refused if its files may
+be incomplete. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def differing_roots(
 def differing_now(
     client: MetastorePort, table: TableInfo, version: VersionSpec
 ) -> tuple[Differing, ...]:
-    """Return the roots that may have changed since a version, without an open transaction.
+    """Return the roots that may have changed since a version; no open transaction is needed.
 
     Raises:
         HiveAcidError: as for `differing_roots`.
     """
-    # Read the time before the snapshot: the snapshot must not be older than `taken_s`.
+    # First read the clock, then take the snapshot: the snapshot must not be older than `taken_s`.
     taken_s = None if version.number is not None else server_now(client)
     snapshot = snapshot_now(client, [table.ref])
     return differing_roots(client, table, version, snapshot, taken_s=lambda: taken_s)[1]

@@ -1,6 +1,6 @@
-"""Creates, moves and renews tags, which name versions and keep their files.
+"""Create, move and renew tags; a tag names a version and keeps its files.
 
-Takes a metastore and a table; writes notes that this provider's cleaners obey. See
+Input is a metastore and a table. This module writes notes that this provider's cleaners obey. See
 docs/decisions/versions.md.
 """
 
@@ -97,9 +97,9 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     notes.note_tag(replace(tag, is_sure=False))
     try:
         # A cleaner first writes a note of the versions that it makes unreadable, then reads the
-        # tags. If the cleaner read the tags before our tag was written, its note already exists,
-        # and we find the note. This check needs a new snapshot, in which every file is replaced
-        # that is replaced in the cleaner's snapshot.
+        # tags. If the cleaner read the tags before our tag was written, the cleaner's note already
+        # exists, and we find that note. This check needs a new snapshot, in which every file that
+        # the cleaner's snapshot shows as replaced is also replaced.
         snapshot = snapshot_now(client, [table.ref])
         now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
         later = replace(past, now=now, txns=snapshot.txns)
@@ -130,8 +130,8 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
     """Change a tag's expiry; return True if its files are certainly kept.
 
     A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was
-    written before the older tag expired. Then a cleaner that reads a time after the expiry reads
-    the tags even later, so it finds the new tag.
+    written before the older tag expired. A cleaner that reads a time after this expiry reads the
+    tags even later, and so finds the new tag.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):
@@ -147,7 +147,7 @@ def _check_alone(
     """Check that no other client has created, or is creating, this tag for a different version.
 
     Each client checks after it has written its own tag, so at least one of two clients finds the
-    other client's tag. So no client reports success for a tag that names a different version.
+    other client's tag. So two clients never both report success for different versions.
 
     Raises:
         TagTakenError: another client's tag has this name.
@@ -188,7 +188,7 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
     expires_s: float | None,
     made_by: str,
 ) -> Tag:
-    """Build a tag of a version, after checking that all its files exist."""
+    """Build a tag of a version, after checking that all files of the version exist."""
     fresh = replace(past)  # drops the cached guarantees, so that they are read again
     if past.table.is_partitioned:
         fresh.check_vanished([info.name for info in roots])

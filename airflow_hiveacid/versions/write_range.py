@@ -1,8 +1,8 @@
 """The writes between two versions of a table, and the notes about them.
 
-Takes a metastore, a table, the current snapshot, and two versions. Returns the range of writes
+Input is a metastore, a table, the current snapshot, and two versions. Output is the range of writes
 between the versions, the segments of the range in each root, and the commit times of the writes.
-Does not read rows.
+This module must not read rows.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ Version = int | str | datetime | VersionSpec
 _EXACT_S: Final = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: guarantees are read once
+@dataclass(frozen=True, kw_only=True)  # no slots, for cached properties
 class WriteRange:
     """The writes of a table between two versions, in the files that exist now.
 
     `first` and `last` are the table as of the two versions; None means the table before its first
-    write. `held` and `had` are facts about the first version that the caller knows. `held` maps a
+    write. `held` and `had` are facts that the caller knows about the first version. `held` maps a
     partition name to a file or directory name in its root (`newest_of`). `had` are the partitions
-    that existed; None if unknown.
+    that existed in the first version, or None if they are unknown.
     """
 
     client: MetastorePort
@@ -79,7 +79,7 @@ class WriteRange:
         return then == self.now.visible_within(first, self.now.high_watermark)
 
     def vanished(self, existing: Collection[PartitionName]) -> frozenset[PartitionName]:
-        """Return missing partitions that one of the two versions is known to have had."""
+        """Return the known partitions of the two versions that no longer exist."""
         first, last = (
             frozenset(() if past is None else past.vanished(existing))
             for past in (self.first, self.last)
@@ -90,7 +90,7 @@ class WriteRange:
         return (first | last) - gone_before
 
     def check_vanished(self, names: Collection[PartitionName]) -> None:
-        """Raise an error if `names`, the vanished partitions that are needed, is not empty.
+        """Raise an error if the changes need partitions that no longer exist (`names`).
 
         Raises:
             ChangesGoneError: the changes need a vanished partition; the error contains its name.
@@ -125,7 +125,7 @@ class WriteRange:
             return None
 
     def commit_times(self) -> Mapping[WriteId, float]:
-        """Return the commit times in the range that are known to the second."""
+        """Return the commit times of writes in the range, if they are known to the second."""
         known = Knowledge.of(self.commits, born_s=self.table.born_s)
         found: dict[WriteId, float] = {}
         for note in self.commits:

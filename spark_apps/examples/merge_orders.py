@@ -1,4 +1,4 @@
-"""Example of the documentation: add a day's orders to the customers' totals, and record it.
+"""An example from the documentation: add a day's orders to the customers' totals, and record it.
 
     merge_orders.py DAY
 
@@ -39,7 +39,7 @@ def merge_orders(spark: SparkSession, task: acid.Task) -> None:
                 },
             ],
         )
-        # A transaction reads its own changes: these totals are the new ones.
+        # A transaction sees its own changes, so these are the new totals.
         rich = txn.read("demo.customers", where="total >= 1000").count()
         txn.insert(
             "demo.audit",

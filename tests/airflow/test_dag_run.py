@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select
 
+from tests.support.cluster_tasks import APP
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Select
 
     from tests.support.airflow_support import Connections, FakeSpark, Warehouse
+    from tests.support.pretended_yarn import ResourceManager
 
 _DAG = """
 from datetime import timedelta
@@ -72,6 +75,20 @@ with DAG("{dag_id}", schedule=None, default_args=dict(retries=2, retry_delay=tim
         task_id="connection", table="{table}", soft_fail=True, hive_acid_conn_id="nowhere"
     )
     HiveAcidDeleteOperator(task_id="operator", table="db.t", hive_acid_conn_id="nowhere")
+"""
+
+_DEFERRED = """
+from airflow.sdk import DAG
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+
+with DAG("{dag_id}", schedule=None):
+    HiveAcidDeleteOperator(
+        task_id="one", table="db.t", where="a = 1", spark_bin_dir="{bin_dir}"
+    ) >> HiveAcidSqlOperator(
+        task_id="two", sql="DELETE FROM db.t WHERE a = 1; DELETE FROM db.t WHERE a = 2",
+        spark_bin_dir="{bin_dir}",
+    )
 """
 
 
@@ -188,3 +205,16 @@ def test_a_task_that_changed_nothing_tells_nobody(
     run = _run(airflow_home, "quiet", source=_NOTHING_DONE, bin_dir=str(spark.bin_dir))
     assert set(_states(run).values()) == {"success"}
     assert _rows(select(Row.id).where(Row.source_dag_id == "quiet")) == []
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_by_airflows_own_option_every_driver_in_a_cluster_is_followed_in_the_triggerer(
+    airflow_home: Path, spark: FakeSpark, yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    run = _run(airflow_home, "deferred", source=_DEFERRED, bin_dir=str(spark.bin_dir))
+    assert set(_states(run).values()) == {"success"}
+    assert [one["status"] for one in _xcom(run, "two")["statements"]] == ["committed"] * 2
+    # The trigger sees that the driver has ended, and then the task does.
+    assert yarn.asked == [APP] * 6
+    assert len(spark.calls) == 3

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
+from airflow_hiveacid.plan.arguments import partition_name
+from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
 from demo.flights_table import FLIGHTS
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE
@@ -30,14 +35,30 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
-EXAMPLE_FILES = ("readme", "sql", "transaction", "program", "compaction", "change_feed")
+EXAMPLE_FILES = (
+    "readme",
+    "sql",
+    "transaction",
+    "program",
+    "compaction",
+    "partitions",
+    "maintenance",
+    "change_feed",
+    "backfill",
+)
 EXAMPLES = (
     "merge_customers",
     "change_customers",
     "settle_orders",
     "merge_orders",
     "compact_customers",
+    "compact_changed_partitions",
+    "maintain_orders",
     "orders_feed",
+    "sum_changed_days",
+    "sum_days",
+    "hiveacid_collect",
+    "hiveacid_operations",
 )
 CHANGES = "file:///changes"
 
@@ -72,6 +93,27 @@ def rendered(dag: DAG, task_id: str, day: datetime) -> HiveAcidSparkOperator:
 def test_airflow_reads_every_example_without_an_error(dag_bag: DagBag) -> None:
     assert dag_bag.import_errors == {}
     assert set(dag_bag.dags) == {*DAGS, *EXAMPLES}
+
+
+@pytest.mark.parametrize("dag_id", [*DAGS, *EXAMPLES])
+def test_every_example_says_what_it_does_and_whose_it_is(dag_bag: DagBag, dag_id: str) -> None:
+    dag = dag_bag.dags[dag_id]
+    assert dag.doc_md
+    assert "hive-acid" in dag.tags
+    assert {task.owner for task in dag.tasks} == {"data-platform"}
+
+
+def test_only_runs_with_a_logical_date_start_a_task_that_needs_one(dag_bag: DagBag) -> None:
+    """Airflow gives a run that an asset starts no logical date, so its templates would fail."""
+    dated = [
+        dag
+        for dag in dag_bag.dags.values()
+        if re.search(r"\{\{[^}]*\b(ds|data_interval_\w+)\b", Path(dag.fileloc).read_text())
+        and dag.schedule is None
+    ]
+    assert {dag.dag_id for dag in dated} == {"change_customers", "merge_orders"}
+    for dag in dated:
+        assert not {"asset_triggered", "asset_materialization"} & set(dag.allowed_run_types)
 
 
 @pytest.mark.parametrize("dag_id", [*DAGS, *EXAMPLES])
@@ -209,7 +251,60 @@ def test_a_page_shows_the_example_program_as_it_is() -> None:
     assert functions[0] == functions[1]
 
 
-def test_what_the_first_example_changes_wakes_the_second(dag_bag: DagBag) -> None:
-    (told,) = dag_bag.dags["merge_customers"].get_task("merge").outlets
-    (heard,) = dag_bag.dags["compact_customers"].timetable.asset_condition.objects
-    assert heard == told
+def test_the_example_watches_the_table_that_it_compacts(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags["compact_customers"]
+    (asset,) = dag.timetable.asset_condition.objects
+    (watcher,) = asset.watchers
+    _, watched = watcher.trigger.serialize()
+    spec = dag.get_task("compact").build_job()
+    assert isinstance(spec, CompactSpec)
+    assert watched["table"] == spec.target == "demo.customers"
+    assert (watched["delta_count"], watched["delta_ratio"]) == (spec.delta_count, spec.delta_ratio)
+
+
+@pytest.mark.parametrize(("key", "partition"), [("day=1", "day=1"), ("*", None)])
+def test_a_partitions_key_is_the_partition_that_is_compacted(
+    dag_bag: DagBag, key: str, partition: str | None
+) -> None:
+    dag = dag_bag.dags["compact_changed_partitions"]
+    task = dag.get_task("compact")
+    context = {"dag_run": SimpleNamespace(partition_key=key)}
+    rendered_key = task.render_template(task.partition, context, dag.get_template_env())
+    assert partition_name(rendered_key) == partition
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "context"),
+    [
+        ("sum_changed_days", {"dag_run": SimpleNamespace(partition_key="day=2026-11-01")}),
+        ("sum_days", {"data_interval_start": datetime(2026, 11, 1, tzinfo=UTC)}),
+    ],
+)
+def test_a_changed_day_and_a_backfilled_day_are_summed_by_the_same_statement(
+    dag_bag: DagBag, dag_id: str, context: dict[str, object]
+) -> None:
+    dag = dag_bag.dags[dag_id]
+    task = dag.get_task("sum")
+    assert task.sql == dag_bag.dags["sum_days"].get_task("sum").sql
+    day = task.render_template(task.parameters, context, dag.get_template_env())
+    assert day == {"day": {"type": "date", "value": "2026-11-01"}}
+
+
+def test_the_request_for_approval_shows_the_plan(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags["maintain_orders"]
+    outcomes = [
+        to_json(
+            CompactionOutcome(partition="day=1", done=False, kind="major", why="rewrites 3 deltas")
+        ),
+        to_json(CompactionOutcome(partition="", done=False, kind="none", why="nothing to compact")),
+    ]
+    pulled = {"plan": {"details": {"compactions": outcomes}}}
+    context = {"ti": SimpleNamespace(xcom_pull=pulled.__getitem__)}
+    task = dag.get_task("approve")
+    body = task.render_template(task.body, context, dag.get_template_env())
+    assert body.split("\n") == [
+        "",
+        "* day=1: major, rewrites 3 deltas",
+        "* the table: none, nothing to compact",
+        "",
+    ]

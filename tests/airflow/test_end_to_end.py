@@ -25,7 +25,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.support.airflow_support import context_of, napping, run_task
+from tests.support.airflow_support import TaskLog, context_of, napping, run_task
 from tests.support.short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -75,9 +75,14 @@ def _insert(table: TableInfo, *ids: int, **source: Any) -> HiveAcidInsertOperato
 
 
 def test_rows_are_written_deleted_and_compacted_once_each(
-    warehouse: Warehouse, table: TableInfo
+    warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inserted = run_task(_insert(table, 1, 2, 3), context_of("insert"))
+    with monkeypatch.context() as patch:
+        log = TaskLog.of_tasks(patch)
+        inserted = run_task(_insert(table, 1, 2, 3), context_of("insert"))
+    assert len(log.lines) <= 30
+    assert "INFO SparkContext" not in "\n".join(log.lines)
+    assert "prepare  lock  work  publish  commit" in log.lines[-2]
     assert inserted["status"] == "committed"
     assert inserted["rows"]["inserted"] == 3
     assert inserted["write_ids"] == {str(table.ref): 1}
@@ -120,8 +125,9 @@ def test_a_retry_of_several_statements_passes_over_those_that_are_done(
 
 
 def test_a_typed_error_comes_all_the_way_from_the_driver(
-    warehouse: Warehouse, table: TableInfo
+    warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
     task = HiveAcidDeleteOperator(task_id="delete", table=f"{warehouse.db}.nowhere", **_SMALL)
     with pytest.raises(TableNotFoundError, match="does not exist in the metastore"):
         run_task(task, context_of("delete"))

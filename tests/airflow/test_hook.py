@@ -47,7 +47,7 @@ def test_the_test_button_tells_what_was_reached(
     assert status is True
     told, _, warning = message.partition(" WARNING: ")
     assert told == (
-        f"Reached a {generation} metastore at {uri}; its transactions time out after 20 s."
+        f"Reached a {generation} metastore at {uri}; its transactions time out after 60 s."
     )
     # Nothing of the 3.1 server here compacts by itself, and only that lets it forget.
     assert ("runs no compactor" in warning) is (generation == "Hive 3")

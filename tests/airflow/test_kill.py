@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -18,12 +19,17 @@ from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import kill
+from airflow_hiveacid.operators.submission.deferral import DriverNote
+from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger
 from tests.support.airflow_support import run_task
+from tests.support.cluster_tasks import APP, connect_yarn
+from tests.support.pretended_yarn import RUNNING
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
-    from tests.support.airflow_support import FakeSpark, Warehouse
+    from tests.support.airflow_support import Connections, FakeSpark, Warehouse
+    from tests.support.pretended_yarn import ResourceManager
 
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
 _EARLIER, _LATER = AttemptId(0, "0" * 12), AttemptId(2, "2" * 12)
@@ -101,6 +107,38 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(
 
 
 @pytest.mark.promise("A6")
+def test_killing_a_deferred_task_aborts_its_transaction_and_ends_its_application(
+    warehouse: Warehouse, connections: Connections, yarn: ResourceManager
+) -> None:
+    connect_yarn(connections, yarn, "cluster")
+    yarn.app = dict(RUNNING)
+    table = warehouse.table("t")
+    mine = _lock(warehouse, table, _JOB_KEY)
+    other = _lock(warehouse, table, "dag/scheduled__2013-01-02/task/0")
+    note = DriverNote(
+        application_id=APP,
+        attempt="1-0123456789ab",
+        job_key=_JOB_KEY,
+        targets=(str(table.ref),),
+        result_uri="file:/nowhere/result.json",
+        began_s=0,
+        since_s=0,
+    )
+    trigger = ApplicationTrigger(
+        note=note.to_json(),
+        hive_acid_conn_id="hive_acid_default",
+        spark_conn_id="spark_default",
+        client={},
+        start_timeout_s=60,
+    )
+    asyncio.run(trigger.on_kill())
+    assert not _is_open(warehouse, mine)
+    assert _is_open(warehouse, other)
+    assert yarn.killed == [APP]
+    warehouse.client.abort_txn(other)
+
+
+@pytest.mark.promise("A6")
 def test_a_process_that_cannot_be_ended_does_not_keep_the_transaction(
     spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +174,7 @@ def test_a_metastore_that_does_not_answer_does_not_keep_the_processes(
 
     monkeypatch.setattr(SparkSubmitHook, "on_kill", end)
     monkeypatch.setattr(kill, "_ABORT_S", 0.2)
-    monkeypatch.setattr(fencing, "abort_job", lambda *_: time.sleep(2))
+    monkeypatch.setattr(fencing, "abort_job", lambda *_: time.sleep(2) or ())
     task.on_kill()
     assert ended == [task]
 

@@ -117,7 +117,7 @@ def test_why_a_driver_has_failed_is_said_and_its_pod_stays(
     task = deletion(spark)
     with pytest.raises(JobFailedError) as caught:
         run_task(task, context_of(task_state_store=StateStore()))
-    assert words in str(caught.value.__cause__)
+    assert words in str(caught.value)
     assert any(path.partition("?")[0].endswith("/log") for _, path, _ in api.requests)
     assert api.deleted == []
 

@@ -55,11 +55,16 @@ def test_the_sensor_fires_for_new_data_and_not_for_a_compaction(warehouse: Wareh
     assert seen(table, 0) is None
     warehouse.delta(table, 1)
     warehouse.delta(table, 1)
-    assert seen(table, "{{ 1 }}") == {"since": 1, "version": 2, "partitions": [""]}
+    assert seen(table, "{{ 1 }}") == {
+        "since": 1,
+        "version": 2,
+        "partitions": [""],
+        "partitions_omitted": 0,
+    }
     assert seen(table, 2) is None
     compact(table, 1, 2)
     assert seen(table, 2) is None
-    assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""]}
+    assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
 
 
 def test_a_write_that_changed_nothing_is_no_news_and_an_open_one_neither(
@@ -76,7 +81,12 @@ def test_a_write_that_changed_nothing_is_no_news_and_an_open_one_neither(
     warehouse.delta(table, 1, "month=1")
     assert seen(table, 1) is None, "what comes after an open write may have it before it"
     client.commit_txn(still)
-    assert seen(table, 1) == {"since": 1, "version": 4, "partitions": ["month=1", "month=2"]}
+    assert seen(table, 1) == {
+        "since": 1,
+        "version": 4,
+        "partitions": ["month=1", "month=2"],
+        "partitions_omitted": 0,
+    }
     assert seen(table, 1, partition="month=2")["partitions"] == ["month=2"]
 
 
@@ -105,6 +115,7 @@ def test_it_waits_in_the_triggerer_and_answers_what_the_trigger_found(warehouse:
         "since": 1,
         "version": 2,
         "partitions": [""],
+        "partitions_omitted": 0,
     }
 
 
@@ -156,7 +167,7 @@ def test_a_cleaner_waits_for_the_look(
         return list_table(location)
 
     monkeypatch.setattr(news, "list_table", late)
-    assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""]}
+    assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
     monkeypatch.undo()
     assert all(t.state is not TxnState.OPEN for t in warehouse.client.open_txns_info())
 

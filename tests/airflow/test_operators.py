@@ -144,6 +144,11 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     ),
     (
         HiveAcidLoadOperator,
+        {"table": "db.t", "location": "hdfs://nn/in"},
+        LoadSpec(target="db.t", location="hdfs://nn/in"),
+    ),
+    (
+        HiveAcidLoadOperator,
         {
             "table": "db.t",
             "location": "hdfs://nn/in/{{ ds }}",
@@ -462,6 +467,10 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
             ({"location": 5, "format": "csv"}, r"source\['location'\] must be a string"),
             ({"table": "s"}, "not a valid table name"),
             ({"table": "db.s", "options": "header"}, r"source\['options'\] must be a mapping"),
+            (
+                {"format": "jdbc", "location": "x", "options": {"password": "hunter2"}},
+                r"source\['options'\]\['password'\] must say where the driver finds the secret",
+            ),
             ({"values": [1, 2]}, r"source\['values'\] must be a list of rows, each a list"),
             ({"values": [[1], [1, 2]]}, r"source values\[1\] has 2 values"),
             (

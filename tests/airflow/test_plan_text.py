@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.metastore_run import what_came_of
 from airflow_hiveacid.operators.plan_text import (
@@ -14,7 +16,7 @@ from airflow_hiveacid.operators.plan_text import (
     compaction_lines,
     conversion_lines,
     restore_lines,
-    result_line,
+    result_lines,
 )
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from tests.support.airflow_support import run_task
@@ -87,7 +89,7 @@ def test_a_plan_of_thousands_is_cut_and_says_so() -> None:
     many = {"compactions": [{"partition": f"p={n}", "kind": "none"} for n in range(1000)]}
     lines = compaction_lines(many)
     assert len(lines) == 102
-    assert lines[-1] == "... and 900 more; the task's XCom contains all"
+    assert lines[-1] == "... and 900 more"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,10 @@ def test_what_an_operator_describes_stands_in_the_tasks_log(
     monkeypatch.setattr(HiveAcidCompactOperator, "log", log)
     monkeypatch.setattr(task, "describe", lambda _result: compaction_lines(PLANNED))
     run_task(task)
-    assert told[-3:] == list(compaction_lines(PLANNED))
+    planned = list(compaction_lines(PLANNED))
+    at = told.index(planned[0])
+    assert told[at : at + len(planned)] == planned
+    assert told[at + len(planned)].startswith("compact of db.t: ")
 
 
 def test_a_conversion_is_told_step_by_step() -> None:
@@ -159,7 +164,7 @@ def test_a_definition_is_one_line() -> None:
     assert said(kind="show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"
 
 
-def test_a_result_is_one_line_for_people() -> None:
+def test_a_result_is_a_table_of_what_was_written_and_how_long_it_took() -> None:
     done = JobResult(
         kind="merge",
         job_key="k",
@@ -170,23 +175,42 @@ def test_a_result_is_one_line_for_people() -> None:
         files=1,
         size_bytes=1536,
         seconds=8.06,
+        phases={"prepare": 1.04, "lock": 0.25, "work": 6.6},
     )
-    assert result_line(done) == (
-        "merge of demo.customers: committed; 1,234 rows inserted, 1 updated, 0 deleted;"
-        " 1 file, 1.5 KiB; write ID 1; 8.1 s"
+    assert result_lines(done, 17.4) == (
+        "merge of demo.customers: committed in 17.4 s",
+        "statement  table           inserted  updated  deleted  version  files  bytes",
+        "merge      demo.customers  1,234     1        0        1        1      1.5 KiB",
+        "seconds  Spark  prepare  lock  work",
+        "         9.3    1.0      0.2   6.6",
     )
 
 
-def test_the_line_of_a_result_names_each_table_that_was_written() -> None:
+def test_a_transaction_has_a_row_for_each_statement_and_a_cleaning_no_rows_of_tables() -> None:
+    statements = [
+        StatementResult(kind=kind, table=table, rows=RowCounts(inserted=1), files=2)
+        for kind, table in (("insert", "demo.a"), ("merge", "demo.b"))
+    ]
     done = JobResult(
         kind="transaction",
         job_key="k",
         status=JobStatus.ALREADY_DONE,
         table="demo.a",
         write_ids={"demo.a": 7, "demo.b": 2},
-        seconds=1.0,
+        details={"statements": [to_json(one) for one in statements]},
     )
-    assert result_line(done) == (
-        "transaction of demo.a: already done; 0 rows inserted, 0 updated, 0 deleted; 0 files;"
-        " write ID 7 of demo.a, write ID 2 of demo.b; 1.0 s"
+    assert result_lines(done, 1.0)[:4] == (
+        "transaction of demo.a: already done in 1.0 s",
+        "statement  table   inserted  updated  deleted  version  files  bytes",
+        "insert     demo.a  1         0        0        7        2      0 B",
+        "merge      demo.b  1         0        0        2        2      0 B",
+    )
+    cleaned = replace(
+        done, kind="clean", write_ids={}, details={}, files=3, size_bytes=10, seconds=0.5
+    )
+    assert result_lines(cleaned, 2.0)[1:] == (
+        "statement  table   files  bytes",
+        "clean      demo.a  3      10 B",
+        "seconds  Spark  job",
+        "         1.5    0.5",
     )

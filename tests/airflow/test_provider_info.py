@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
 
 from airflow_hiveacid.hooks.connection import ConnectionFields, parse_settings
 from airflow_hiveacid.provider_info import get_provider_info
@@ -26,7 +28,7 @@ def test_the_metadata_fits_airflows_schema(info: dict[str, Any]) -> None:
     jsonschema.validate(info, schema)
 
 
-@pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers"])
+@pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers", "bundles"])
 def test_every_module_that_is_named_exists(info: dict[str, Any], kind: str) -> None:
     integrations = {i["integration-name"] for i in info["integrations"]}
     for entry in info[kind]:
@@ -63,6 +65,21 @@ def test_the_forms_defaults_are_accepted_by_the_hook(info: dict[str, Any]) -> No
     assert shown == parse_settings(ConnectionFields(conn_id="c", host="h"))
 
 
+def test_the_form_demands_no_field_and_groups_them_by_need() -> None:
+    (form,) = (
+        hook.extra_fields
+        for hook in HookMetaService.hook_meta_data()
+        if hook.connection_type == "hive_acid_metastore"
+    )
+    assert form is not None
+    # Airflow's page stars a field, and does not save without it, unless its type allows null.
+    assert [name for name, field in form.items() if "null" not in field["schema"]["type"]] == []
+    groups = [field["schema"]["section"] for field in form.values()]
+    assert [*dict.fromkeys(groups)] == [group for group, _ in itertools.groupby(groups)]
+    assert groups[0] == "Login"
+    assert max(groups.count(group) for group in groups) <= 4
+
+
 def test_the_metadata_is_cheap_to_load() -> None:
     # Every `airflow` command loads it.
     program = (
@@ -82,6 +99,7 @@ def test_the_metadata_is_cheap_to_load() -> None:
         "airflow_hiveacid.hooks",
         "airflow_hiveacid.operators",
         "airflow_hiveacid.sensors",
+        "airflow_hiveacid.triggers.conditions",
         "airflow_hiveacid.triggers.hive_acid",
         "airflow_hiveacid.triggers.new_version",
     ],

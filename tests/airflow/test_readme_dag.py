@@ -136,8 +136,16 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     assert rows(client, table) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]
     (event,) = events_of(tmp_path / "airflow.db", "merge")
     assert (event["table"], event["write_id"]) == ("demo.customers", 1)
-    # One delta is no reason to compact: the sensor looks once, and the rest is skipped.
-    assert "demo.customers: 1 delta directories" in airflow("dags", "test", "compact_customers")
+    # One delta is no reason to compact.
+    told = airflow("dags", "test", "compact_customers")
+    assert "below the thresholds: 1 delta directories" in told
+
+
+def test_the_description_of_the_wheel_has_no_link_into_the_repository(installed: Path) -> None:
+    (described,) = installed.glob("airflow_provider_hiveacid-*.dist-info/METADATA")
+    text = described.read_text()
+    assert "the demo shows (`docs/tutorial/demo.md`)" in text
+    assert re.findall(r"\]\((?!https:)[^)]*\)", text) == []
 
 
 def test_the_wheel_holds_the_examples_and_they_are_read(
@@ -149,9 +157,12 @@ def test_the_wheel_holds_the_examples_and_they_are_read(
     }
     program = (
         "from airflow.dag_processing.dagbag import DagBag\n"
-        f"bag = DagBag(dag_folder={str(examples)!r})\n"
+        "from airflow_hiveacid.bundles import HiveAcidExampleDagBundle\n"
+        "path = str(HiveAcidExampleDagBundle(name='examples').path)\n"
+        f"assert path == {str(examples)!r}, path\n"
+        "bag = DagBag(dag_folder=path)\n"
         "assert not bag.import_errors, bag.import_errors\n"
-        "assert len(bag.dags) == 11, bag.dags\n"
+        "assert len(bag.dags) == 17, bag.dags\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -252,7 +252,7 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
         if isinstance(answer, Exception):
             raise answer
         assert isinstance(answer, tuple)
-        return Look(table="db.t", healths=(), due=answer)
+        return Look(table="db.t", table_id="1", healths=(), due=answer)
 
     monkeypatch.setattr("airflow_hiveacid.hooks.health.look", look)
     return planned

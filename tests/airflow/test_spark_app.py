@@ -258,6 +258,7 @@ def test_an_asset_among_the_outlets_carries_the_write_id(spark: FakeSpark) -> No
         "write_id": 3,
         "rows": {"inserted": 1, "updated": 2, "deleted": 0},
         "partitions": ["month=1"],
+        "partitions_omitted": 0,
     }
 
 
@@ -370,6 +371,12 @@ def test_a_result_that_is_cut_off_is_a_failure(spark: FakeSpark) -> None:
 def test_a_result_of_another_job_is_not_taken_for_ours(spark: FakeSpark) -> None:
     spark.tell(job_key="somebody/else")
     with pytest.raises(JobFailedError, match="somebody/else"):
+        run_task(_delete(spark))
+
+
+def test_a_failed_result_without_an_error_is_a_failure(spark: FakeSpark) -> None:
+    spark.tell(status="failed")
+    with pytest.raises(JobFailedError, match="failed without an error"):
         run_task(_delete(spark))
 
 
@@ -574,6 +581,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
                     "status": "committed",
                     "table": "demo.flights",
                     "txn_id": 9,
+                    "phases": {},
                     "write_ids": {"demo.flights": 4},
                     "rows": {"inserted": 0, "updated": 0, "deleted": 1},
                     "partitions": [],

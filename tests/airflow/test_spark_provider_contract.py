@@ -192,6 +192,16 @@ def test_the_hook_keeps_its_process(hook: SparkSubmitHook, tmp_path: Path) -> No
     process.stdout.close()  # type: ignore[union-attr]
 
 
+def test_the_hook_keeps_the_last_lines_of_its_process_without_passwords(
+    hook: SparkSubmitHook,
+) -> None:
+    assert provider_names.last_lines(hook) == []
+    hook._process_spark_submit_log(iter([*map(str, range(40)), "password=hunter2", "end"]))
+    lines = provider_names.last_lines(hook)
+    assert lines[-2:] == ["password=******", "end"]
+    assert len(lines) == 20
+
+
 def test_the_hook_reads_the_id_of_a_yarn_application(connections: Connections) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     hook = SparkSubmitHook()

@@ -75,7 +75,11 @@ def test_answers_are_returned_and_tell_nobody(warehouse: Warehouse, spark: FakeS
     txn_id = warehouse.client.open_txn()
     task = _sql(warehouse, spark, f"ABORT TRANSACTIONS {txn_id}", outlets=[ASSET])
     returned = run_task(task)
-    assert returned["details"] == {"count": 1, "rows": [{"txn_id": txn_id, "is_aborted": True}]}
+    assert returned["details"] == {
+        "count": 1,
+        "rows": [{"txn_id": txn_id, "is_aborted": True}],
+        "rows_omitted": 0,
+    }
     assert returned["status"] == "nothing_to_do"
     assert task.outlets == []
     assert spark.calls == []

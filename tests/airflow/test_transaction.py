@@ -183,6 +183,7 @@ def test_an_event_tells_of_each_table(spark: FakeSpark) -> None:
             "write_id": 3,
             "rows": {"inserted": 0, "updated": 0, "deleted": 2},
             "partitions": ["p=1"],
+            "partitions_omitted": 0,
         }
     ]
 
@@ -251,7 +252,7 @@ def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
     ("is_there", "exit_code", "message"),
     [
         (True, 0, r"Does .*job\.py end with acid\.run"),
-        (True, 1, r"\(exit code 1\); see the log above$"),
+        (True, 1, r"\(exit code 1\)\. The driver's last lines"),
         (False, 2, r"There is no file .*job\.py here"),
     ],
 )

@@ -55,7 +55,7 @@ async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
 
 def _measured(*healths: TableHealth) -> tuple[object, tuple[TableHealth, ...]]:
     """What measuring returns: a table whose owner left compaction on, and its health."""
-    return SimpleNamespace(parameters={}), healths
+    return SimpleNamespace(parameters={}, table_id="7"), healths
 
 
 def test_a_trigger_survives_being_written_down_and_made_again() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,7 +95,12 @@ def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
         monkeypatch.delenv(name, raising=False)
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.shutil.which", lambda _: None)
+    real = shutil.which
+
+    def without_yarn(command: str, **places: Any) -> str | None:  # noqa: ANN401
+        return None if command == "yarn" else real(command, **places)
+
+    monkeypatch.setattr(shutil, "which", without_yarn)
     spark.tell(hangs=True)
     hanging = spark.directory / "hanging.json"
     killed_once(deletion(spark), context_of(), hanging.exists)

@@ -10,7 +10,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = "airflow_hiveacid"
 ANYWHERE: Final = ("acid", "errors")
 """Faces that need no Airflow; those of Airflow are the others."""
-OF_AIRFLOW: Final = ("hooks", "operators", "sensors")
+OF_AIRFLOW: Final = ("assets", "hooks", "operators", "sensors")
 FACES: Final = tuple(f"{PACKAGE}.{face}" for face in sorted((*ANYWHERE, *OF_AIRFLOW)))
 
 

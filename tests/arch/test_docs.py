@@ -7,6 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.hooks.lock_watch import FreeLock
+from airflow_hiveacid.hooks.news import NewData
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.plan.conversion import ConversionOutcome
+from airflow_hiveacid.plan.restoring import RestoredPartition, Way
+from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
+from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
+from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
+from tests.support.results_page import fields_in_the_page
 from tools import errors_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +126,25 @@ def test_the_glossary_names_what_the_code_has() -> None:
 
 def test_the_page_of_errors_shows_the_classes_as_they_are() -> None:
     assert errors_page.PAGE.read_text() == "\n".join(errors_page.lines()) + "\n"
+
+
+_RESULTS = {
+    "Job": JobResult(kind="merge", job_key="k", status=JobStatus.COMMITTED, table="db.t"),
+    "Statement": StatementResult(kind="merge", table="db.t", rows=RowCounts()),
+    "Restored partition": RestoredPartition(how=Way.DELTA, come=1, go=1, stay=1),
+    "Compaction": CompactionOutcome(partition="", done=True, kind="major", why=""),
+    "Cleaning": CleaningOutcome(partition="", removed=(), kept=()),
+    "Conversion": ConversionOutcome(before="flat", after="full_acid", done=True, steps=()),
+    "Due partition": DueDirectory(health=TableHealth(table="db.t", location="/t"), reached=()),
+    "New data": NewData(since=1, version=2, partitions=()),
+    "Free lock": FreeLock(table="db.t", partition="", lock="exclusive"),
+}
+_ADDED = {"Job": {"result_uri"}}
+
+
+@pytest.mark.parametrize("section", _RESULTS)
+def test_the_page_of_results_has_the_fields_of_the_classes(section: str) -> None:
+    one = _RESULTS[section]
+    record = one.record() if isinstance(one, DueDirectory | NewData | FreeLock) else to_json(one)
+    assert isinstance(record, dict)
+    assert fields_in_the_page(section) == short_form(record).keys() | _ADDED.get(section, set())

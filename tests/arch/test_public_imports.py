@@ -26,8 +26,8 @@ _PROGRAMS: Final = [
 _FROM: Final = re.compile(rf"\bfrom\s+({PACKAGE}[\w.]*)\s+import\s+(\([^)]*\)|[^\n;]+)")
 _IMPORT: Final = re.compile(rf"^\s*import\s+({PACKAGE}[\w.]*)", re.MULTILINE)
 _PATH: Final = re.compile(rf"\b{PACKAGE}(?:\.[a-z_]\w*)+")
-# Not imported by users: a command, and what pytest loads by its name.
-_NAMED: Final = {f"{PACKAGE}.local", f"{PACKAGE}.local.pytest_plugin"}
+# Not imported by users: a command, and what pytest and Airflow load by its name.
+_NAMED: Final = {f"{PACKAGE}.{name}" for name in ("local", "local.pytest_plugin", "bundles")}
 
 
 def not_public(text: str) -> list[str]:

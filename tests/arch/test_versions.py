@@ -92,6 +92,42 @@ def test_every_secret_comes_from_the_environment_file(compose: dict[str, Any]) -
         assert "${" not in " ".join(service.get("command", ()))
 
 
+def test_compose_waits_for_each_of_airflows_components(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    running = {name for name in services if name.startswith("airflow-")} - {"airflow-prepare"}
+    checks = {name: services[name]["healthcheck"]["test"] for name in running}
+    assert {name: check[-2:] for name, check in checks.items() if "jobs" in check} == {
+        "airflow-scheduler": ["SchedulerJob", "--local"],
+        "airflow-dag-processor": ["DagProcessorJob", "--local"],
+        "airflow-triggerer": ["TriggererJob", "--local"],
+    }
+
+
+def test_compose_expects_every_service_that_ends_to_end_well(compose: dict[str, Any]) -> None:
+    # `docker compose up --wait` fails when any other service ends.
+    services = compose["services"]
+    ending = {name for name, s in services.items() if s.get("restart", "no") == "no"}
+    awaited = {
+        name
+        for service in services.values()
+        for name, need in service.get("depends_on", {}).items()
+        if need["condition"] == "service_completed_successfully"
+    }
+    assert ending == awaited
+
+
+def test_airflows_image_gets_no_version_that_we_pin(project: dict[str, Any]) -> None:
+    steps = (ROOT / "docker/airflow.Dockerfile").read_text().split("USER airflow")[1]
+    commands = re.sub(r"\\\n", "", steps[steps.index("RUN ") :]).removeprefix("RUN ").split("&&")
+    found = [" ".join(command.split()) for command in commands]
+    assert found[0] == found[-1] == "pip check"
+    assert all("--no-deps" in command for command in found if "--constraint" in command)
+    listed = [Requirement(text) for text in project["project"]["dependencies"]]
+    assert "protobuf" not in {requirement.name for requirement in listed}
+    (airflow,) = (requirement for requirement in listed if requirement.name == "apache-airflow")
+    assert not airflow.specifier.contains("4.0.0")
+
+
 def test_every_requirement_is_pinned_and_allowed(project: dict[str, Any]) -> None:
     listed = [
         *project["project"]["dependencies"],

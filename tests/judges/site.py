@@ -47,7 +47,8 @@ _FIXED: Final = {
     "hive.support.concurrency": "true",
     "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
     "hive.txn.heartbeat.threadpool.size": "2",
-    # Heartbeats come at half of it; the tests' servers give up on who is silent for 20 s.
+    # Hive sends a heartbeat at half of this; servers of the tests abort a transaction without one
+    # after 60 s.
     "hive.txn.timeout": "10s",
     "hive.lock.numretries": "20",
     "hive.exec.dynamic.partition.mode": "nonstrict",

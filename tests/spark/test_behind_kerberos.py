@@ -33,7 +33,7 @@ def scan(lab: KerberosLab, table: str, **environment: str) -> subprocess.Complet
     service = f"hive/_HOST@{lab.kdc.config.realm}"
     return subprocess.run(
         [
-            *(sys.executable, "-m", "airflow_hiveacid", "scan", "--table", table),
+            *(sys.executable, "-m", "airflow_hiveacid", "scan", table),
             *("--metastore", lab.metastore.uri, "--authentication", "kerberos"),
             *("--kerberos-service", service, "--protection", "privacy"),
         ],

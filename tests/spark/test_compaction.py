@@ -144,7 +144,7 @@ def test_a_worker_of_3_that_comes_during_a_compaction_has_the_partition_to_itsel
         if step == "staged":
             lab3.client.request_compaction(lab3.info("t").ref, None, CompactionType.MINOR)
 
-    with pytest.raises(CompactionNotDoneError, match="queue has it as initiated"):
+    with pytest.raises(CompactionNotDoneError, match="queue is in state initiated"):
         lab3.compact("t", CompactionChoice.MAJOR, on_step=meanwhile)
     assert lab3.directories("t") == before
     assert lab3.rows("t") == rows

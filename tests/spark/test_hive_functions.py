@@ -73,7 +73,7 @@ def test_a_text_with_blanks_is_no_whole_number(lab4: Lab) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "n": "int"})
     lab4.insert("src", [(1, "7"), (2, "\t7 ")], ["id", "s"])
-    with pytest.raises((HiveAcidError, PySparkException), match=r"by trim\(x\)"):
+    with pytest.raises((HiveAcidError, PySparkException), match=r"with trim\(x\)"):
         run(lab4, "INSERT INTO res SELECT id, cast(s AS int) FROM src")
     assert rows(lab4, "res") == []
     run(lab4, "INSERT INTO res SELECT id, cast(s AS int) FROM src WHERE id = 1")
@@ -86,7 +86,7 @@ def test_a_cast_that_is_a_call_minds_blanks_too(lab4: Lab, name: str) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "n": name})
     lab4.insert("src", [(1, "7"), (2, " 7")], ["id", "s"])
-    with pytest.raises((HiveAcidError, PySparkException), match=r"by trim\(x\)"):
+    with pytest.raises((HiveAcidError, PySparkException), match=r"with trim\(x\)"):
         run(lab4, f"INSERT INTO res SELECT id, {name}(s) FROM src")
     assert rows(lab4, "res") == []
     run(lab4, f"INSERT INTO res SELECT id, {name}(s) FROM src WHERE id = 1")

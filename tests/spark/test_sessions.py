@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.statements import (
@@ -23,6 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from tests.support.short_jvms import ENVIRONMENT
@@ -256,3 +259,29 @@ def test_a_context_that_runs_tasks_twice_is_refused() -> None:
         _check_tasks_run_once(stub)
     given.clear()
     _check_tasks_run_once(stub)
+
+
+def test_a_running_stage_shows_how_many_of_its_tasks_are_done(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
+    def wait(rows: Iterator[int]) -> Iterator[int]:
+        while not gate.exists():
+            time.sleep(0.05)
+        return rows
+
+    tasks = 7  # no other test's stage, which may just have ended, has so many
+    numbers = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(wait)
+    counting = InheritableThread(target=numbers.count, session=spark)
+    counting.start()
+    try:
+        deadline = time.monotonic() + 120
+        found: list[StageState] = []
+        while not found and time.monotonic() < deadline:
+            found = [stage for stage in active_stages(spark) if stage.tasks == tasks]
+            time.sleep(0.05)
+    finally:
+        gate.touch()
+        counting.join()
+    assert [stage.done for stage in found] == [0]

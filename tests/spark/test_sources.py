@@ -165,3 +165,20 @@ def test_an_insert_of_files_is_analysed_once(
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
     assert lab4.rows("t") == [(1, "a0"), (2, "b0")]
     assert seen == [2]
+
+
+def test_the_driver_reads_an_options_secret_from_its_place(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Derby opens an encrypted database only with the password that created it."""
+    url, connect = f"jdbc:derby:{tmp_path}/db", spark._jvm.java.sql.DriverManager.getConnection
+    connect(f"{url};create=true;dataEncryption=true;bootPassword=open-sesame").close()
+    with pytest.raises(Exception, match="shutdown"):
+        connect(f"{url};shutdown=true")
+    options = {"url": url, "dbtable": "(VALUES 7) t (k)", "bootPassword": "env:BOOT_PASSWORD"}
+    source = SourceSpec(format="jdbc", options=options, query="SELECT k FROM source")
+    monkeypatch.setenv("BOOT_PASSWORD", "wrong-sesame")
+    with pytest.raises(errors.StorageError):
+        load_source(spark, source, {})
+    monkeypatch.setenv("BOOT_PASSWORD", "open-sesame")
+    assert [tuple(row) for row in load_source(spark, source, {}).collect()] == [(7,)]

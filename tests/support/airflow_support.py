@@ -56,7 +56,7 @@ class Connections:
 
 
 _FAKE_SPARK_SUBMIT: Final = """#!{python}
-import json, os, pathlib, subprocess, sys, time
+import json, os, pathlib, subprocess, sys, time, urllib.request
 sys.path.insert(0, {root!r})
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -76,6 +76,12 @@ with open(here / "calls.jsonl", "a") as calls:
         "spec_mode": oct(spec_file.parent.stat().st_mode & 0o777),
         "environment": dict(os.environ),
     }}) + "\\n")
+if plan["cluster"]:
+    tags = next(a for a in arguments if a.startswith("spark.yarn.tags="))
+    body = json.dumps({{"tag": tags.rpartition(",")[2].rpartition("=")[2], "spec": text}})
+    request = urllib.request.Request(plan["cluster"] + "/ws/v1/cluster/apps", body.encode())
+    with urllib.request.urlopen(request) as answer:
+        plan["says"] = "Submitted application " + json.load(answer)["id"]
 print(plan["says"], flush=True)
 if plan["hangs"]:
     child = subprocess.Popen(["sleep", "600"])
@@ -117,6 +123,7 @@ class FakeSpark:
             "version": CONTRACT_VERSION,
             "hangs": False,
             "exit_code": 0,
+            "cluster": None,
         }
     )
 
@@ -130,6 +137,10 @@ class FakeSpark:
         )
         script.chmod(0o755)
         self.tell()
+
+    def hand_in_to(self, cluster: str) -> None:
+        """Give each application to the `ResourceManager` at this address; the test ends it."""
+        self.tell(cluster=cluster, answers=False)
 
     @property
     def bin_dir(self) -> Path:
@@ -153,6 +164,19 @@ class FakeSpark:
     def options(self) -> dict[str, str]:
         arguments = self.call["arguments"]
         return dict(pairwise(arguments))
+
+
+class AssetStore(dict[str, Any]):
+    """The asset's state store, which outlives a triggerer."""
+
+    async def aget(self, key: str) -> Any:  # noqa: ANN401
+        return self.get(key)
+
+    async def aset(self, key: str, value: object) -> None:
+        self[key] = value
+
+    async def adelete(self, key: str) -> None:
+        self.pop(key, None)
 
 
 @dataclass(kw_only=True)
@@ -218,6 +242,33 @@ def _delta(write_id: WriteId) -> DeltaName:
     return DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
 
 
+class TaskLog:
+    """A task's log: the lines, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @classmethod
+    def of_tasks(cls, monkeypatch: pytest.MonkeyPatch) -> TaskLog:
+        """A log into which operators and the Spark provider's hook write from now on."""
+        from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415 - reads Airflow's home
+            SparkSubmitHook,
+        )
+
+        from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator  # noqa: PLC0415 - as above
+        from airflow_hiveacid.operators.submission import submitter  # noqa: PLC0415 - as above
+
+        made = cls()
+        for place in (HiveAcidSparkOperator, SparkSubmitHook, submitter):
+            monkeypatch.setattr(place, "log", made)
+        return made
+
+    def info(self, text: str, *parts: object) -> None:
+        self.lines += (text % parts if parts else text).splitlines()
+
+    warning = error = info
+
+
 class StateStore(dict[str, Any]):
     """The task's state store: what Airflow keeps between the tries of one task instance."""
 
@@ -235,6 +286,7 @@ def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) ->
     """What a task sees when it runs, as far as these operators look at it."""
     from airflow.sdk.execution_time.context import OutletEventAccessors  # noqa: PLC0415
 
+    xcoms: dict[str, object] = {}
     ti = SimpleNamespace(
         dag_id="dag",
         run_id="scheduled__2013-01-02",
@@ -244,6 +296,8 @@ def context_of(task_id: str = "task", *, try_number: int = 1, **more: object) ->
         max_tries=0,
         task=SimpleNamespace(retries=0),
         stats_tags={},
+        xcoms=xcoms,
+        xcom_push=xcoms.__setitem__,
     )
     return {
         "ti": ti,

@@ -5,7 +5,9 @@ The clusters themselves are `pretended_yarn` and `pretended_kubernetes`. Needs A
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,16 +16,17 @@ from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import METASTORE_URI, killed_when
+from tests.support.airflow_support import METASTORE_URI, context_of, killed_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from airflow.sdk import BaseOperator
+    from airflow.triggers.base import BaseTrigger
 
     from airflow_hiveacid.operators.submission.cluster_run import Cluster
-    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections, FakeSpark, StateStore
     from tests.support.pretended_kubernetes import KubernetesServer
     from tests.support.pretended_yarn import ResourceManager as PretendedYarn
 
@@ -104,6 +107,29 @@ def keep_results(connections: Connections, folder: Path) -> None:
         "hive_acid_metastore",
         extra={"uris": METASTORE_URI, "result_dir": f"file:{folder}/results"},
     )
+
+
+# ---- deferred tasks ------------------------------------------------------------------------------
+
+
+def fired(trigger: BaseTrigger) -> dict[str, Any]:
+    """Run a trigger until it fires."""
+
+    async def first() -> dict[str, Any]:
+        async for event in trigger.run():
+            payload: dict[str, Any] = json.loads(json.dumps(event.payload))
+            return payload
+        raise AssertionError
+
+    return asyncio.run(first())
+
+
+def resumed(task: BaseOperator, store: StateStore, event: dict[str, Any], **more: Any) -> Any:  # noqa: ANN401
+    """Wake a task in a new process, as Airflow's task runner does."""
+    context: Any = context_of(task_state_store=store, **more)
+    context["ti"].task = task
+    task.render_template_fields(context)
+    return task.resume_execution("execute_complete", {"event": event}, context)
 
 
 # ---- YARN ----------------------------------------------------------------------------------------

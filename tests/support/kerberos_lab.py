@@ -6,7 +6,6 @@ users start them: a JVM logs in once, so none of the test's own could.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -28,7 +27,7 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import JARS, class_path
-from tests.support.secret_search import files_below
+from tests.support.secret_search import files_below, forms_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_submit import SPARK_HOME
 
@@ -386,19 +385,6 @@ def keys_of(keytab: bytes) -> list[bytes]:
         (length,) = struct.unpack_from(">H", entry, place)
         keys.append(entry[place + 2 : place + 2 + length])
     return keys
-
-
-def forms_of(secret: bytes) -> Iterator[bytes]:
-    """How a secret may stand in a text."""
-    yield secret
-    yield secret.hex().encode()
-    yield secret.hex().upper().encode()
-    yield base64.b64encode(secret).rstrip(b"=")
-    yield base64.urlsafe_b64encode(secret).rstrip(b"=")
-    yield repr(secret).encode()[2:-1]
-    # Within other bytes base64 begins at any of three places; the middle is what stays.
-    for shift in (1, 2):
-        yield base64.b64encode(b"\0" * shift + secret)[4:-4]
 
 
 def _work_of(driver: subprocess.Popen[bytes]) -> Path:

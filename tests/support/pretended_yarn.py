@@ -21,11 +21,15 @@ ACCEPTED = {
     "diagnostics": "no room",
 }
 SUCCEEDED = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
+KILLED = {"state": "KILLED", "finalStatus": "KILLED"}
 FAILED = {"state": "FINISHED", "finalStatus": "FAILED", "diagnostics": "exit code 1"}
 
 
 class ResourceManager(ThreadingHTTPServer):
     """`app` is how the one application stands, None if it is forgotten; `orders` keep what came.
+
+    An application that `spark-submit` hands in (`FakeSpark.hand_in_to`) stands as `apps` says, and
+    `submitted` has what was handed in.
 
     `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
     after the other before `app` does. A standby knows in `active` where to send whoever asks, as
@@ -40,6 +44,8 @@ class ResourceManager(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.app: dict[str, str] | None = dict(SUCCEEDED)
         self.states: list[dict[str, str] | None] = []
+        self.apps: dict[str, dict[str, str]] = {}
+        self.submitted: dict[str, dict[str, str]] = {}
         self.tagged: dict[str, str] = {}
         self.page: tuple[int, str] | None = None
         self.ends = True
@@ -84,7 +90,7 @@ class ResourceManager(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: ResourceManager
-    _shown: str
+    _shown = ""
 
     def do_GET(self) -> None:
         self.server.requests.append(f"GET {self.path}")
@@ -100,6 +106,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._report(url.path.rpartition("/")[2])
 
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        name = f"application_1_{len(self.server.submitted) + 1:04}"
+        self.server.apps[name], self.server.tagged[name] = dict(RUNNING), body["tag"]
+        self.server.submitted[name] = body
+        self._answer({"id": name})
+
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(f"PUT {self.path} {json.loads(body)['state']}")
@@ -112,8 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.page is not None:
             self._send(self.server.page[0], self.server.page[1], "text/html")
             return
-        if self.server.ends:
-            self.server.app = {"state": "KILLED", "finalStatus": "KILLED"}
+        name = self.path.split("/")[5]
+        if self.server.ends and name in self.server.apps:
+            self.server.apps[name] = dict(KILLED)
+        elif self.server.ends:
+            self.server.app = dict(KILLED)
         self._answer({"state": "KILLED"}, 202)
 
     def _is_let_in(self) -> bool:
@@ -137,16 +153,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, tags: list[str] | None) -> None:
         apps: Any = [
-            {"id": name, "applicationTags": f"mine,{tag}", **self.server.app}
-            for name, tag in self.server.tagged.items()
-            if self.server.app is not None and (tags is None or tag in tags)
+            {"id": name, "applicationTags": f"mine,{tag}", **app}
+            for name, tag in list(self.server.tagged.items())
+            if (app := self.server.apps.get(name, self.server.app)) is not None
+            and (tags is None or tag in tags)
         ]
         if len(apps) == 1 and not self.server.alone_in_list:
             (apps,) = apps
         self._answer({"apps": {"app": apps} if apps else {}})
 
     def _report(self, name: str) -> None:
-        app = self.server.states.pop(0) if self.server.states else self.server.app
+        last = self.server.apps.get(name, self.server.app)
+        app = self.server.states.pop(0) if self.server.states else last
         if app is None:
             said = {"exception": "NotFoundException", "message": f"app with id: {name} not found"}
             self._answer({"RemoteException": said}, 404)

@@ -6,6 +6,7 @@ descriptions are files that go with their task, so they are looked at while it r
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import os
 import subprocess
@@ -13,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,6 +68,21 @@ def run_looking(
     said = log.read_text(errors="replace")
     assert running.returncode == 0, said[-4000:]
     return said, sorted(seen)
+
+
+def forms_of(secret: bytes) -> Iterator[bytes]:
+    """How a secret may stand in a text."""
+    yield secret
+    yield secret.hex().encode()
+    yield secret.hex().upper().encode()
+    yield base64.b64encode(secret).rstrip(b"=")
+    yield base64.urlsafe_b64encode(secret).rstrip(b"=")
+    yield quote(secret, safe="").encode()
+    yield quote_plus(secret).encode()
+    yield repr(secret).encode()[2:-1]
+    # Within other bytes base64 begins at any of three places; the middle is what stays.
+    for shift in (1, 2):
+        yield base64.b64encode(b"\0" * shift + secret)[4:-4]
 
 
 def command_lines_with(secrets: Sequence[bytes]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.format.errors import HiveAcidError, InputError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
@@ -49,6 +50,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import AT_START, open_session
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -205,7 +207,10 @@ class Lab:
         generation: int = 0,
         allow_unsafe_expressions: bool = False,
     ) -> JobResult:
-        """Run a job in this process, as its application would."""
+        """Run a job in this process, as its application would.
+
+        If the driver accepts the job, the checks before the start of Spark must accept it, too.
+        """
         spec = JobSpec(
             job_key=job_key or f"test/{uuid.uuid4().hex}/{next(self.keys)}",
             metastore=self.endpoint,
@@ -217,8 +222,20 @@ class Lab:
             allow_unsafe_expressions=allow_unsafe_expressions,
         )
         with connect(self.endpoint) as client, typed_failures():
+            refusal = self.refusal(job)
             context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
-            return JOB_FUNCTIONS[spec.kind](context)
+            result = JOB_FUNCTIONS[spec.kind](context)
+            assert refusal is None, refusal
+            return result
+
+    def refusal(self, job: Job) -> InputError | None:
+        """The error with which a worker refuses a job before it starts Spark."""
+        try:
+            with connect(self.endpoint) as client:
+                check_tables(client, job)
+        except HiveAcidError as error:
+            return error if isinstance(error, InputError) else None
+        return None
 
     def script(self, text: str, **options: object) -> list[JobResult]:
         """Run statements of SQL text, as the operator would have them run."""

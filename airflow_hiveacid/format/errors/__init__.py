@@ -38,6 +38,7 @@
     |  |- VersionNotSettledError       retryable: a write below the version is still open
     |  |- VersionNotYetError           retryable: the time is in the future by the metastore's clock
     |  |- CompactionNotDoneError       retryable: a requested compaction is blocked
+    |  |- CompactionFailedError        a queued compaction ended without a result
     |  |- KeepingRefusedError          retryable: a pending compaction may remove files
     |  |- FencedError                  a newer copy of this task is running
     |  |  `- FencedByEarlierReleaseError  retryable: an earlier release runs the newer copy
@@ -70,7 +71,7 @@
 
 Every error stores its data in attributes. The message, `str(error)`, names the table, the problem
 and the remedy. The driver reports an error to the operator as (class name, message); `error_class`
-returns the class.
+finds the class by its name.
 """
 
 from __future__ import annotations
@@ -133,6 +134,7 @@ from airflow_hiveacid.format.errors.stores import (
 )
 from airflow_hiveacid.format.errors.transactions import (
     CommitStateUnknownError,
+    CompactionFailedError,
     CompactionNotDoneError,
     EarlierRunUnknownError,
     FencedByEarlierReleaseError,
@@ -182,6 +184,7 @@ __all__ = [
     "ClusterUnavailableError",
     "ColumnUpdateError",
     "CommitStateUnknownError",
+    "CompactionFailedError",
     "CompactionNotDoneError",
     "ConfigurationError",
     "ConstraintViolationError",

@@ -25,8 +25,8 @@ class ClusterKind(Enum):
 
 _ADDRESS: Final[Mapping[ClusterKind, str]] = {
     ClusterKind.YARN: (
-        "The address is yarn_resourcemanager_webapp_address of the Spark connection, else the one"
-        " in yarn-site.xml in HADOOP_CONF_DIR"
+        "The address is yarn_resourcemanager_webapp_address of the Spark connection, else the"
+        " address in yarn-site.xml in HADOOP_CONF_DIR"
     ),
     ClusterKind.KUBERNETES: (
         "The address is the Spark connection's master. The login is that of spark-submit:"
@@ -43,8 +43,8 @@ _LOGIN: Final[Mapping[ClusterKind, str]] = {
     ),
     ClusterKind.KUBERNETES: (
         "The login is that of spark-submit: settings spark.kubernetes.authenticate.*, else"
-        " KUBECONFIG, else the pod's service account. Allow it to get, list and delete pods of"
-        " the namespace. A running driver continues and may commit"
+        " KUBECONFIG, else the pod's service account. Allow that login to get, list and delete"
+        " pods of the namespace. A running driver continues and may commit"
     ),
 }
 
@@ -64,7 +64,7 @@ class ClusterRefusedError(ClusterError):
         self.kind, self.asked, self.reason = kind, asked, reason
         super().__init__(
             f"{kind.value} refused the request for {asked}: {reason}. {_LOGIN[kind]}; the next try"
-            " first checks whether it did"
+            " first checks whether the application committed"
         )
 
 
@@ -102,7 +102,7 @@ class ApplicationForgottenError(ClusterError, RetryableError):
         self.application = application
         super().__init__(
             f"{cluster} no longer knows {application}, which left no result. It may have"
-            " committed: a retry asks the metastore, and repeats no committed change"
+            " committed: a retry first checks the metastore and does not repeat a committed change"
         )
 
 
@@ -137,7 +137,7 @@ class PartitionsFailedError(RetryableError):
 
 
 def _first_of(lines: Mapping[str, str]) -> str:
-    """Return one line for each of the first partitions, and the number of the others."""
+    """Return the lines of the first few partitions, and the number of omitted partitions."""
     first = "".join(f"\n  {name}: {why}" for name, why in islice(lines.items(), _MOST_SHOWN))
     more = len(lines) - _MOST_SHOWN
     return first + (f"\n  and {more} more, which the application's log lists" if more > 0 else "")

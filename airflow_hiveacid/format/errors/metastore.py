@@ -44,7 +44,7 @@ class MetastoreVersionError(MetastoreError):
 
 
 class MetastoreCallError(MetastoreError):
-    """The server refused a call for a reason without a separate error class."""
+    """The server refused a call, and no other error class covers the reason."""
 
     def __init__(self, *, method: str, reason: str) -> None:
         self.method, self.reason = method, reason

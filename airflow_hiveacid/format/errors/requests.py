@@ -96,7 +96,7 @@ class SortedTableError(TableError):
         super().__init__(
             table=table,
             detail=f"is SORTED BY {', '.join(columns)}; full-ACID files are sorted by row ID, so"
-            " sorted tables cannot be written or compacted. Recreate it without SORTED BY",
+            " sorted tables cannot be written or compacted. Recreate the table without SORTED BY",
         )
 
 
@@ -111,8 +111,8 @@ class TableDiffersError(TableError):
         self.differences = differences
         super().__init__(
             table=table,
-            detail=f"already exists and differs from the request: {'; '.join(differences)}. It was"
-            " not changed; change the request, or drop the table",
+            detail=f"already exists and differs from the request: {'; '.join(differences)}. The"
+            " table was not changed; change the request, or drop the table",
         )
 
 

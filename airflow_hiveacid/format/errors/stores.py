@@ -41,20 +41,20 @@ class LocationPermissionError(StorageError):
 
 
 class DirectoryExistsError(StorageError):
-    """A directory to be published already exists."""
+    """A job cannot publish a directory, because a directory of that name already exists."""
 
     def __init__(self, *, path: str) -> None:
         self.path = path
         super().__init__(
             f"{path} already exists and was not changed. Another compactor may have written it. If"
-            " it contains the failed transaction's write ID, that ID was used before: the metastore"
-            " was restored from a backup, or the table was recreated at an old location. In that"
-            " case, move the old files away"
+            " the path contains the failed transaction's write ID, that ID was used before: the"
+            " metastore was restored from a backup, or the table was recreated at an old location."
+            " In that case, move the old files away"
         )
 
 
 class CorruptFileError(StorageError):
-    """The content of a file is damaged, or does not match its name."""
+    """The content of a file is damaged, or does not match the file's name."""
 
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -62,7 +62,7 @@ class CorruptFileError(StorageError):
 
 
 class LedgerRollError(CorruptFileError):
-    """A file of the job ledger that contains the entries of many jobs is damaged."""
+    """A ledger file with the entries of many jobs is damaged."""
 
     def __init__(self, *, path: str, reason: str) -> None:
         super().__init__(path=path, reason=reason)
@@ -100,7 +100,7 @@ class ResultUnwritableError(StorageError):
         self.location, self.user, self.reason = location, user, reason
         super().__init__(
             f"the driver (user {user}) cannot write its result to {location}: {reason}."
-            " The job was not started. In cluster mode, this is below result_dir (operator"
-            " argument, or field of the metastore's connection): let this user create directories"
-            " there, or set a directory that both workers and drivers can access"
+            " The job was not started. In cluster mode, this location is below result_dir"
+            " (operator argument, or field of the metastore's connection): let this user create"
+            " directories there, or set a directory that both workers and drivers can access"
         )

@@ -7,7 +7,7 @@ from airflow_hiveacid.format.winner import Winner
 
 
 class TransactionAbortedError(TransactionError, RetryableError):
-    """The server aborted the transaction: it timed out, or a user or program aborted it."""
+    """The transaction was aborted: it timed out, or a user or program aborted it."""
 
     def __init__(self, *, txn_id: int, reason: str) -> None:
         self.txn_id, self.reason = txn_id, reason
@@ -80,6 +80,23 @@ class CompactionNotDoneError(TransactionError, RetryableError):
         )
 
 
+class CompactionFailedError(TransactionError):
+    """A compaction in the metastore's queue ended without a result."""
+
+    def __init__(  # noqa: PLR0913 - the fields of the queue's entry
+        self, *, table: object, partition: str, entry_id: int, kind: str, state: str, why: str
+    ) -> None:
+        self.table, self.partition, self.entry_id = str(table), partition, entry_id
+        self.kind, self.state, self.why = kind, state, why
+        where = f"table {table}" + (f", partition {partition}" if partition else "")
+        number = f" {entry_id}" if entry_id else ""
+        super().__init__(
+            f"{where}: the newest compaction{number} ({kind}) in the queue is {state}:"
+            f" {why or 'the queue has no reason'}. No row is affected. Compact again, for example"
+            " with HiveAcidCompactOperator, or pass fail_on_failed=False"
+        )
+
+
 class FencedError(TransactionError):
     """A newer copy of the same task is running, so this copy has stopped."""
 
@@ -99,8 +116,8 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
         message = (
             f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
             " same job for a driver that an earlier release submitted as a later try. None of our"
-            " changes are visible. Retry when that driver has ended; the retry repeats no committed"
-            " change"
+            " changes are visible. Retry when that driver has ended; the retry does not repeat a"
+            " committed change"
         )
         self.args = (message,)
 
@@ -117,7 +134,7 @@ class CommitStateUnknownError(TransactionError):
 
 
 class EarlierRunUnknownError(TransactionError):
-    """An earlier try of this job may have been committed, but the proof no longer exists."""
+    """An earlier try of this job may have been committed, but the evidence no longer exists."""
 
     def __init__(self, *, table: object, job_key: str, txn_id: int, when: str, why: str) -> None:
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from airflow_hiveacid.format.known_secrets import without_secrets
+
 
 class HiveAcidError(Exception):
     """Base class of every error that this provider raises deliberately."""
 
     retryable: bool = False
     """True if the same request, unchanged, may succeed later."""
+
+    def __str__(self) -> str:
+        # A server's text in the message may quote a login.
+        return without_secrets(super().__str__())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         # By default, unpickling calls the class with the message alone. Classes with keyword-only

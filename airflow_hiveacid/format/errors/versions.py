@@ -93,7 +93,7 @@ class VersionNotYetError(TransactionError, RetryableError):
 class NotEnoughHistoryError(StorageError, RetryableError):
     """The snapshot is older than every remaining base.
 
-    This happens at a table's first major compaction if a write was open when the snapshot was
+    The error occurs at a table's first major compaction if a write was open when the snapshot was
     taken. A base's name does not show for which snapshots the base is valid, because Hive 3.1 and
     Trino could not parse such a name. The snapshot of the next try can read the base.
     """
@@ -109,8 +109,8 @@ class NotEnoughHistoryError(StorageError, RetryableError):
 class VersionGoneError(StorageError):
     """A version cannot be read, because its files were deleted or cannot be proven complete.
 
-    `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if the
-    files would have been removed from a table whose versions are kept, too.
+    `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if
+    keeping the table's versions would not have prevented the loss of the files.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class VersionGoneError(StorageError):
             gone = "compacted away" if keeping_helps else "incomplete"
             text = f"{what} is {gone}: the oldest readable version is {oldest} ({why})"
         else:
-            text = f"{what} no longer exists ({why}). Request a later one, or the current state"
+            text = f"{what} no longer exists ({why}). Request a later version, or the current state"
         if keeping_helps:
             advice = (
                 "Old versions stay readable for the time in the table parameter"
@@ -142,7 +142,7 @@ class VersionGoneError(StorageError):
 class ChangesGoneError(StorageError):
     """The remaining files do not show the changes in a range of versions.
 
-    `oldest` is the oldest version from which on changes can be read, or 0 if it is unknown.
+    All changes after version `oldest` can be read. `oldest` is 0 if no such version is known.
     """
 
     def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
@@ -155,13 +155,13 @@ class ChangesGoneError(StorageError):
 
 
 class KeepingRefusedError(TransactionError, RetryableError):
-    """A pending compaction may cause the removal of files that are to be kept."""
+    """A pending compaction may cause the removal of files that must be kept."""
 
     def __init__(self, *, table: object, waiting: str) -> None:
         self.table, self.waiting = str(table), waiting
         super().__init__(
-            f"table {table}: no version is kept yet, because {waiting}, and its cleaning may remove"
-            " files; retry when it is done"
+            f"versions of table {table} cannot be kept yet: {waiting}, and the cleaning"
+            " after it may remove files. Retry when that compaction and its cleaning are done"
         )
 
 
@@ -171,8 +171,8 @@ class FeedError(StorageError):
     def __init__(self, *, location: str, reason: str) -> None:
         self.location, self.reason = location, reason
         super().__init__(
-            f"the feed at {location} cannot continue: {reason}. Remove it, or give another"
-            " location, so that it starts again with the whole table"
+            f"the feed at {location} cannot continue: {reason}. Remove the feed, or"
+            " give another location, so that the feed starts again with the whole table"
         )
 
 
@@ -182,7 +182,8 @@ class FeedOvertakenError(StorageError, RetryableError):
     def __init__(self, *, location: str) -> None:
         self.location = location
         super().__init__(
-            f"another process wrote {location} in the meantime, so it was not changed. Retry: the"
-            " retry uses it if this task wrote it; otherwise the feed continues from there. If the"
-            " directory contains no _changes.json, it is an unfinished write: remove it"
+            f"another process wrote the range {location} during this run, so this run did not"
+            " change it. Retry: if an earlier try wrote the range, the retry uses the range;"
+            " otherwise the feed continues after the range. If the directory contains no"
+            " _changes.json, the range is an unfinished write: remove the directory"
         )

@@ -1,4 +1,4 @@
-"""Input for cleaning: open readers, unfinished uploads, and when replacements were first seen."""
+"""Input for cleaning: open readers, unfinished uploads, and the age of replacement directories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSeen:
-    """The time and the transaction high watermark when a replacement was first seen."""
+    """The time and transaction high watermark when a cleaner first saw a replacement directory."""
 
     high_watermark: TxnId
     at_s: float
@@ -43,7 +43,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftUpload:
-    """An upload to a path below the location that was started but never completed."""
+    """An unfinished upload to a path below the location."""
 
     path: str
     upload_id: str

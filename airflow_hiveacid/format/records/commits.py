@@ -47,9 +47,10 @@ class CommitNote:
     `table_id` distinguishes the table from an earlier table with the same name and location. `kind`
     is the job's kind. `directories` are paths relative to the table's location (so that the table
     can be renamed), or URIs of directories elsewhere. `committed` is the time span in which the
-    commit happened. `opened_s` is a time before the write ID was allocated. `seen` is the write ID
-    list that was visible to the write, in Hive's string form. It was taken between `seen_after_s`
-    and `seen_by_s`. `seen` is empty if the metastore did not provide the time.
+    commit happened. `opened_s` is a time before the write ID was allocated. `seen` is the table's
+    write ID list in the writer's snapshot, in Hive's string form. The writer took this snapshot
+    between `seen_after_s` and `seen_by_s`. `seen` is empty if the metastore did not provide the
+    time.
     """
 
     table_id: str

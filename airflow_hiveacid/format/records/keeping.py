@@ -1,10 +1,10 @@
-"""Notes about a table's past: since when versions are kept, removed versions, and tags.
+"""Notes about a table's past: the start of keeping versions, removed versions, and tags.
 
-Cleaners, both ours and Hive's, remove files that no reader needs. They remove files in any order
-and may fail half-way. The versions of a table are kept from the time when Hive's cleaner is
-disabled for the table and is no longer cleaning it. From then on only our cleaner removes files.
-Before a removal, our cleaner records which versions become unreadable (a horizon). `Promises`
-returns, for each root, the oldest version whose files are all kept.
+Hive's cleaner and our cleaner remove files that no reader needs. Cleaners remove files in any order
+and may fail half-way. The versions of a table are kept once Hive's cleaner is disabled for the
+table and has finished any cleaning in progress. From then on only our cleaner removes files. Before
+a removal, our cleaner records which versions become unreadable (a horizon). For each root,
+`Promises` returns the oldest version for which all files are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """Versions of a partition below `write_id` are no longer kept: their files may be removed.
+    """A note that a partition's versions below `write_id` are no longer kept.
+
+    The files of those versions may be removed.
 
     `at_s` is the time of the note in seconds since 1970. `high_watermark` was the highest
     transaction ID at that time.
@@ -42,11 +44,11 @@ class Horizon:
 class Reset:
     """Files of a partition that were removed without a new version.
 
-    The files belonged to versions up to `write_id`. The cause is DROP PARTITION, TRUNCATE of Hive
-    3.1, or a removal by hand. Versions from `lowest` to `write_id` may have had the files; later
-    versions never had them. `highest` is the highest write ID of the removed files. `names` are the
-    missing directories and original files, as listed in the notes that prove the loss. If `names`
-    is empty, it is only known that versions up to `write_id` are no longer readable.
+    The cause is DROP PARTITION, TRUNCATE of Hive 3.1, or a removal by hand. Versions from `lowest`
+    to `write_id` may have contained the files; later versions never did. `highest` is the highest
+    write ID of the removed files. `names` are the directories and original files that earlier notes
+    list and that are missing. If `names` is empty, only one fact is known: versions up to
+    `write_id` are no longer readable.
     """
 
     partition: PartitionName
@@ -62,7 +64,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """The time since which a table's versions are kept, and the files that were live at that time.
+    """The time from which a table's versions are kept, and the files that were live at that time.
 
     `roots` maps each partition to its guarantee. A partition that is not in `roots` was created
     later. `last_entry_id` is the newest entry of the compaction queue at that time, or -1 if the
@@ -77,7 +79,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCompaction:
-    """One of our compactions: its queue entry, and the write IDs that were aborted before it.
+    """A compaction by this provider: its queue entry, and the write IDs that were aborted earlier.
 
     Once the entry is marked as cleaned, the server may forget that these write IDs were aborted.
     """
@@ -104,7 +106,7 @@ class Promises:
     def is_broken(self, entry_ids: Collection[int]) -> bool:
         """Return whether another program has compacted the table.
 
-        Hive's cleaner may then remove files.
+        If so, Hive's cleaner may remove files.
 
         Args:
             entry_ids: the IDs of the table's compactions in the metastore.
@@ -118,7 +120,7 @@ class Promises:
         """Return the guarantee for one partition, or None if there is none.
 
         If files were removed without a new version (`Reset`), the guarantee no longer covers
-        versions that had these files. It still covers versions after the removal was noted.
+        versions that contained these files. The guarantee still covers later versions.
         """
         if self.keeping is None or self.has_ended:
             return None
@@ -128,7 +130,7 @@ class Promises:
 
     @cached_property
     def _ends(self) -> Mapping[PartitionName, WriteId]:
-        """The lowest version of each partition that may be complete after horizons and resets."""
+        """For each partition, the lowest version that no horizon or reset excludes."""
         found: dict[PartitionName, WriteId] = {}
         ends = [(h.partition, h.write_id) for h in self.horizons]
         for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):
@@ -149,9 +151,9 @@ class TaggedRoot:
 class Tag:
     """A named version whose files are kept until the tag is removed or expires.
 
-    `write_ids` is the write ID list that is visible in the version, in Hive's string form.
-    `expires_s` None means never. A cleaner may have chosen files to remove before the tag was
-    written; `is_sure` is False until the creator of the tag has checked that this did not happen.
+    `write_ids` is the write ID list that is visible in the version, in Hive's string form. If
+    `expires_s` is None, the tag never expires. `is_sure` is False until the tag's creator has
+    checked that no cleaner chose files of the tag for removal before the tag was written.
     """
 
     name: str
@@ -177,7 +179,7 @@ class Tag:
         return self.expires_s is not None and self.expires_s <= now_s
 
     def root(self, partition: PartitionName) -> TaggedRoot | None:
-        """Return the part of the tagged version in a partition, or None if there is none."""
+        """Return the tag's entry for a partition, or None if there is none."""
         return self._by_name.get(partition)
 
     @cached_property

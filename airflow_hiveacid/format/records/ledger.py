@@ -1,4 +1,4 @@
-"""The ledger entry for an attempt, and the check whether the metastore confirms the entry.
+"""The ledger entry of an attempt, and a function that compares the entry with the metastore.
 
 Other programs may write ledger files, so an entry must be verified (`doubt_of`): its transaction
 and write ID must be allocated and committed in the metastore. See docs/decisions/ledger.md.
@@ -25,9 +25,9 @@ class LedgerEntry:
     `statement` maps each part of the job description to its digest. `table_id` distinguishes the
     table from an earlier table with the same name and location. `directories` are the URIs that the
     attempt publishes. `result` is the job's result as JSON text. `recorded_s` is in seconds since
-    1970. The entry is not pruned until `retention_s` seconds later. If `is_legible` is False, the
-    entry is damaged and only its owner is known. `doubt` is the reason why a confirmed entry is not
-    trusted; it is never stored.
+    1970. The entry is kept for at least `retention_s` seconds after that time. If `is_legible` is
+    False, the entry is damaged and only its owner is known. `doubt` is the reason why a confirmed
+    entry is not trusted; it is never stored.
     """
 
     job_key: str

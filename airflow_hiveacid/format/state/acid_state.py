@@ -73,9 +73,9 @@ class AcidState:
     """The directories and files of one root, with each directory's status for one reader.
 
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
-    statement ascending. `originals` are live files without ACID columns, sorted by path; their row
-    IDs depend on that order. `obsolete` contains directories sorted by name, then originals sorted
-    by path. Hidden files and directories are not included.
+    statement ascending. `originals` are live files without ACID columns, sorted by path. The row
+    IDs of rows in original files depend on that order. `obsolete` contains directories sorted by
+    name, then originals sorted by path. Hidden files and directories are not included.
     """
 
     location: str
@@ -106,7 +106,7 @@ class AcidState:
 
     @property
     def directories(self) -> tuple[AcidDirectory, ...]:
-        """Every base, delta and delete delta with any status, sorted by directory name."""
+        """Every base, delta and delete delta, whatever its status, sorted by directory name."""
         rest = (*self.obsolete_directories, *self.aborted, *self.invisible)
         return tuple(sorted((*self.live, *rest), key=lambda d: d.text))
 
@@ -138,18 +138,18 @@ def resolve(
 
     Args:
         listing: all files and directories below the root, in any order.
-        write_ids: the reader's write ID list. For a compactor or cleaner, this is the list of write
-            IDs that it may process.
+        write_ids: the reader's write ID list. A compactor or cleaner passes the list of write IDs
+            that it may process.
         txns: the reader's transaction list; it decides whether a compactor's output (suffix `_v`)
-            is visible. If it is None, every compaction is treated as committed, as in Trino. Pass
-            None only if no compaction is running or has failed.
+            is visible. If `txns` is None, every compaction is treated as committed, as in Trino.
+            Pass None only if no compaction is running and none has failed.
         kind: the table's kind; in an insert-only table a data file may have any name.
 
     Raises:
         NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
             base. Data that the reader needs may have been removed.
         UnsupportedFileError: a directory's name begins like the name of a base or delta, but is
-            invalid. Hive also fails in this case.
+            invalid. Hive also fails on such a name.
         CorruptFileError: a base's metadata has a data format that no Hive version writes.
     """
     found = _Found.of(listing, kind)
@@ -195,7 +195,10 @@ def _having(
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """A listing grouped by directory. It is mutable because it collects ignored files later."""
+    """A listing grouped by directory.
+
+    The object is mutable, because it collects ignored files later.
+    """
 
     kind: TransactionalKind
     names: dict[str, BaseName | DeltaName] = field(default_factory=dict)
@@ -299,9 +302,9 @@ def _why_ignored(
     """Return why a file inside a directory is not data, or None if it is data."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
-        # If a directory is renamed onto an existing directory, it becomes a directory inside that
-        # one. Hive 3.1 and Trino ignore such a directory (HIVE-25600).
-        return "it is in a base or delta directory inside another one"
+        # A rename onto an existing directory moves the renamed directory into the existing
+        # directory. Hive 3.1 and Trino then ignore the renamed directory (HIVE-25600).
+        return "it is in a base or delta directory inside another such directory"
     # For a file that is still being streamed, HDFS reports only the length of closed blocks.
     if file.size_bytes == 0 and not is_streamed:
         return "it is empty"

@@ -1,16 +1,16 @@
 """The changes between two versions of a table, derived from directory names.
 
 Input is the listing of one root (of a table or a partition), the current write IDs, and the write
-IDs at the start and end of the range. Another input is a version: all files of this version and of
-later versions are known to exist. Output is the range as consecutive segments of the root's
-history, each with the directories to read. This module must not read rows.
+IDs at the start and end of the range. An optional guarantee (`Kept`) names a version: all files of
+that version and of later versions still exist. Output is the range as consecutive segments of the
+root's history, each with the directories to read. This module must not read rows.
 
 An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
 exists from the write ID of its insert event until the write ID of its delete event.
 
-Cleaners remove obsolete directories one by one, in any order. So the directories of a range must be
-proven complete before they are read. A range is read in two cases: the live directories contain the
-whole range, or no cleaner was allowed to remove its directories (`Kept`). Any other range is
+Cleaners remove obsolete directories one by one, in any order. So a range is read only if none of
+its directories can be missing. There are two such cases: the live directories contain the whole
+range, or no cleaner was allowed to remove directories of the range (`Kept`). All other ranges are
 refused.
 
 Example:
@@ -80,7 +80,7 @@ class ChangeRange:
         return self.until.visible_within(low, high) - self.since.visible_within(low, high)
 
     def overlaps(self, directory: AcidDirectory) -> bool:
-        """Return whether a directory is a delta or an overwrite's base with writes of the range."""
+        """Return whether a delta, or the base of an overwrite, contains writes of the range."""
         name = directory.name
         if isinstance(name, DeltaName):
             return self.count_within(name.low, name.high) > 0
@@ -130,11 +130,11 @@ def settled(write_ids: ValidWriteIdList) -> WriteId:
 
 
 def is_news(state: AcidState, part: ChangeRange) -> bool:
-    """Return whether, judging by names, a root's live directories contain data of a range.
+    """Return whether the names of a root's live directories show data of a range.
 
-    A compactor normally names its base after the highest write ID whose rows the base contains.
-    After an interrupted stream, the base may be named after an aborted write ID; such a base may
-    contain any write of the range.
+    A compactor normally names its base after the highest write ID of the rows in the base. After an
+    interrupted stream, the base may be named after an aborted write ID; such a base may contain any
+    write of the range.
     """
 
     def may_hold(base: AcidDirectory) -> bool:
@@ -160,7 +160,7 @@ def oldest_since(
     kind: TransactionalKind,
     kept: Kept | None = None,
 ) -> WriteId:
-    """Return the oldest version of one root after which all changes can be read.
+    """Return the oldest version of one root for which all later changes can be read.
 
     A live base does not record the rows that it replaced. A merged delta of an insert-only table
     does not show which write added a row.
@@ -177,7 +177,7 @@ def oldest_since(
 
 
 def _promised(state: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId | None:
-    """Return the version from which on all files are kept, or None if no guarantee is valid."""
+    """Return the version from which all files are kept, or None if no guarantee is valid."""
     is_kept = kept is not None and missing_evidence(state, kept, kind) is None
     return kept.floor if kept is not None and is_kept else None
 
@@ -254,7 +254,7 @@ def _of_kept(
     txns: ValidTxnList | None,
     kind: TransactionalKind,
 ) -> Iterator[ChangeSegment]:
-    """Yield the segments of a range; all its files, obsolete ones included, still exist."""
+    """Yield the segments of a range; all its files, even obsolete files, must still exist."""
     names = {text: parse_directory_name(text) for text in _tops(listing)}
     bases = {text: name for text, name in names.items() if isinstance(name, BaseName)}
     overwrites = sorted({w for text, w in _overwrites(listing, bases) if part.holds(w)})
@@ -289,10 +289,10 @@ def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[
 
 
 def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId]) -> None:
-    """Raise an error if a higher write ID was committed before an overwrite in the range.
+    """Raise an error if an overwrite in a range was committed after a write with a higher ID.
 
-    An overwrite excludes other writers, so this order should never occur. If it occurred, it would
-    be unclear whether the overwrite or a delete event deleted a row first.
+    An overwrite excludes other writers, so such an order should never occur. If such an order
+    occurred, the files would not show whether the overwrite or a delete event deleted a row first.
     """
     for write_id in overwrites:
         if part.since.visible_within(WriteId(write_id + 1), part.since.high_watermark):
@@ -300,7 +300,7 @@ def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId
                 table=listing.location,
                 since=part.since.high_watermark,
                 oldest=write_id,
-                why=f"write ID {write_id} overwrote it after a later write was committed",
+                why=f"write ID {write_id} overwrote the data after a later write was committed",
             )
 
 

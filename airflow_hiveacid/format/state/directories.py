@@ -30,8 +30,8 @@ class FileEntry:
     """A file in a listing. `path` is relative to the root and uses `/` as separator.
 
     `modified_s` is the modification time in seconds since 1970 UTC, or None if the file system does
-    not provide it. A staged file is not yet below the listing's root: its `root` is the URI of the
-    directory that `path` is currently relative to.
+    not provide it. A staged file is not yet below the listing's root. Its `root` is the URI of its
+    current directory, and `path` is relative to that directory.
     """
 
     path: str
@@ -47,10 +47,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All files and directories below a table's or partition's root, including hidden ones.
+    """All files and directories below a table's or partition's root, even if they are hidden.
 
-    `directories` contains relative paths, including those of empty directories. `metadata` maps the
-    names of directories with a `_metadata_acid` file to the `dataFormat` in it.
+    `directories` contains relative paths, including the paths of empty directories. `metadata` maps
+    the name of each directory with a `_metadata_acid` file to that file's `dataFormat`.
     """
 
     location: str
@@ -63,9 +63,9 @@ class Listing:
 class AcidDirectory:
     """A base, delta or delete delta, with its files and its status for one reader.
 
-    `text` is the name on disk, whose padding may differ from `str(name)`. `files` contains the data
-    files that are not empty, sorted by path; an empty file is included only if it has a side file.
-    In a base, `files` includes files with unknown names, since Hive reads these as data.
+    `text` is the name on disk. `text` may be padded differently from `str(name)`. `files` are the
+    data files that are not empty, sorted by path; an empty file is included only if it has a side
+    file. In a base, `files` includes files with unknown names, since Hive reads these as data.
     `side_files` are the `_flush_length` files. `visibility` is SOME if each row must be checked,
     and ALL if every row is visible. `is_resolved` is False while a write ID of the directory is
     open or above the high watermark. `superseded_by` is the name of the live directory that made
@@ -107,10 +107,11 @@ class AcidDirectory:
 
     @property
     def may_be_raw(self) -> bool:
-        """True if files may lack the ACID columns, as after LOAD DATA.
+        """True if files may lack the ACID columns, for example after LOAD DATA.
 
-        Only the file contents can prove that these columns are missing. Delete deltas, compacted
-        bases and deltas of several write IDs never contain such files (isRawFormat).
+        Only the file contents show whether these columns are missing. Delete deltas, compacted
+        bases and deltas of several write IDs never contain such files. Hive's isRawFormat applies
+        the same rules.
         """
         if isinstance(self.name, DeltaName):
             if self.name.is_delete or self.name.low != self.name.high:
@@ -122,7 +123,7 @@ class AcidDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEntry:
-    """A file or directory that readers ignore, or that is unusual, and the reason."""
+    """A file or directory that readers ignore or that is unusual, with the reason."""
 
     path: str
     why: str

@@ -27,8 +27,8 @@ def flat_state(listing: Listing) -> AcidState:
     """Return the visible files of one root as original files.
 
     Raises:
-        UnsupportedFileError: a directory has the name of a base or delta. It belongs to a
-            transactional table, in which not every file is visible.
+        UnsupportedFileError: a directory has the name of a base or delta, so it belongs to a
+            transactional table. Not every file of such a table is visible.
     """
     found = []
     for file in sorted(listing.files, key=lambda f: f.path):

@@ -2,8 +2,8 @@
 
 Input is the directory names below one root, and the write IDs and transactions that are visible to
 a reader. Output is the status of each directory, with a reason. The rules are those of Hive 4's
-AcidUtils.getAcidState, with these exceptions, where Hive can return wrong rows or remove needed
-files:
+AcidUtils.getAcidState, with four exceptions. In these cases, Hive can return wrong rows or remove
+needed files:
 
 * a compacted base is valid only if its write ID and all lower write IDs are resolved. Hive 4 also
   accepts a base whose write ID is the lowest open write ID;
@@ -11,7 +11,7 @@ files:
   them, HIVE-29210);
 * an invisible directory is never obsolete, so that no cleaner removes a directory that is still
   being written;
-* an aborted INSERT OVERWRITE does not conceal that needed files are missing.
+* an aborted INSERT OVERWRITE does not hide the loss of needed files.
 
 This module must not read files.
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class DirectoryStatus(enum.Enum):
     """The status of a directory for one reader.
 
-    LIVE: the reader reads it. OBSOLETE: a live directory replaces it. ABORTED: it contains only
-    aborted writes, or the result of an aborted compaction. INVISIBLE: it is not (yet) committed for
-    this reader and must not be deleted.
+    LIVE: the reader reads the directory. OBSOLETE: a live directory replaces this directory.
+    ABORTED: the directory contains only aborted writes, or the result of an aborted compaction.
+    INVISIBLE: the directory is not (yet) committed for this reader and must not be deleted.
     """
 
     LIVE = "live"
@@ -113,7 +113,7 @@ class DirectoryVerdict:
     def obsolete(self, cover: str, how: str = "covered by") -> DirectoryVerdict:
         """Return a copy of this verdict with status OBSOLETE.
 
-        `cover` is the directory that replaces it.
+        `cover` is the directory that replaces this directory.
         """
         return replace(
             self,
@@ -259,7 +259,7 @@ def _require_history(
 
     A base of an uncommitted compaction does not count, because it replaces nothing yet. If an
     overwrite wrote the oldest base, no error is raised: the overwrite may still be open, so its
-    base proves nothing.
+    base does not show that files were removed.
     """
     standing = [
         b
@@ -305,8 +305,8 @@ def _walk(
     """Yield a verdict for each delta.
 
     A delta is live if its `high` exceeds the `high` of all deltas before it. A delta is also live
-    in two other cases: a further statement wrote it, with the same `high`; or it has the same range
-    as the live delta (or delete delta) before it.
+    in two other cases: it has the same `high`, and comes from a further statement of the same
+    write; or it has the same range as the live delta (or delete delta) before it.
     """
     reached = WriteId(0) if base is None else base.name.write_id
     cover = "" if base is None else base.text
@@ -331,7 +331,7 @@ def _walk(
 
 
 def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
-    """Return whether a delta is from a further statement, or has the range of `previous`."""
+    """Return whether a delta is from a further statement, or has the same range as `previous`."""
     return further or (previous is not None and _range(delta) == _range(previous))
 
 

@@ -1,18 +1,19 @@
 """Past versions of a table: their write IDs, and whether the remaining files are complete.
 
 Version N, where N is a write ID, is the state of the table after all committed writes up to N. The
-state at a time contains the writes that were committed by that time, which need not be the lowest
-write IDs. Both are represented by a `ValidWriteIdList`, so past and present states are read by the
-same rules.
+state at a time contains the writes that were committed by that time. These writes need not have the
+lowest write IDs. A `ValidWriteIdList` represents either state, so past and present states are read
+by the same rules.
 
 A cleaner may have removed some of the obsolete files but not yet all of them. So the presence of
 obsolete files does not prove that a past version is complete. For each root (a partition or an
-unpartitioned table), completeness has two possible proofs:
+unpartitioned table), there are two possible proofs:
 
-* the live directories. They contain every version from the base's write ID on, because rows and
-  delete events of a full-ACID table keep their write IDs in minor compactions;
-* a guarantee that no files are removed (`Kept`): from version `floor` on, every directory that was
-  ever live still exists (see docs/decisions/versions.md).
+* the live directories. Live directories contain version N, where N is the base's write ID, and all
+  later versions, because a minor compaction of a full-ACID table preserves the write IDs of rows
+  and delete events;
+* a guarantee that no files are removed (`Kept`): every directory that was live in version `floor`
+  or later still exists (see docs/decisions/versions.md).
 
 Rows of insert-only tables have no write IDs. So if only some writes of a merged directory are
 visible in a version, the version needs the inputs of that directory. This module must not read
@@ -125,7 +126,7 @@ class VersionSpec:
     def meant_by(cls, value: int | str | datetime | VersionSpec) -> VersionSpec:
         """Parse a version that a user gives as one value: a number, a time, or `tag NAME`.
 
-        Numbers and times may be strings, because templates return strings. 0 is the table before
+        Numbers and times may be strings, because templates return strings. 0 means the table before
         its first write. The result of `VersionSpec.text` is also accepted.
 
         Raises:
@@ -177,11 +178,11 @@ class VersionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A guarantee for one root: from version `floor` on, all files that were ever live exist.
+    """A guarantee for one root: all files that were live in version `floor` or later still exist.
 
     `evidence` contains the names of directories and the paths of original files that were live when
-    the guarantee began. If one is missing without a permitted reason, the guarantee was broken
-    (`missing_evidence`).
+    the guarantee began. If a directory or file in `evidence` is missing and no cleaner was allowed
+    to remove it, the guarantee was broken (`missing_evidence`).
     """
 
     floor: WriteId
@@ -267,7 +268,7 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
 
 
 def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> ValidWriteIdList:
-    """Return a list in which `aborted` are aborted, even if the metastore has forgotten them."""
+    """Return a copy that lists `aborted` as aborted, even if the metastore has forgotten them."""
     more = [w for w in aborted if write_ids.is_visible(w)]
     return dataclasses.replace(write_ids, aborted=(*write_ids.aborted, *more))
 
@@ -354,7 +355,7 @@ def oldest_readable(state_now: AcidState, kept: Kept | None, kind: Transactional
 
 
 def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
-    """Return a guarantee for a root's files. It is valid if no files are removed from now on.
+    """Return a guarantee for a root's files; it is valid if no files are removed from now on.
 
     For an insert-only table, the guarantee excludes versions whose deltas were already merged.
     """
@@ -366,7 +367,7 @@ def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
 
 
 def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
-    """Return a missing directory or file that a guarantee requires, or None if there is none.
+    """Return a missing directory or file that a guarantee requires, or None.
 
     Cleaners were allowed to remove directories below the floor and, in a full-ACID table,
     directories that a wider delta covers.
@@ -412,10 +413,10 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 
 
 def newest_of(state: AcidState) -> str | None:
-    """Return the name of a root's newest directory or original file that is not empty, or None.
+    """Return the name of a root's newest nonempty directory or original file, or None.
 
-    `not_held` uses the name as evidence: if it is missing later and nothing has replaced it, the
-    root has lost files.
+    `not_held` uses the name as evidence. If the directory or file is missing later and nothing has
+    replaced it, the root has lost files.
     """
     full = [d for d in state.live if any(file.size_bytes for file in d.files)]
     if full:
@@ -432,7 +433,7 @@ def write_id_of(text: str) -> WriteId:
 def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
     """Return whether any write of a directory is visible.
 
-    Bases always count as visible, because a name does not show a base's oldest write.
+    Bases always count as visible, because the name of a base does not show its oldest write.
     """
     name = parse_directory_name(text)
     if not isinstance(name, DeltaName):
@@ -457,11 +458,11 @@ def _top(path: str) -> str:
 def _readable(
     listing: Listing, now: ValidWriteIdList, then: ValidWriteIdList, kind: TransactionalKind
 ) -> Listing:
-    """Return the listing; leave out each directory that mixes a version's rows with later rows.
+    """Return the listing without directories that mix a version's rows with later rows.
 
-    These are bases with rows of later writes and, for insert-only tables, deltas with such rows.
-    If the inputs of such a directory still exist, a reader of the returned listing chooses them
-    instead.
+    Such directories are bases with rows of later writes and, for insert-only tables, deltas with
+    such rows. If the inputs of such a directory still exist, a reader of the returned listing
+    chooses the inputs instead.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}
@@ -502,7 +503,7 @@ def _not_live(
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> str | None:
-    """Return why a version needs directories that are not live now, or None if it does not."""
+    """Return why a version needs directories that are no longer live, or None if all are live."""
     base_now = None if state_now.base is None else state_now.base.text
     base_then = None if state_then.base is None else state_then.base.text
     if base_now != base_then:
@@ -526,8 +527,8 @@ def _batch_in_part(
 ) -> str | None:
     """Return an insert-only delta that has no inputs and is only partly visible in a version.
 
-    A streaming writer stores several write IDs in one delta. A delta that a compaction wrote can be
-    recognized: its first input has the same lowest write ID, but a lower highest write ID.
+    A streaming writer stores several write IDs in one delta. A compacted delta is different: its
+    first input has the same lowest write ID, but a lower highest write ID.
     """
     if kind is not TransactionalKind.INSERT_ONLY:
         return None

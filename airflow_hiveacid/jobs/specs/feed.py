@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.parameters import (
 
 
 class WhenGone(enum.Enum):
-    """What a feed does if its changes can no longer be read: fail, or write the whole table."""
+    """The action of a feed whose changes can no longer be read: fail, or write the whole table."""
 
     FAIL = "fail"
     WHOLE = "whole"
@@ -25,7 +25,7 @@ class WhenGone(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFeedSpec:
-    """Write the changes of a table since the feed's last range, into a new directory.
+    """Write a table's changes since the feed's last range; each range has its own directory.
 
     `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
     the table's primary key is used. If `columns` is empty, all columns are written. With

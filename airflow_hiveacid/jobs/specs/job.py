@@ -58,10 +58,10 @@ from airflow_hiveacid.jobs.specs.statements import (
 class ProgramSpec:
     """A user's PySpark program, with the tables that its transaction may access.
 
-    The program may read all of these tables. It may insert into the tables in `inserts`, `changes`
-    and `overwrites`; update and delete rows of the tables in `changes` and `overwrites`; and
-    overwrite the tables in `overwrites`. `digest` is the digest of the program's source code, or
-    empty if the operator cannot read the program.
+    The program may read all of these tables. The program may insert into the tables in `inserts`,
+    `changes` and `overwrites`, update and delete rows of the tables in `changes` and `overwrites`,
+    and overwrite the tables in `overwrites`. `digest` is the digest of the program's source code,
+    or empty if the operator cannot read the program.
     """
 
     application: str
@@ -257,7 +257,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Envelope:
-    """The fields of a JobSpec without the job, which is parsed by its kind."""
+    """All fields of a JobSpec except the job; the job's type depends on its kind."""
 
     job_key: str
     metastore: MetastoreEndpoint

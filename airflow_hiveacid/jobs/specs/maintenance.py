@@ -24,8 +24,8 @@ class CompactSpec:
     """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
 
     If a compaction is needed but blocked, MINOR and MAJOR fail, and AUTO only reports the reason in
-    its result. AUTO compacts if there are at least `delta_count` delta directories, or if the
-    deltas have at least the fraction `delta_ratio` of the base's bytes.
+    its result. AUTO compacts if there are at least `delta_count` delta directories, or if the size
+    of the deltas is at least `delta_ratio` times the size of the base.
     """
 
     target: str
@@ -53,7 +53,7 @@ class CleanSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSpec:
-    """Restore the rows that all partitions of a table had at a version, with one overwrite.
+    """Restore a table to the rows that it had at a version, with one overwrite.
 
     `version` is `VersionSpec.text`. Partitions that had no rows at that version are emptied, and
     unchanged partitions are not rewritten. The job fails if a partition was dropped after the

@@ -30,8 +30,8 @@ class SourceSpec:
     unchanged. If `tables` is given, the query itself is the source. `tables` then maps each view in
     the query to an ACID table (`db.table`), and may be empty.
 
-    `versions` maps a view to the earlier version (`VersionSpec.text`) at which its table is read;
-    the name of the view for `table` is `source`. `parameters` are the parameters in the query.
+    `versions` maps a view to an earlier version of its table (`VersionSpec.text`). The view of
+    `table` has the name `source`. `parameters` are the parameters in the query.
     """
 
     format: str | None = None
@@ -47,14 +47,14 @@ class SourceSpec:
 
 
 class InsertMode(enum.Enum):
-    """Whether an INSERT keeps or overwrites existing rows."""
+    """The effect of an INSERT on existing rows: keep them or overwrite them."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
 
 
 class ColumnMatch(enum.Enum):
-    """How source columns are matched with target columns if `columns` is empty."""
+    """The rule that matches source columns with target columns if `columns` is empty."""
 
     NAME = "name"
     POSITION = "position"
@@ -65,23 +65,25 @@ class InsertSpec:
     """INSERT INTO or INSERT OVERWRITE.
 
     `columns` lists target columns in the order of the source's columns; some columns may be
-    missing. If `columns` is empty, `match` applies. If columns are matched by name, some may be
-    missing. If they are matched by position, as in Hive, the source has all data columns, then all
-    dynamic partition columns.
+    missing. If `columns` is empty, `match` applies. If columns are matched by name, some columns
+    may be missing. If columns are matched by position, as in Hive, the source has all data columns,
+    then all dynamic partition columns.
 
     `partition` contains the partition columns with a fixed value (static partition).
-    `dynamic_partition` contains the columns without a value in a PARTITION clause. If columns are
-    matched by position, the partition columns are in the order of the PARTITION clause. OVERWRITE
-    replaces the partitions that receive rows. A full static partition and an unpartitioned table
-    are replaced even if there are no rows. All other partitions keep their rows, so an OVERWRITE
-    from an earlier version of the table does not restore that version; use `RestoreSpec`.
+    `dynamic_partition` contains the columns that a PARTITION clause lists without a value. If
+    columns are matched by position, the partition columns are in the order of the PARTITION clause.
+    OVERWRITE replaces the partitions that receive rows. If the source has no rows, OVERWRITE still
+    empties an unpartitioned table, or a partition that has a fixed value for every partition
+    column. All other partitions keep their rows, so an OVERWRITE from an earlier version of the
+    table does not restore that version; use `RestoreSpec`.
 
     Columns without a value get their default, or NULL. The columns at `default_at` always get their
     default, and the source has no columns for them. In the columns at `default_where`, only some
     rows get the default. For each of these columns, in the same order, the source has an additional
-    column at its end. The strings `true` and `false` in the additional column mark the rows with
-    the default. The columns at `text_at` contain only strings, which are cast to the column's type.
-    All these positions are indexes of target columns, from 0, in the order of the source's columns.
+    column at its end. In the additional column, the string `true` means that the row gets the
+    default, and the string `false` means that the row does not get the default. The columns at
+    `text_at` contain only strings, which are cast to the column's type. All these positions are
+    indexes of target columns, from 0, in the order of the source's columns.
     """
 
     target: str
@@ -118,7 +120,8 @@ class MergeClause:
 
     `set` maps target columns to Spark SQL expressions over `t` (target) and `s` (source). If `set`
     is None, all columns of the same name get the source's values (`UPDATE SET *`, `INSERT *`). For
-    an insert, `values` can replace `set`: expressions for all target columns, in order.
+    an insert, `values` can be given instead of `set`; `values` contains an expression for each
+    target column, in order.
     """
 
     when: MergeWhen
@@ -274,7 +277,7 @@ class CreateAsSpec:
     if_not_exists: bool = False
 
     def hidden_prefix(self, job_key: str) -> str:
-        """Return the common prefix of the temporary table names of all tries of this job."""
+        """Return the prefix of this job's temporary table names, which is the same in all tries."""
         return f"{self.target}__ctas_{hashlib.sha256(job_key.encode()).hexdigest()[:10]}_"
 
     def hidden(self, job_key: str, attempt: str) -> str:

@@ -3,8 +3,8 @@
 With PostgreSQL, a metastore can run calls concurrently; Derby serialises all calls. Input is a data
 directory. Output is databases, as `PostgresDatabase` values. The server listens only on 127.0.0.1,
 has no socket file, and requires a password. The password is generated once and stored in a file of
-mode 0600. PostgreSQL refuses to run as root, so for root the server runs as the package's user
-`postgres`.
+mode 0600. PostgreSQL refuses to run as root. If root starts the server, it runs as the package's
+user `postgres`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _PACKAGE_USER: Final = "postgres"
 _SUPERUSER: Final = "hiveacid"
 _SHARED_FOLDER: Final = Path("/var/tmp")  # noqa: S108 -- see LocalPostgres._files
 _POLL_S: Final = 0.1
+_MEMORY_IN_USE: Final = "pre-existing shared memory block"
 _IDENTIFIER: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 _SETTINGS: Final = (
     f"listen_addresses={HOST}",
     "unix_socket_directories=",
     "max_connections=200",
     "shared_buffers=64MB",
-    # With these settings, a kill loses no data. A power failure may lose data, which is only test
-    # data.
+    # With these settings, a kill loses no data. A power failure may lose data, but only test data.
     "fsync=off",
     "full_page_writes=off",
 )
@@ -59,12 +59,12 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPostgresConfig:
-    """The location and port of a PostgreSQL server.
+    """The location, port and lifetime of a PostgreSQL server.
 
     Attributes:
         data_dir: The server's files; created if missing.
         port: The server's port; 0 chooses a free port.
-        start_timeout_s: Seconds after which a server that does not answer has failed.
+        start_timeout_s: The time limit in seconds for the server's first answer.
         ends_with_parent: See `LocalMetastoreConfig`.
     """
 
@@ -125,10 +125,10 @@ class LocalPostgres(Server):
             if self._find() is not None:
                 return
             # The password is only in the data directory. If a user has removed that directory, the
-            # files in /var/tmp are of no more use.
+            # files in /var/tmp are useless.
             if not ((self._files / "ready").is_file() and self._password_file.is_file()):
                 self._create_cluster()
-            self._serve()
+            self._serve_when_free()
 
     def stop(self) -> None:
         """Stop the server in this directory, if any, even if a different program has started it."""
@@ -138,7 +138,8 @@ class LocalPostgres(Server):
             record = self._find()
             if record is not None:
                 self._progress(f"stopping PostgreSQL (process {record.pid})")
-                terminate(record, first=signal.SIGINT)  # "fast": ends sessions, then the server
+                # SIGINT is PostgreSQL's "fast" stop: it ends sessions, then the server.
+                terminate(record, first=signal.SIGINT)
             self._forget()
 
     def kill(self) -> None:
@@ -194,10 +195,10 @@ class LocalPostgres(Server):
 
     @property
     def _files(self) -> Path:
-        # For root, the cluster belongs to the user `postgres`, who often cannot access a home
-        # directory or a test's temporary folder. So the files are in a separate folder in /var/tmp,
-        # whose name depends on the data directory. The folder has mode 0700 and must not exist
-        # before, so no other user can prepare it.
+        # If root starts the server, the cluster belongs to the user `postgres`. This user often
+        # cannot access a home directory or a test's temporary folder. So the files are in a
+        # separate folder in /var/tmp, and its name depends on the data directory. The folder has
+        # mode 0700 and must be new, so no other user can put files there in advance.
         if self._user is None:
             return self.config.data_dir / "cluster"
         digest = hashlib.sha256(str(self.config.data_dir).encode()).hexdigest()[:16]
@@ -260,6 +261,17 @@ class LocalPostgres(Server):
         )
         passwords[1].unlink()
         (files / "ready").touch()
+
+    def _serve_when_free(self) -> None:
+        """Start the server; the processes of a killed server may use its memory a little longer."""
+        deadline = time.monotonic() + self.config.start_timeout_s
+        while True:
+            try:
+                return self._serve()
+            except ServerStartError as error:
+                if _MEMORY_IN_USE not in str(error) or time.monotonic() >= deadline:
+                    raise
+            time.sleep(_POLL_S)
 
     def _serve(self) -> None:
         port = self._port or free_port(HOST)
@@ -345,7 +357,7 @@ def _environment() -> dict[str, str]:
 
 
 def _program(name: str) -> str:
-    """Return the path of a PostgreSQL program, from Debian's newest package or else from PATH."""
+    """Return the path of a PostgreSQL program: in Debian's newest package, or else in PATH."""
     found = shutil.which(name)
     # Debian's psql in PATH is a Perl wrapper that requires Debian's own cluster layout.
     folders = sorted(_DEBIAN_ROOT.glob("*/bin"), key=lambda folder: _version(folder.parent.name))

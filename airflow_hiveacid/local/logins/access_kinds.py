@@ -1,8 +1,8 @@
 """The settings of a metastore for each kind of login, and for TLS.
 
 Input is the locations of keys and users. Output is an `Access`. Hive 3.1 silently ignores unknown
-settings and would accept every user. So an `Access` with settings that only Hive 4 has is limited
-to Hive 4.
+settings and would accept every user. So if an `Access` needs settings of Hive 4, it is limited to
+Hive 4.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def kerberos(
     Args:
         kdc: The realm; the server's keytab is created if it is missing.
         protections: The protection levels that the server offers, as in hadoop.rpc.protection.
-        proxies: Maps the short name of a user to the names, separated by commas, of the users for
-            whom this user may request tokens.
+        proxies: Maps the short name of each proxy user to the users that it may represent.
+            These users are separated by commas.
 
     Raises:
         LocalServerError: Kerberos refused.
@@ -96,7 +96,7 @@ def one_user(user: str, password: str, *, beside: Access = PLAIN) -> Access:
 
 
 def custom(class_name: str, class_path: Path) -> Access:
-    """Return the access for users whose passwords are checked by a custom class."""
+    """Return the access for users whose passwords a custom class checks."""
     access = _password(
         PLAIN,
         {
@@ -108,7 +108,7 @@ def custom(class_name: str, class_path: Path) -> Access:
 
 
 def http() -> Access:
-    """Return the access by HTTP; the user name is in a header and is not authenticated."""
+    """Return the access by HTTP; a header contains the user name, which is not authenticated."""
     return Access(
         language=Language.HTTP,
         host=LOCALHOST,

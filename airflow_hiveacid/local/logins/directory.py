@@ -1,7 +1,7 @@
 """A private LDAP directory for a metastore, from Debian's package slapd.
 
-Input is a folder. Output is an LDAP server with one user, which listens on its own port of
-localhost and does not need root. Passwords are generated and stored in files of mode 0600. A
+Input is a folder. Output is an LDAP server with one user. The server listens on its own port of
+localhost, and does not need root. Passwords are generated and stored in files of mode 0600. A
 password is never in an argument or a log.
 """
 
@@ -125,7 +125,8 @@ access to * by * read
     def _fill(self, programs: Programs) -> None:
         self._progress("creating an LDAP directory")
         data, user = self.config.data_dir, self.config.user
-        shutil.rmtree(data / "entries", ignore_errors=True)  # of an interrupted attempt
+        # An interrupted attempt may have left entries.
+        shutil.rmtree(data / "entries", ignore_errors=True)
         (data / "entries").mkdir()
         password = secrets.token_urlsafe(18)
         write_private(self.password_file, f"{password}\n")

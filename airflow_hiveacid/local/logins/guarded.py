@@ -48,7 +48,7 @@ class LoginOption(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """The fields of a connection to a metastore, with the paths of secrets instead of the secrets.
+    """The fields of a connection to a metastore, with paths of secrets instead of their values.
 
     `extra` has the additional fields of the connection's form, by name. `environment` has variables
     for every process that connects.
@@ -81,7 +81,7 @@ class Entrance:
 
 
 def login_of(config: LocalMetastoreConfig) -> LoginOption | None:
-    """Return the login for which the data directory was created, or None if it has no login."""
+    """Return the original login of the data directory, or None if it has no login."""
     for login in LoginOption:
         if (_folder(config) / login.value).is_dir():
             return login
@@ -107,12 +107,12 @@ def start_guarded(
     if found is not login and (found is not None or (config.data_dir / "schema-version").exists()):
         made = f"--{found.value}" if found else "use without a login"
         raise ServerConflictError(
-            f"{config.data_dir} was made for {made}; give --{login.value} another --dir"
+            f"{config.data_dir} was created for {made}; use another --dir with --{login.value}"
         )
     if login is not LoginOption.KERBEROS and not config.version.startswith("4"):
         raise LocalServerError(
-            f"a metastore of Hive {config.version} has no --{login.value}, and would let every user"
-            " in. Use --version 4.0.1"
+            f"Hive {config.version} does not support --{login.value} and would accept every user."
+            " Use --version 4.0.1"
         )
     private_folder(_folder(config))
     try:
@@ -137,13 +137,13 @@ def stop_beside(config: LocalMetastoreConfig, progress: Progress = log_progress)
 
 
 def with_access(config: LocalMetastoreConfig) -> LocalMetastoreConfig:
-    """Return the configuration with the access for which its data directory was created.
+    """Return the configuration with the original access of its data directory.
 
     With this access, the command line can inspect a metastore that requires a login.
     """
     login = login_of(config)
-    # If the servers for the login have stopped, the settings are unknown. They are not needed then,
-    # because no client can log in.
+    # If the servers for the login have stopped, the settings are unknown. In that case no client
+    # can log in, so the settings are not needed.
     with suppress(LocalServerError):
         if login is not None:
             return replace(config, access=_access(config, login, log_progress))

@@ -158,7 +158,7 @@ class LocalKdc(Server):
         plugins = programs.libraries / "krb5" / "plugins"
         base = f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else ""
         modules = f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n" if programs.is_unpacked else ""
-        # All processes are on this machine, so only TCP is used, and no name lookups.
+        # All processes are on this machine, so clients use only TCP and look up no names.
         self.configuration.write_text(
             f"""[libdefaults]
   default_realm = {realm}
@@ -200,12 +200,12 @@ class LocalKdc(Server):
     def _make_realm(self) -> None:
         self._progress(f"creating the Kerberos realm {self.config.realm}")
         for left in self.config.data_dir.glob("principals*"):
-            left.unlink()  # of an interrupted attempt
+            left.unlink()  # an interrupted attempt may have left files
         for keytab in self.config.data_dir.glob("*.keytab"):
             keytab.unlink()
         (self.config.data_dir / "acl").touch()
-        # The master password is passed by standard input, not as an argument. The stash file has
-        # the key, so the password is not stored.
+        # The master password is passed by standard input, not as an argument. The password is not
+        # stored, because the stash file contains the key.
         words = secrets.token_urlsafe(24)
         arguments = ("-r", self.config.realm, "create", "-s")
         self._run("kdb5_util", *arguments, text=f"{words}\n{words}\n")

@@ -99,7 +99,7 @@ class Signer:
         return self.folder / "jwks.json"
 
     def token(self, subject: str, *, life_s: float) -> str:
-        """Return a JSON Web Token for a user; a negative `life_s` returns an expired token.
+        """Return a JSON Web Token for a user; with a negative `life_s`, the token is expired.
 
         Raises:
             LocalServerError: openssl failed.

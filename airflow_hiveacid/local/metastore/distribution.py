@@ -2,7 +2,7 @@
 
 Input is a `HiveRelease`. Output is a `Distribution`. Maven resolves a generated pom into Maven's
 local repository. The class path and the unpacked schema scripts are stored in a cache folder
-outside of any data directory, so later starts need neither Maven nor a network. The name of the
+outside of any data directory. So later starts need neither Maven nor a network. The name of the
 cache folder contains a digest of the pom, so each version of the pom has its own folder.
 """
 
@@ -76,7 +76,7 @@ def fetch(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _ready(release, folder)  # another process may have fetched it by now
+        found = _ready(release, folder)  # another process may have fetched the files meanwhile
         if found is not None:
             return found
         what = f"the jars of Hive metastore {release.version}"
@@ -111,7 +111,7 @@ def fetch_class_path(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _class_path(folder)  # another process may have fetched it by now
+        found = _class_path(folder)  # another process may have fetched the files meanwhile
         if found is None:
             _resolve(project, folder, what, progress)
             found = _class_path(folder)
@@ -159,8 +159,8 @@ def _unpack_scripts(release: HiveRelease, folder: Path, progress: Progress) -> N
             f"-Dartifact={scripts_coordinates(release)}",
             f"-DoutputDirectory={scratch}",
             "-Dmdep.unpack.includes=**/scripts/**",
-            # The plugin's markers record what it has unpacked. With markers in the default
-            # folder, it would not unpack the scripts again after they were removed.
+            # The plugin's markers record which files it has unpacked. If the markers were in the
+            # default folder, the plugin would not unpack the scripts again after their removal.
             f"-DmarkersDirectory={scratch / 'markers'}",
         ],
         f"the schema scripts of Hive metastore {release.version}",

@@ -126,7 +126,7 @@ class LocalMetastore(Server):
         return self._schema_version() is not None
 
     def discard_schema_marker(self) -> None:
-        """Make the next start create the schema, because the database was replaced."""
+        """Make the next start create the schema again, after the database was replaced."""
         self._schema_marker.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
@@ -243,8 +243,8 @@ class LocalMetastore(Server):
         version = self._schema_version()
         if version not in {None, self.config.version}:
             raise ServerConflictError(
-                f"{self.config.data_dir} holds the data of Hive metastore {version}; "
-                f"give {self.label} a directory of its own"
+                f"{self.config.data_dir} contains data of Hive metastore {version}; use another"
+                f" directory for {self.label}"
             )
 
     def _prepare_folders(self) -> None:
@@ -296,7 +296,7 @@ class LocalMetastore(Server):
         try:
             shutil.copytree(self.config.derby_dir, scratch)
             scratch.rename(kept)
-        except OSError as error:  # another process kept a copy first, or the disk is full
+        except OSError as error:  # another process stored a copy first, or the disk is full
             self._progress(f"no copy of the empty database is kept: {error}")
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -397,7 +397,7 @@ class LocalMetastore(Server):
 
 
 def _empty_database(distribution: Distribution) -> Path:
-    # A copy saves time, because the schema tool takes longer than the start of the server.
+    # A copy saves time, because the schema tool takes longer than the server's start.
     return distribution.home / "derby-schema"
 
 

@@ -2,7 +2,7 @@
 
 The probe sends one call, `get_all_databases`, in Thrift's binary protocol. The call has no
 argument, is the same in every release, and needs the server's database. An open port alone proves
-nothing, because the server listens a moment before it can answer.
+nothing, because the server starts to listen before it can answer.
 
 If the server requires a login, the probe does not log in. The probe requests an unknown kind of
 login, or calls without a login. The server's refusal proves that the server answers. A login would
@@ -102,7 +102,7 @@ def _is_success(head: bytes) -> bool:
 
 def _hang_up(connection: socket.socket) -> None:
     if isinstance(connection, ssl.SSLSocket):
-        return  # TLS connections cannot be half closed
+        return  # a TLS connection cannot be half closed
     # Closing a connection with unread bytes resets it, and the server would log a stack trace.
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(4096):

@@ -1,8 +1,8 @@
 """The paths of programs from Debian packages, which are installed or only unpacked.
 
 Daemons are in folders that are not in most users' PATH. A user who cannot install packages can
-unpack them (`dpkg -x`) and add their program folders to PATH. Libraries, plugins and schemas are
-then searched in the folder into which the packages were unpacked.
+unpack them (`dpkg -x`) and add their program folders to PATH. The programs' libraries, plugins and
+schemas are then found in the folder with the unpacked packages.
 """
 
 from __future__ import annotations

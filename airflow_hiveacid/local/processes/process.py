@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _POLL_S: Final = 0.05
-_STATE_FIELD: Final = 0  # of /proc/PID/stat, counted after the closing bracket of the name
+_STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the name
 _START_FIELD: Final = 19
 
 # The child processes of this process, by process ID. A child that has ended stays a zombie until
@@ -51,7 +51,7 @@ class ProcessRecord:
     fingerprint: str
 
     def is_alive(self) -> bool:
-        """Return True if this process, and not a later process with the same ID, runs."""
+        """Return True if this process still runs; ignore a later process with the same ID."""
         is_there = birth_of(self.pid) == self.birth
         # Poll last, so that a child that has just ended does not stay a zombie.
         child = _CHILDREN.get(self.pid)

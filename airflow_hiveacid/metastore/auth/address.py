@@ -42,7 +42,7 @@ class Address:
 class ConnectError(Exception):
     """One address could not be reached; the message gives the reason.
 
-    This package always catches it.
+    This package always catches this error.
     """
 
 

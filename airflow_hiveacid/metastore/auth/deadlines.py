@@ -2,8 +2,8 @@
 
 `bounded` runs a function in a thread. If the function exceeds the time limit, the thread continues
 and its result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
-and writes of a call. So a server that sends one byte per second cannot block a call for longer than
-a server that sends nothing.
+and writes of a call. So a server that sends one byte per second cannot extend the time limit of a
+call.
 
 Example:
     >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")
@@ -90,4 +90,4 @@ class BoundedSocket(_Bounded, socket.socket):
 
 
 class BoundedTlsSocket(_Bounded, ssl.SSLSocket):
-    """A TLS socket with one deadline for a call; `SSLContext.sslsocket_class` makes it."""
+    """A TLS socket with one deadline for a whole call, for use as `SSLContext.sslsocket_class`."""

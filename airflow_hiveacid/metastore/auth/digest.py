@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 # Java servers register DIGEST-MD5 with the protocol "null" and the server name "default".
 _URI: Final = b"null/default"
 _COUNT: Final = b"00000001"
-# The limit of RFC 2831, 2.1.1 and 2.1.3. Parsing a challenge takes time quadratic in its length.
+# The limit of RFC 2831, 2.1.1 and 2.1.3. The time to parse a challenge is quadratic in the
+# challenge's length.
 _MAX_CHALLENGE_BYTES: Final = 2048
 _MAC_BYTES: Final = 10
 _TRAILER_BYTES: Final = 6
@@ -146,7 +147,7 @@ def _offered(offer: Mapping[bytes, bytes]) -> set[Protection]:
 
 
 def _directives(text: bytes) -> dict[bytes, bytes]:
-    """Return a dict of a challenge's directives; if one is repeated, its first value counts."""
+    """Return a dict of a challenge's directives; the first value of a repeated directive counts."""
     if len(text) >= _MAX_CHALLENGE_BYTES:
         raise MechanismError(f"a DIGEST-MD5 challenge cannot have {len(text)} bytes")
     found: dict[bytes, bytes] = {}

@@ -1,8 +1,8 @@
-"""Thrift calls as HTTP requests, one POST each, over a connection that is kept open.
+"""Thrift calls over HTTP: each call is one POST request on a connection that is kept open.
 
 Takes an address and a function that makes headers. The function is called for each request, so a
-renewed token is used from the next request on. Replaces Thrift's own client, which opens a
-connection for every call, parses an error page as Thrift and uses $http_proxy.
+renewed token is used from the next request on. This module replaces Thrift's own HTTP client, which
+opens a connection for every call, parses error pages as Thrift messages, and uses $http_proxy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _THRIFT: Final = b"\x80\x01"
 _MAX_SHOWN: Final = 300
 _MAX_LOOKED_AT: Final = 8 * 1024
 _MAX_PAGE_BYTES: Final = 64 * 1024
-# The same limit as for a SASL frame. One response may contain all partitions of a table.
+# The limit is the same as for a SASL frame. One response may contain all partitions of a table.
 _MAX_ANSWER_BYTES: Final = 1 << 30
 # RFC 6750, 2.1.
 _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
@@ -85,7 +85,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def __init__(self, endpoint: MetastoreEndpoint, address: Address) -> None:
         self._address, self._call_timeout_s = address, endpoint.call_timeout_s
         self._headers = _headers_of(endpoint.login)
-        self._headers()  # raises before the first call if a secret is missing
+        self._headers()  # a missing secret raises an error before the first call
         self._renews = isinstance(endpoint.login, BearerLogin)
         self._http = _connection(endpoint, address)
         # Without auto_open, only `open` connects. An error in `open` proves that no request was
@@ -166,20 +166,22 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
                 " as the server does",
                 inner=error,
             ) from error
-        # Close the connection: the rest of the error page would be read as the next response.
+        # Close the connection, so that the next response does not begin with the rest of the error
+        # page.
         self.close()
         return response.status, page
 
     def _socket(self) -> BoundedSocket | BoundedTlsSocket:
-        # http.client declares a different socket type than `connect_named` returns.
+        # http.client declares a socket type that differs from the type that `connect_named`
+        # returns.
         return cast("BoundedSocket | BoundedTlsSocket", self._http.sock)
 
     def _named(self) -> Mapping[str, str]:
         try:
             return self._headers()
         except ConfigurationError as error:
-            # The token was valid at the start. Its file may be empty while another process rewrites
-            # it.
+            # The token was valid at the start. The token's file may be empty while another process
+            # rewrites the file.
             raise NotAdmittedError(f"{error}. It was readable before") from error
 
     def _reopen(self) -> None:
@@ -255,7 +257,8 @@ def _token(login: BearerLogin) -> str:
 
 def _page(page: bytes) -> str:
     """Return the text of an HTML page on one line."""
-    # The regular expression takes time quadratic in the length, and holds the interpreter lock.
+    # The time of the regular expression is quadratic in the page's length, and the expression holds
+    # the interpreter lock.
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
     return " ".join(text.split())[:_MAX_SHOWN] or "nothing"

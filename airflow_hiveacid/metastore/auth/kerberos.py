@@ -1,7 +1,7 @@
-"""SASL GSSAPI (RFC 4752): login with Kerberos, and error messages that explain a missing ticket.
+"""SASL GSSAPI (RFC 4752): the login with Kerberos, and errors that explain why a ticket is missing.
 
 Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits how long the
-library waits for a KDC; otherwise it waits for almost a minute.
+library waits for a KDC; otherwise the library waits for almost a minute.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Kerberos:
             raise MechanismError(str(error)) from error
 
     def finish(self, last: bytes) -> None:
-        """Check that the server has offered protection levels and so has proved its identity."""
+        """Check that the server has offered protection levels, which proves its identity."""
         if self._protection is None:
             raise MechanismError(f"the server ended the login early, with {len(last)} bytes")
 
@@ -222,8 +222,8 @@ class Kerberos:
 def service_of(login: KerberosLogin, host: str) -> str:
     """Return the principal of the metastore on this host.
 
-    The result is always a full principal. If the library got a service and a host instead, it would
-    look up the host's canonical name and request a ticket for that name.
+    The result is always a full principal. Given only a service and a host, the library would look
+    up the host's canonical name and request a ticket for that name.
     """
     service, _, rest = login.service.partition("/")
     name, at, realm = rest.partition("@")

@@ -1,8 +1,8 @@
 """Kerberos through the system library libgssapi_krb5, called with ctypes.
 
-Takes principals and the location of credentials, returns a security context. No Python package is
-required, because a YARN container cannot install packages. Hosts that use Kerberos have the library
-(libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's library, 1.11 or later.
+Takes principals and the location of credentials, returns a security context. A YARN container
+cannot install packages, so this module requires no Python package. Hosts that use Kerberos have the
+library (libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's library, 1.11 or later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 
 _GSSAPI: Final = "libgssapi_krb5.so.2"
 _KRB5: Final = "libkrb5.so.3"
-_Library: TypeAlias = Any  # ctypes knows functions only by name
+_Library: TypeAlias = Any  # ctypes knows the functions only by name
 
 
 class GssError(Exception):
@@ -58,8 +58,8 @@ _CONTINUE: Final = 1
 _MUTUAL, _REPLAY, _SEQUENCE, _CONFIDENTIAL, _INTEGRITY = 2, 4, 8, 16, 32
 _WANTED: Final = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
 _NEEDED: Final = _MUTUAL | _INTEGRITY
-# The upper half of a status means that the call failed. The lower half means that a message was
-# repeated, late or out of order.
+# If a bit in the upper half of a status is set, the call failed. Bits in the lower half mean that a
+# message was repeated, late or out of order.
 _FAILED: Final = 0xFFFF0000
 _OUT_OF_ORDER: Final = 2 | 4 | 8 | 16
 _OF_GSSAPI, _OF_MECHANISM = 1, 2
@@ -68,8 +68,9 @@ _OF_GSSAPI, _OF_MECHANISM = 1, 2
 class GssContext:
     """One side of a security context with a service. Mutable; for one thread at a time.
 
-    Its credentials come from the client's key in `keytab`, from the tickets in `cache`, or from the
-    process's own cache. The credentials are freed when this object is garbage-collected.
+    The context's credentials come from the client's key in `keytab`, from the tickets in `cache`,
+    or from the process's own cache. The credentials are freed when this object is
+    garbage-collected.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class GssContext:
         )
 
     def step(self, token: bytes | None) -> bytes:
-        """Return the token that answers `token`; the first step gets a ticket from the KDC.
+        """Return the response to a token; the first step gets a ticket from the KDC.
 
         Raises:
             GssError: there is no ticket, or the service did not prove its identity.
@@ -155,8 +156,8 @@ class GssContext:
         """Verify and decrypt a message.
 
         Raises:
-            GssError: the message arrived out of order or twice, or is unencrypted although
-                `is_secret` is set.
+            GssError: the message arrived out of order or twice; or `is_secret` is set, and the
+                message is not encrypted.
         """
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
@@ -189,7 +190,7 @@ class GssContext:
 
 def _buffer(data: bytes) -> _Buffer:
     buffer = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
-    buffer.kept = data  # keeps the bytes alive while the library may read them
+    buffer.kept = data  # keeps the bytes in memory while the library may read them
     return buffer
 
 

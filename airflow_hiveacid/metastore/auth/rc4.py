@@ -11,9 +11,9 @@ from __future__ import annotations
 class Rc4:
     """The cipher of one direction of one connection.
 
-    Mutable: it keeps the position in the key stream. It encrypts a few megabytes per second, which
-    is enough for metastore calls. It is written in Python because no library that every host has
-    still offers RC4.
+    Mutable: it keeps the position in the key stream. The cipher encrypts a few megabytes per
+    second, which is enough for metastore calls. This module is written in Python because the
+    libraries on some hosts do not offer RC4 any more.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -24,7 +24,7 @@ class Rc4:
         self._state, self._i, self._j = state, 0, 0
 
     def update(self, data: bytes) -> bytes:
-        """Encrypt or decrypt the next bytes; in RC4 the two are the same operation."""
+        """Encrypt or decrypt the next bytes; RC4 uses the same operation for both."""
         state, i, j = self._state, self._i, self._j
         stream = bytearray(len(data))
         for at in range(len(data)):

@@ -1,7 +1,7 @@
 """Pauses after refused logins, so that a wrong secret is not sent repeatedly.
 
 Takes a login and the result of each try; raises an error if the same secret is tried too early.
-LDAP directories and KDCs count wrong passwords and keys, and lock the account after too many.
+LDAP directories and KDCs count wrong passwords and keys, and lock an account after too many tries.
 Heartbeats and checks of a commit's outcome log in repeatedly while a transaction is open.
 """
 
@@ -68,7 +68,7 @@ class Refusals:
         known, now_s, found = self._known.get(address), time.monotonic(), self._print()
         if known is not None and known.print == found:
             if now_s < known.until_s:
-                return  # `check` raised it; no server was asked
+                return  # raised by `check`; no server was contacted
             pause_s = known.pause_s * 2
         else:
             pause_s = _FIRST_PAUSE_S

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thrift.transport.TSocket import TSocket
 
 _MAX_ROUND_BYTES: Final = 1 << 20
-# The partitions of a whole table may come in one frame. A greater length is invalid.
+# One frame may contain all partitions of a table. A longer frame is invalid.
 _MAX_FRAME_BYTES: Final = 1 << 30
 _READ_BYTES: Final = 64 * 1024
 _MAX_SHOWN: Final = 300
@@ -160,7 +160,8 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
     except (TTransportException, OSError) as error:
         raise ConnectError(
             f"it broke off the login by {mechanism.name} ({error}): it may not support"
-            " SASL (3.1 takes no passwords), may require TLS, or may be overloaded; see its log"
+            " SASL (3.1 does not accept passwords), may require TLS, or may be overloaded; see its"
+            " log"
         ) from error
 
 
@@ -184,7 +185,7 @@ def _receive(socket: TSocket) -> tuple[_Status, bytes]:
         status = None
     if status is None or status is _Status.START or length > _MAX_ROUND_BYTES:
         raise ConnectError(
-            "it does not speak SASL here: the port may be wrong, or its use of TLS differs"
+            "it does not speak SASL here: the port may be wrong, or only one side may use TLS"
         )
     return status, _read(socket, length)
 

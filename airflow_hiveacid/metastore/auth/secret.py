@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.known_secrets import keep_secret
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.logins import SecretSource
@@ -24,6 +25,8 @@ def read_secret(source: SecretSource) -> bytes:
     secret = _from_file(source) if source.file else _from_environment(source)
     if not secret:
         raise ConfigurationError(f"the secret in {source} is empty")
+    if secret.isascii():
+        keep_secret(secret.decode().strip())
     return secret
 
 

@@ -54,7 +54,7 @@ def connect_named(
         TimeoutError: the name was not resolved in time.
         OSError: no server answers at any address of the host.
     """
-    del source_address  # http.client passes it
+    del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
     for *_, resolved in _look_up(partial(_of_stream, *address), address[0], timeout):
         try:
@@ -62,7 +62,7 @@ def connect_named(
         except OSError as error:
             trouble = error
         else:
-            connected.settimeout(None)  # otherwise the descriptor stays non-blocking
+            connected.settimeout(None)  # without this, the file descriptor stays non-blocking
             found = BoundedSocket(fileno=connected.detach())
             found.settimeout(timeout)
             return found
@@ -91,10 +91,10 @@ def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[
 def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
     """Return True if a call can be sent: the server is connected and has sent no unrequested data.
 
-    Unrequested data means that the server has closed the connection. If this is detected here, the
-    caller reconnects. If it were detected during a call, the caller would not know whether the call
-    was executed. The data may also be a late response, which the next call would read as its own.
-    If the result is False, the caller closes the connection.
+    Unrequested data means that the server has closed the connection. If the closed connection is
+    detected before a call, the caller reconnects. If the connection closes during a call, the
+    caller does not know whether the call was executed. The data may also be a late response, which
+    the next call would read as its own. If the result is False, the caller closes the connection.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)
@@ -102,7 +102,7 @@ def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
     try:
         connected.recv(1)
     except (BlockingIOError, ssl.SSLWantReadError):
-        return True  # TLS may have sent tickets for its next session; recv consumes them
+        return True  # the server may have sent TLS session tickets; recv consumes the tickets
     except OSError as error:
         _log.debug("the server disconnected: %s", error)
     finally:

@@ -28,9 +28,9 @@ KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
 """The variable that names a YARN container's credentials file."""
 
-# HiveServer2's own tokens have the same kind (HiveAuthConstants.HS2_CLIENT_TOKEN). Some writers
-# give the metastore's token this service name. So a token with this name is used if it is the only
-# one.
+# The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). These tokens and
+# the metastore's tokens have the same kind. Some writers also give the metastore's token this name.
+# So a token with this name is used if there is no other token.
 _HIVE_SERVER: Final = "hiveserver2ClientToken"
 _MAGIC: Final = b"HDTS"
 # A first byte below this value encodes how many bytes follow (Hadoop's WritableUtils).
@@ -91,8 +91,8 @@ def read_token(login: TokenLogin) -> DelegationToken:
             return parse_token("".join(_ascii(content).split()))
         tokens = parse_credentials(content)
     except ValueError as error:
-        # The content is secret, so no error raised above may contain any of it. `from None` only
-        # hides the cause from the traceback.
+        # The content is secret, so no error raised above may contain any part of the content. `from
+        # None` only hides the cause from the traceback.
         raise ConfigurationError(f"cannot read a delegation token from {source}: {error}") from None
     ours = {token.identifier: token for token in tokens if token.kind == KIND}
     if len(ours) > 1:
@@ -170,7 +170,8 @@ def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
             token.service.encode(),
         ):
             found += [_printed(len(part)), part]
-    return b"".join([*found, _printed(0)])  # the count of secret keys, which follow the tokens
+    # The count of secret keys is 0; secret keys would follow the tokens.
+    return b"".join([*found, _printed(0)])
 
 
 def _printed(number: int) -> bytes:

@@ -1,8 +1,8 @@
 """Implementation of `CatalogPort` over Thrift: databases, tables, partitions.
 
-Calls that list names or drop objects use hmsclient, whose Hive 2.3 stubs also fit 3.1 and 4.x.
-Calls with whole definitions use our stubs (see idl/tables.thrift). Never use the call `get_table`,
-which Hive 4.0.1 has removed.
+Calls that list names or drop objects use hmsclient: its Hive 2.3 stubs also fit 3.1 and 4.x. Calls
+with whole definitions use our stubs (see idl/tables.thrift). Never use the call `get_table`: Hive
+4.0.1 does not have it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _WRITER_CAPABILITIES: Final = [
     "HIVEBUCKET2",
 ]
 _IDENTIFIER: Final = "airflow-provider-hiveacid"
-# Limits the size of one response; a partition takes a few kilobytes.
+# This number limits the size of one response; a partition takes a few kilobytes.
 _PARTITIONS_PER_CALL: Final = 500
-# A whole definition holds all columns of the table, and a server accepts 100 MB per message.
+# Each whole definition contains all columns of the table. A server accepts 100 MB per message.
 _COLUMNS_PER_CALL: Final = 50_000
 _ALL: Final = -1
 # Without this parameter, the server lists directories and counts files during the call.
@@ -104,7 +104,7 @@ class CatalogCalls:
     def drop_database(self, name: str) -> None:
         """See CatalogPort."""
         if name.lower() in self.list_databases():
-            arguments = (name.lower(), True, False)  # delete the data, do not drop its tables
+            arguments = (name.lower(), True, False)  # delete the directory, but do not drop tables
             self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
 
     def get_table(self, ref: TableRef) -> TableInfo:
@@ -127,7 +127,7 @@ class CatalogCalls:
 
     def drop_table(self, ref: TableRef, *, delete_data: bool = True, purge: bool = False) -> None:
         """See CatalogPort."""
-        self._raw_table(ref)  # raises our error for a missing table, not hmsclient's
+        self._raw_table(ref)  # raises TableNotFoundError if the table is missing
         arguments = (ref.db, ref.name, delete_data)
         if purge:
             self._connection.catalog_call(
@@ -180,8 +180,8 @@ class CatalogCalls:
     ) -> tuple[PartitionInfo, ...]:
         """See CatalogPort."""
         if table.is_partitioned:
-            # Read only the names. If 4.0.1 is asked for whole partitions and none of them exists,
-            # its first SQL query fails, and it runs a slow query instead.
+            # Read only the names. If a request for whole partitions names only missing partitions,
+            # the first SQL query of 4.0.1 fails, and a slow query follows.
             there = set(self._partition_names(table.ref))
             missing = [name for name in dict.fromkeys(names) if str(name) not in there]
             if missing:
@@ -238,7 +238,7 @@ class CatalogCalls:
         return 1
 
     def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
-        """On 4.x, store the write ID in a table without a statistics flag, unless a server refuses.
+        """On 4.x, store the write ID in a table without a statistics flag; only log a refusal.
 
         See docs/decisions/publishing.md.
         """
@@ -248,8 +248,8 @@ class CatalogCalls:
             self._send_table(ref, raw, context)
         except (MetastoreCallError, UnsupportedTableError) as refusal:
             _log.warning(
-                "a concurrent ANALYZE could mark statistics as correct that lack these rows"
-                " table=%s write_id=%s: %s",
+                "a concurrent ANALYZE could mark statistics as correct, although they lack these"
+                " rows table=%s write_id=%s: %s",
                 ref,
                 context.write_id,
                 refusal,
@@ -277,7 +277,7 @@ class CatalogCalls:
         return count
 
     def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
-        """Return partitions sorted by name, with their storage unless the table is full ACID."""
+        """Return partitions sorted by name; partitions of a full-ACID table have no storage set."""
         if table.kind is not TransactionalKind.FULL_ACID:
             found = [
                 info
@@ -381,7 +381,7 @@ class CatalogCalls:
         )
         if context is not None:
             request.writeId, request.validWriteIdList = context.write_id, context.write_ids
-            # 4.0.1 ignores the write ID of the request and reads the one in the table struct.
+            # 4.0.1 ignores the write ID of the request and reads the write ID in the table struct.
             table.writeId = context.write_id
         self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
 
@@ -407,7 +407,7 @@ class CatalogCalls:
 
 
 def _purging() -> Struct:
-    """Return the context that makes the server delete files at once, bypassing the trash."""
+    """Return the context that makes the server delete files instead of moving them to the trash."""
     from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
     return ttypes.EnvironmentContext(properties={"ifPurge": "TRUE"})
@@ -430,7 +430,7 @@ def _by_chunks(
 
 
 def _most_definitions(table: TableInfo) -> int:
-    """Return how many whole partition definitions fit into one message."""
+    """Return the number of whole partition definitions that fit into one message."""
     return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
 
 

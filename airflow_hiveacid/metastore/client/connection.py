@@ -2,8 +2,8 @@
 
 Takes an endpoint; returns the results of calls, or raises this provider's error classes. This
 module maps transport faults and calls of unknown methods to error classes. The caller maps the
-exception classes that a call declares; error messages are never examined. Independent of the
-meaning of calls.
+exception classes that a call declares; error messages are never examined. This module does not know
+what the calls mean.
 
 Example:
     connection = Connection(endpoint)
@@ -34,6 +34,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
+from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     LoginRefusedError,
@@ -58,13 +59,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.wire import Struct
 
 Faults = Mapping[type[Exception], Callable[[str], HiveAcidError]]
-"""For each exception class that a call declares, a function from the server's text to our error."""
+"""For each exception class of a call: the function that makes our error from the server's text."""
 
 _NO_FAULTS: Final[Faults] = {}
 # The errors of a broken connection. If the server closes during a response, the compiled protocol
 # raises EOFError.
 _BROKEN: Final = (TTransportException, OSError, EOFError)
-# The exceptions that our stubs declare do not derive from TException. Those of hmsclient do.
+# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do.
 _REFUSALS: Final = (TException, TExceptionBase)
 
 _FIRST_PAUSE_S: Final = 0.2
@@ -91,7 +92,7 @@ class Repeat(enum.Enum):
 class _NotDoneError(MetastoreUnavailableError):
     """The error of a call that was certainly not executed: it was not sent, or its login failed.
 
-    Callers need not know that the call was not executed, so `Connection` raises `plain` instead.
+    `Connection` raises `plain` instead, because callers do not need this information.
     """
 
     def __init__(self, plain: MetastoreUnavailableError) -> None:
@@ -111,7 +112,7 @@ class _Call(NamedTuple):
 class Connection:
     """A connection that opens at the first call and reopens after a failure. Not thread-safe.
 
-    Tries servers in the order of the endpoint. After a failure it starts with the next server.
+    Tries servers in the order of the endpoint; after a failure, starts with the next server.
     Mutable: it holds the current socket.
     """
 
@@ -134,20 +135,20 @@ class Connection:
         self._refusals = Refusals(endpoint.login)
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """While `left_s()` is above 0, retry calls that no server answers; None ends the retries.
+        """Retry unanswered calls while `left_s()` is above 0; with None, do not retry any more.
 
-        Repeatable calls are sent again, with growing pauses. Other calls are repeated only if they
-        were certainly not executed: no connection could be opened, or the login was refused (401).
-        A refused token may be renewed soon.
+        SAFE calls are sent again, with growing pauses. A NEVER call is sent again only if the
+        server certainly did not execute the call: no connection could be opened, or the login was
+        refused (401). A refused token may be renewed soon.
         """
         self._patience_s = left_s or _impatient
 
     @contextmanager
     def translating(self, method: str) -> Iterator[None]:
-        """Report a missing or unknown value as an unreadable response to this call.
+        """Treat a missing or unknown value as an unreadable response to this call.
 
-        Wrap the code that looks up enum values of a response. Thrift's decoder checks neither
-        required fields nor enum values.
+        Use this method around code that looks up enum values of a response. Thrift's decoder checks
+        neither required fields nor enum values.
 
         Raises:
             MetastoreAnswerError: the code in the `with` block raised a KeyError.
@@ -164,8 +165,8 @@ class Connection:
         """Make one call through our generated stubs.
 
         Raises:
-            MetastoreUnavailableError: no server answered, or a repeatable call was repeated and
-                failed again with an internal error; a NEVER call may have been executed.
+            MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
+                internal error; a NEVER call may have been executed.
             MetastoreAnswerError: the response was unreadable; a NEVER call may have been executed.
             MetastoreLoginError: every server refuses the login; a NEVER call was not sent.
             MetastoreVersionError: the server does not have the method.
@@ -201,7 +202,7 @@ class Connection:
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """The server's generation, determined once per connection by a call that 3.1 does not have.
+        """The server's generation, which each connection detects once by a call that 3.1 lacks.
 
         Raises:
             MetastoreVersionError: the server is older than 3.0 and has no write IDs.
@@ -217,7 +218,7 @@ class Connection:
 
     @property
     def txn_timeout_s(self) -> float:
-        """Seconds without a heartbeat after which the server aborts a transaction; read once."""
+        """The number of seconds without a heartbeat after which the server aborts a transaction."""
         if self._txn_timeout_s is None:
             texts = (self.config_value(name, "") for name in settings.TXN_TIMEOUT_NAMES)
             text = next(filter(None, texts), settings.DEFAULT_TXN_TIMEOUT)
@@ -262,8 +263,9 @@ class Connection:
                 self._next_server()
                 if not attempts_left:
                     raise self._given_up(call, reason, error) from error
+                words = without_secrets(str(error))
                 _log.warning(
-                    "the metastore disconnected during %s, retrying: %s", call.method, error
+                    "the metastore disconnected during %s, retrying: %s", call.method, words
                 )
             except _REFUSALS as error:
                 is_general = _is_internal(error) or isinstance(error, self._general_faults())
@@ -272,7 +274,8 @@ class Connection:
                 # After a restart, 4.0.1 may answer every call of one connection with "Persistence
                 # Manager has been closed", while a new connection works. Permanent errors have the
                 # same class, so a SAFE call is repeated only once.
-                _log.warning("%s was refused, retrying on a new connection: %s", call.method, error)
+                words = without_secrets(str(error))
+                _log.warning("%s was refused, retrying on a new connection: %s", call.method, words)
                 self._next_server()
                 attempts_left = 1
             except BaseException:
@@ -399,7 +402,7 @@ class Connection:
             raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
 
     def _in_words(self, error: BaseException) -> str:
-        """Return why a response is missing; mention that the server may require a login."""
+        """Describe why a response is missing; mention that the server may require a login."""
         is_slow = getattr(error, "type", None) == TTransportException.TIMED_OUT
         if is_slow or self._has_answered or self.endpoint.login is not None:
             return str(error)

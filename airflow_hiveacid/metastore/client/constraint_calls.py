@@ -1,7 +1,7 @@
 """A table's constraints over Thrift: DEFAULT, NOT NULL, CHECK and the primary key.
 
-Hive's clients enforce the constraints when they write; a server enforces none. hmsclient's stubs
-can read a primary key from 3.1 and 4.x, because only its column names are needed.
+Hive's clients enforce the constraints when they write; the server does not. The stubs of hmsclient
+can read a primary key from 3.1 and 4.x, since only the names of its columns are needed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 2000
 _MOST_EVENTS: Final = 200_000
-"""The maximum number of newest events to read; on 3.1 they have a few hundred MB."""
+"""Only this many of the newest events are read; on 3.1 they take a few hundred MB."""
 
 # Frequent event types that are not needed here; a 4.x server omits them on request.
 _SKIPPED: Final = [

@@ -1,9 +1,9 @@
 """Commit times of a table's writes, derived from the server's event log.
 
 A metastore with Hive's `DbNotificationListener` logs each write ID allocation and each commit, with
-the time and the transaction ID. Takes events in ascending order of their numbers. Returns the times
-of commits whose write IDs certainly belong to the current table of that name. Independent of how
-events are read.
+the time and the transaction ID. Takes a table's name, and events in ascending order of their
+numbers. Returns commit times of the write IDs that certainly belong to the table that has this name
+now. This module does not know how events are read.
 
 Example:
     >>> from airflow_hiveacid.format.table import TableRef
@@ -109,7 +109,7 @@ def _committed(message: str) -> TxnId:
 
 
 def _may_rename(message: str, ref: TableRef) -> bool:
-    """Return True if an ALTER gave this name to a table, or took it away, or is unreadable."""
+    """Return True if an ALTER added or removed this table name, or if its message is unreadable."""
     body = _json(message)
     try:
         before, after = (

@@ -52,9 +52,9 @@ class LockCalls:
             hostname=socket.gethostname(),
             agentInfo=request.agent_info,
         )
-        # `lock` declares no exception for a lost database connection, so the server reports an
-        # internal error. The caller then aborts the transaction, which also releases a lock that
-        # was granted.
+        # The call `lock` declares no exception for a lost database connection. The server then
+        # reports an internal error. The caller then aborts the transaction, which also releases a
+        # lock that was granted.
         faults = {**_faults_of(request.txn_id), TApplicationException: self._lost_database}
         answer = self._connection.call("lock", wire, repeat=Repeat.NEVER, faults=faults)
         return _response(answer)
@@ -69,8 +69,8 @@ class LockCalls:
 
     def unlock(self, lock_id: LockId) -> None:
         """See LockPort."""
-        # The lock no longer exists, or was granted meanwhile and is released when the transaction
-        # ends.
+        # Either the lock no longer exists, or it was granted before this call. A granted lock is
+        # released at the end of the transaction.
         faults: Faults = {
             NoSuchLockException: _AlreadySettledError,
             TxnOpenException: _AlreadySettledError,

@@ -1,6 +1,6 @@
 """Implementation of `QueuePort`, the compaction queue, over Thrift.
 
-3.1 supports `request_compaction` and `show_compactions`, but none of the other methods.
+Of these methods, Hive 3.1 supports only `request_compaction` and `show_compactions`.
 """
 
 from __future__ import annotations

@@ -126,10 +126,10 @@ class TransactionCalls:
         return frozenset(self._txns([_TYPES[TxnType.COMPACTION]]).open)
 
     def _txns(self, left_out: list[int]) -> ValidTxnList:
-        """Return all transactions except transactions of the types `left_out`; 3.1 has no types."""
+        """Return all transactions whose type is not in `left_out`; 3.1 has no transaction types."""
         if self._connection.generation is MetastoreGeneration.V4:
-            # get_open_txns of 4.x omits read-only transactions, such as Hive's queries. A cleaner
-            # that relied on that call would remove files that these transactions read.
+            # get_open_txns of 4.x omits read-only transactions, such as Hive's queries. With that
+            # call, a cleaner would remove files that these transactions still read.
             request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=left_out)
             answer = self._connection.call("get_open_txns_req", request, repeat=Repeat.SAFE)
         else:
@@ -220,7 +220,7 @@ class TransactionCalls:
 
 
 def user_name(connection: Connection) -> str:
-    """Return the user name to send: the endpoint's user, or if unset the process's user."""
+    """Return the user name to send: the endpoint's user or, by default, the process's user."""
     return connection.endpoint.user or process_user()
 
 

@@ -73,5 +73,5 @@ def _mechanism(endpoint: MetastoreEndpoint, address: Address) -> Mechanism | Non
             return DigestMd5(read_token(login), least)
         case PasswordLogin() as login:
             return Plain(login)
-        case _:  # the endpoint has already refused HTTP logins
+        case _:  # the endpoint rejects all other logins over a socket
             return None

@@ -1,7 +1,7 @@
 """Locks for a change of definitions, held by a transaction that writes no rows.
 
-As in Hive (DbTxnManager), a transaction holds the locks, but definitions change immediately, not at
-its commit. So an abort does not undo any change.
+As in Hive (DbTxnManager), a transaction holds the locks. But the definitions change immediately,
+not when the transaction commits. So an abort does not undo any change.
 
 Example:
     with locked(client, components, terms):
@@ -68,8 +68,8 @@ def locked(
     try:
         commit(client, txn_id, {}, patience_s=client.txn_timeout_s / 2, clock=terms.clock)
     except HiveAcidError as error:
-        # The failed commit does no harm: the transaction held only locks, and the change is already
-        # made.
+        # The failed commit can be ignored: the transaction held only locks, and the change is
+        # already made.
         _log.warning("cannot end txn_id=%s, its locks stay until it times out: %s", txn_id, error)
 
 

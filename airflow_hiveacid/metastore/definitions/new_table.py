@@ -1,6 +1,6 @@
 """`CREATE TABLE IF NOT EXISTS` that also compares an existing table with the definition.
 
-Takes a client and a definition; creates the table, or checks that the existing one matches. The
+Takes a client and a definition; creates the table, or checks that the existing table matches. The
 call may be repeated, even after a lost response.
 
 Example:
@@ -54,14 +54,14 @@ def define(  # noqa: PLR0913 - a table needs that many
 
     Args:
         table: `db.table`.
-        columns: Hive types by column, in the table's order.
+        columns: dict from column name to Hive type, in the table's order.
         partition_columns: Hive types by partition column, in order.
-        bucket_columns: the columns whose hash assigns a row to one of `num_buckets` buckets; none
-            by default.
+        bucket_columns: the columns for the hash that assigns a row to one of `num_buckets` buckets;
+            none by default.
         num_buckets: the number of buckets; 0 without `bucket_columns`.
         location: a URI; by default a directory below the database's location.
         insert_only: True for an insert-only table; the default is full ACID.
-        stored_as: orc, or for an insert-only table also parquet, avro and textfile.
+        stored_as: `orc`; for an insert-only table also `parquet`, `avro` or `textfile`.
         comments: comments by column.
         parameters: table parameters in addition to the parameters that its kind requires.
 
@@ -130,7 +130,7 @@ def ensure_table(client: MetastorePort, new: NewTable) -> bool:
 
 
 def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
-    """Describe each difference between an existing table and the requested table in a sentence.
+    """Return one sentence for each difference between an existing and the requested table.
 
     The location is compared only if the request contains one.
     """
@@ -176,7 +176,7 @@ def _text(columns: Sequence[Column]) -> str:
 
 
 def same_directory(one: str, other: str) -> bool:
-    """Return True if two locations are the same directory in different spellings."""
+    """Return True if two locations are the same directory, even if their spellings differ."""
     return _path(one) == _path(other)
 
 

@@ -43,8 +43,8 @@ def add_partitions(
 
     Raises:
         DefinitionError: a partition exists, and the statement has no IF NOT EXISTS; a partition
-            exists at a different location than the statement sets; or the statement sets a location
-            for a new partition, and it is not the default location.
+            exists, but not at the location in the statement; or the statement gives a new partition
+            a location other than the default location.
         ConfigurationError: the values do not identify a partition of the table.
     """
     table = transactional_table(client, asked.target)
@@ -82,16 +82,16 @@ def add_partitions(
 
 
 def _check_location(table: TableInfo, name: PartitionName, location: str | None) -> None:
-    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA: the
-    # partition lies below the table, and the files become a delta in it
+    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA: it creates
+    # the partition below the table's directory, and loads the files as a delta
     # (AlterTableAddPartitionAnalyzer).
     if location is not None and not same_directory(
         location, table.default_partition_location(name)
     ):
         raise DefinitionError(
             table=table.ref,
-            detail=f"gets no partition {name} at {location}: Hive would load the files there;"
-            " leave LOCATION out, and LOAD DATA INPATH into the partition if there are any",
+            detail=f"cannot get partition {name} at {location}: Hive would load the files there."
+            " Omit LOCATION; if there are files, load them with LOAD DATA INPATH",
         )
 
 
@@ -133,7 +133,7 @@ def drop_partitions(
 def matching(
     table: TableInfo, values: PartitionValues, names: tuple[PartitionName, ...]
 ) -> tuple[PartitionName, ...]:
-    """Return the partitions with these values; some partition columns may have no value here.
+    """Return the partitions with these values; `values` may omit some partition columns.
 
     Raises:
         ConfigurationError: values do not fit the table's partition columns.

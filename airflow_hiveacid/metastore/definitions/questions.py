@@ -1,4 +1,4 @@
-"""Results of SHOW COMPACTIONS, SHOW TRANSACTIONS, SHOW LOCKS and ABORT TRANSACTIONS.
+"""The results of SHOW COMPACTIONS, SHOW TRANSACTIONS, SHOW LOCKS and ABORT TRANSACTIONS.
 
 Takes a client and a statement; returns one mapping of JSON values per row. Times are ISO 8601
 strings in UTC. Values that the server does not report are omitted.

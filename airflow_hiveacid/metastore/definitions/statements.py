@@ -2,9 +2,9 @@
 
 Takes a client and a statement. Compares the current state with the requested state, takes locks,
 compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
-change by another client is detected. `Before` records the state right before an earlier try's
-change, which may have been made. After such a try, a state such as "the table exists" means
-success, not an error. See docs/decisions/definitions.md.
+change by another client is detected. An earlier try of the same statement may have made the change.
+`Before` records the state right before the change. After such a try, a state such as "the table
+exists" means success, not an error. See docs/decisions/definitions.md.
 
 Example:
     outcome = run_statement(client, DropTable(target="db.t"), LockTerms(lock_timeout_s=60))
@@ -62,10 +62,11 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         client: a metastore client that only this thread uses.
         statement: the statement to run.
         terms: the owner and time-out of the locks.
-        before: the argument of `on_begin` in an earlier try, which may have made the change.
+        before: the argument of `on_begin` in an earlier try, if that try may have made the change.
         on_begin: called right before the call that makes the change.
-        around_drop: the context in which partitions are dropped, while their locks are held. It is
-            called with the client, the table and the partitions.
+        around_drop: a function that returns a context manager for the client, the table and the
+            partitions to drop. The partitions are dropped inside the context manager, while their
+            locks are held.
 
     Raises:
         InputError: the current state does not allow the change; nothing was changed.
@@ -87,7 +88,7 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         ref, work.locked_partitions, work.lock_type, client.generation
     )
     with locked(client, components, terms) as txn_id:
-        # The previous holder of the lock may have changed the definition meanwhile.
+        # Another client may have held the lock before and changed the definition.
         work = _work(client, statement, before)
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)

@@ -222,7 +222,7 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
     """Return the work that sets table properties.
 
     Raises:
-        DefinitionError: a statement must not set one of these properties.
+        DefinitionError: the statement sets a property that no statement may set.
     """
     table = transactional_table(client, asked.target)
     wanted = dict(asked.properties)
@@ -238,8 +238,8 @@ def unset_properties(
     """Return the work that removes table properties.
 
     Raises:
-        DefinitionError: a statement must not remove one of these properties, or a property is
-            missing and the statement has no IF EXISTS.
+        DefinitionError: the statement removes a property that no statement may remove; or a
+            property is missing, and the statement has no IF EXISTS.
     """
     table = transactional_table(client, asked.target)
     _check_parameters(table, asked.names)
@@ -282,8 +282,8 @@ def _set(
     client: MetastorePort, table: TableInfo, values: Mapping[str, str | None]
 ) -> DefinitionWork:
     # Unlike Hive, take an exclusive lock, because the whole definition is read, changed and sent
-    # back. With a weaker lock, a concurrent writer could mark statistics as outdated in between,
-    # and this change would remove the mark.
+    # back. With a weaker lock, a concurrent writer could mark statistics as outdated after the
+    # read. Writing the definition back would then remove the mark.
     return DefinitionWork(
         do=partial(client.set_table_parameters, table.ref, values),
         before=Before(table_id=table.table_id),
@@ -319,14 +319,14 @@ def _check_type(table: TableInfo, found: Column, wanted: Column) -> None:
     if table.storage.format is not FileFormat.ORC:
         raise _refused(
             table,
-            f"is stored as {table.storage}, whose files readers convert differently, so column"
+            f"is stored as {table.storage}, and readers convert such files differently. So column"
             f" {found.name!r} stays {found.type}; add a column of the new type",
         )
     if found.name in table.bucket_columns:
         raise _refused(
             table,
-            f"has its rows in buckets by column {found.name!r}, whose hash depends on its type;"
-            " create a new table and insert into that",
+            f"is bucketed by column {found.name!r}, and the column's hash depends on its type;"
+            " create a new table and INSERT INTO it",
         )
     if why := why_no_change(found.type, wanted.type):
         raise _refused(

@@ -1,6 +1,6 @@
-"""The call that a statement on definitions requires, determined before any lock is taken.
+"""The metastore call that a definition statement requires, determined before any lock is taken.
 
-The modules with the rules for each statement return these values, and `statements.py` runs them.
+`tables.py` and `partitions.py` return these values, and `statements.py` makes the calls.
 
 Example:
     >>> Before.from_json(Before(table_id="7.1").to_json())
@@ -50,8 +50,8 @@ class Before:
 class DefinitionOutcome:
     """The result of a statement. `txn_id` is the transaction that held the locks, if any.
 
-    `has_changed` is False if an earlier try or another client had already made the change. It is
-    also False for a query, whose result is `rows`.
+    `has_changed` is False if an earlier try or another client had already made the change. For a
+    query, `has_changed` is also False, and `rows` are the query's result.
     """
 
     has_changed: bool = False
@@ -64,7 +64,7 @@ class DefinitionOutcome:
 class DefinitionWork:
     """The call to make under a lock on a table, or on some of its partitions.
 
-    If `ref` is None, no lock is needed: the metastore itself makes the change or refuses.
+    If `ref` is None, no lock is needed: the metastore makes or refuses the change in one step.
     `partitions` are the partitions that the call creates or drops.
     """
 

@@ -1,7 +1,7 @@
 /*
- * What a table demands of its rows. Fields that are left out name primary and foreign keys, which
- * nobody enforces. Each struct has the table's names and the column's; of a check the column may be
- * empty. Of three flags only the first says whether Hive enforces it.
+ * The constraints on a table's rows. Primary and foreign keys are left out, since Hive does not
+ * enforce them. Each struct names the table and the column; the column of a CHECK may be empty. Of
+ * Hive's three flags only the first is defined here: it tells whether Hive enforces the constraint.
  */
 namespace py airflow_hiveacid.metastore.gen.constraints
 
@@ -34,7 +34,7 @@ struct SQLCheckConstraint {
   7: bool enable_cstr
 }
 
-/* 3.1. */
+/* The following requests are for 3.1, with one call for each kind. */
 struct NotNullConstraintsRequest {
   1: required string catName
   2: required string db_name
@@ -65,7 +65,7 @@ struct CheckConstraintsResponse {
   1: required list<SQLCheckConstraint> checkConstraints
 }
 
-/* 4.x, all in one call. */
+/* 4.x returns all kinds in one call. */
 struct SQLAllTableConstraints {
   4: optional list<SQLNotNullConstraint> notNullConstraints
   5: optional list<SQLDefaultConstraint> defaultConstraints

@@ -1,5 +1,5 @@
 /*
- * Locks, and the partitions a transaction turns out to have written.
+ * Locks, and the record of the partitions that a transaction has written.
  */
 namespace py airflow_hiveacid.metastore.gen.locks
 
@@ -9,7 +9,7 @@ enum LockLevel {
   PARTITION = 3
 }
 
-/* 3.1 ends at 3: it reads a 4 as a missing value and refuses the whole request. */
+/* 3.1 has only 1 to 3: it reads a 4 as a missing value, and refuses the whole request. */
 enum LockType {
   SHARED_READ = 1
   SHARED_WRITE = 2
@@ -41,11 +41,11 @@ struct LockComponent {
   5: optional string partitionname
   6: optional DataOperationType operationType
   /*
-   * False keeps the component out of the record of what the transaction writes, and with it out of
-   * conflict detection and compaction. No default on purpose: it would be sent.
+   * If false, the server does not record the component as written by the transaction, so conflict
+   * detection and compaction ignore it. There is no default, since a default would be sent.
    */
   7: optional bool isTransactional
-  /* The partitions come later, with add_dynamic_partitions. */
+  /* If true, add_dynamic_partitions names the partitions later. */
   8: optional bool isDynamicPartitionWrite
 }
 
@@ -54,14 +54,14 @@ struct LockRequest {
   2: optional i64 txnid
   3: required string user
   4: required string hostname
-  /* At most 128 characters; show_locks gives it back. */
+  /* At most 128 characters; show_locks returns it. */
   5: optional string agentInfo
 }
 
 struct LockResponse {
   1: required i64 lockid
   2: required LockState state
-  /* 4.x. */
+  /* 4.x only. */
   3: optional string errorMessage
 }
 
@@ -79,11 +79,11 @@ struct ShowLocksRequest {
   1: optional string dbname
   2: optional string tablename
   3: optional string partname
-  /* 4.x; 3.1 answers with the locks of every transaction. */
+  /* 4.x only; 3.1 ignores it and returns the locks of all transactions. */
   5: optional i64 txnid
 }
 
-/* One component of one lock request. */
+/* One component of a lock request. */
 struct ShowLocksResponseElement {
   1: required i64 lockid
   2: required string dbname
@@ -92,7 +92,7 @@ struct ShowLocksResponseElement {
   5: required LockState state
   6: required LockType type
   7: optional i64 txnid
-  /* Milliseconds since 1970; 0 for locks inside a transaction, whose heartbeat counts. */
+  /* Milliseconds since 1970; 0 for a lock of a transaction, which has the heartbeat instead. */
   8: required i64 lastheartbeat
   9: optional i64 acquiredat
   10: required string user
@@ -110,11 +110,11 @@ struct ShowLocksResponse {
 
 struct AddDynamicPartitions {
   1: required i64 txnid
-  /* Hive 3 put it here and moved the rest; older clients send the database under this number. */
+  /* Hive 3 added this field and renumbered the others; for older clients 2 is the database. */
   2: required i64 writeid
   3: required string dbname
   4: required string tablename
   5: required list<string> partitionnames
-  /* A server takes a missing value as UPDATE. */
+  /* The server reads a missing value as UPDATE. */
   6: optional DataOperationType operationType
 }

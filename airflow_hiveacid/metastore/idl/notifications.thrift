@@ -1,13 +1,13 @@
 /*
- * The log of events, which a metastore keeps if it was given DbNotificationListener.
+ * The log of events, which a metastore keeps if DbNotificationListener is configured.
  */
 namespace py airflow_hiveacid.metastore.gen.notifications
 
-/* Events above a number, in the order of their numbers. */
+/* A request for the events after `lastEvent`, in ascending order. */
 struct NotificationEventRequest {
   1: required i64 lastEvent
   2: optional i32 maxEvents
-  /* 4.x. */
+  /* 4.x only. */
   3: optional list<string> eventTypeSkipList
 }
 
@@ -19,7 +19,7 @@ struct NotificationEvent {
   4: optional string dbName
   5: optional string tableName
   6: required string message
-  /* How the message is written: JSON as it is, or gzip(...) of it in base64. */
+  /* The encoding of the message: plain JSON, or JSON in gzip and base64. */
   7: optional string messageFormat
   8: optional string catName
 }
@@ -33,8 +33,8 @@ struct CurrentNotificationEventId {
 }
 
 /*
- * The same events without their messages, which may be longer than a text that is read may be: one
- * of thousands of new partitions has 17 MB. What is left out is skipped while it is read. Never sent.
+ * The same events without their messages, which may be too long to read: the message about thousands
+ * of new partitions has 17 MB. The reader skips the missing fields. These structs are never sent.
  */
 struct EventHead {
   1: required i64 eventId

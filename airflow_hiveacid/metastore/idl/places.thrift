@@ -1,7 +1,7 @@
 /*
- * Partitions without what takes most of their room: each comes with a column list of its own. The
- * answer to a call is read with these structs where only names, places and parameters are asked for;
- * what they leave out is passed over while it is read. Never sent.
+ * Partitions without their column lists, which make up most of a response. A response is read with
+ * these structs if only names, locations and parameters are needed. The reader skips the missing
+ * fields. These structs are never sent.
  */
 namespace py airflow_hiveacid.metastore.gen.places
 

@@ -1,13 +1,12 @@
 /*
  * Transactions and write IDs.
  *
- * Every field that Hive 3.1 lacks says so; a 3.1 server skips it. Only fields that are sent or read
- * are written down here; numbers that are missing belong to replication, statistics and other
- * things that are none of our business.
+ * A comment marks each field that Hive 3.1 lacks; a 3.1 server skips it. Only fields that are sent or
+ * read are defined here. The other fields are for replication, statistics and other purposes.
  */
 namespace py airflow_hiveacid.metastore.gen.transactions
 
-/* Sent to 4.x only. A read-only transaction may not allocate write IDs. */
+/* Sent only to 4.x. A read-only transaction must not allocate write IDs. */
 enum TxnType {
   DEFAULT = 0
   REPL_CREATED = 1
@@ -28,9 +27,9 @@ struct OpenTxnRequest {
   1: required i32 num_txns
   2: required string user
   3: required string hostname
-  /* Accepted and then lost: no answer ever contains it. */
+  /* The server accepts this value but never returns it. */
   4: optional string agentInfo
-  /* 4.x. */
+  /* 4.x only. */
   7: optional TxnType txn_type
 }
 
@@ -39,8 +38,8 @@ struct OpenTxnsResponse {
 }
 
 /*
- * 4.x; that a server knows the call which takes it, is how 3.1 and 4.x are told apart. The list has
- * to be sent, empty if nothing is excluded: 4.0.1 fails without it.
+ * 4.x only. A client recognizes a 4.x server by its support for this request. The list must be sent,
+ * empty if nothing is excluded: 4.0.1 fails without it.
  */
 struct GetOpenTxnsRequest {
   1: optional list<TxnType> excludeTxnTypes
@@ -48,11 +47,11 @@ struct GetOpenTxnsRequest {
 
 struct GetOpenTxnsResponse {
   1: required i64 txn_high_water_mark
-  /* Open and aborted ones, ascending. */
+  /* Open and aborted transactions, ascending. */
   2: required list<i64> open_txns
-  /* Unset when nothing is open. */
+  /* Unset if no transaction is open. */
   3: optional i64 min_open_txn
-  /* Bit i, counted from the lowest bit of the first byte: open_txns[i] is aborted. */
+  /* Bit i is set if open_txns[i] is aborted; bit 0 is the lowest bit of the first byte. */
   4: required binary abortedBits
 }
 
@@ -81,11 +80,11 @@ struct AbortTxnRequest {
 struct CommitTxnRequest {
   1: required i64 txnid
   /*
-   * 4.x. True promises that all writers hold exclusive locks, and then write-write conflicts are
-   * NOT looked for. The server takes a missing value as true, hence the default here.
+   * 4.x only. True means that all writers hold exclusive locks; then the server does NOT check for
+   * write-write conflicts. The server reads a missing value as true, so the default here is false.
    */
   6: optional bool exclWriteEnabled = 0
-  /* 4.x; the server knows the type by itself. */
+  /* 4.x only. The server knows the type from `open_txns`. */
   7: optional TxnType txn_type
 }
 
@@ -121,18 +120,18 @@ struct AllocateTableWriteIdsResponse {
 }
 
 struct GetValidWriteIdsRequest {
-  /* Each "db.table". */
+  /* Each name is "db.table". */
   1: required list<string> fullTableNames
-  /* A valid transaction list as text, without ranges: 3.1 cannot read those. Required by 3.1. */
+  /* A valid transaction list as text. 3.1 requires the list, and cannot read ranges in it. */
   2: optional string validTxnList
 }
 
 struct TableValidWriteIds {
   1: required string fullTableName
   2: required i64 writeIdHighWaterMark
-  /* Open and aborted ones, ascending. */
+  /* Open and aborted write IDs, ascending. */
   3: required list<i64> invalidWriteIds
-  /* Unset when no write ID is open. */
+  /* Unset if no write ID is open. */
   4: optional i64 minOpenWriteId
   /* As in GetOpenTxnsResponse. */
   5: required binary abortedBits

@@ -1,8 +1,8 @@
-"""Commits, and the outcome of a commit whose response was lost.
+"""Commits, and the outcome of a commit after a lost response.
 
-Only this module calls `commit_txn` for a job. After a lost response it never aborts, since the
-commit may have succeeded. Instead it reads the transaction's state: a write ID that is neither open
-nor aborted is committed.
+Only this module calls `commit_txn` for a job. After a lost response, this module never aborts the
+transaction, because the commit may have succeeded. Instead, the module reads the transaction's
+state: a write ID that is neither open nor aborted is committed.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
 ) -> None:
     """Commit a transaction; if the response is lost, determine the outcome within `patience_s`.
 
-    The server deletes aborted transactions after some time, and then they look committed. So
-    `patience_s` must be shorter than that time. If `timeout_s` or more have passed since the
-    request, for example because the process was suspended, a missing transaction does not prove a
-    commit.
+    The server deletes aborted transactions after some time. A deleted transaction cannot be
+    distinguished from a committed one, so `patience_s` must be shorter than that time. A missing
+    transaction does not prove a commit if `timeout_s` or more have passed since the request, for
+    example because the process was suspended.
 
     Raises:
         WriteConflictError: another transaction changed the same data and committed first.
@@ -103,9 +103,9 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
         raise MetastoreCallError(
             method="get_open_txns", reason=f"it does not know transaction {txn_id}, which it opened"
         )
-    # Also check the transaction: its write IDs alone are not enough. Once 4.0.1 has removed its
-    # records of all committed write IDs, it returns a list of write IDs that ends at the lowest
-    # invalid ID. Our write ID, open or committed, may be above the end of the list.
+    # Also check the transaction: its write IDs alone are not enough. If 4.0.1 has removed its
+    # records of all committed write IDs, its list of write IDs ends at the lowest invalid ID. Our
+    # write ID, open or committed, may be above the end of the list.
     if txn_id in txns.open:
         return Fate.OPEN
     if txns.is_aborted(txn_id):
@@ -144,7 +144,7 @@ def _settle(
     deadline_s: float,
     clock: Clock,
 ) -> bool:
-    """Confirm or repeat the commit; return False if only a missing transaction suggests it."""
+    """Confirm or repeat the commit; return False if a missing transaction is the only evidence."""
     pause_s, txn_id = _FIRST_PAUSE_S, request.txn_id
     while True:
         try:
@@ -161,8 +161,8 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
     is_sure, client, txn_id = False, request.client, request.txn_id
     fate = fate_of(client, txn_id, write_ids)
     if fate is Fate.OPEN:
-        # The server has not executed the first request, so send a second. If the first still
-        # arrives, the server executes only one of the two.
+        # The server has not executed the first request, so send another. If the first request still
+        # arrives, the server executes only one of them.
         try:
             request.send()
             is_sure = True
@@ -191,7 +191,7 @@ def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
         client.abort_txn(txn_id)
     except HiveAcidError as error:
         _log.warning(
-            "cannot abort txn_id=%s, the server will after the time-out: %s", txn_id, error
+            "cannot abort txn_id=%s; the server will abort it after the time-out: %s", txn_id, error
         )
     else:
         _log.info("aborted txn_id=%s", txn_id)

@@ -1,16 +1,16 @@
 """The transaction and the queue entry of a compaction.
 
-A compaction allocates no write ID, since its result replaces its input files. The order is similar
-to that of Hive's worker: transaction, snapshot, `update_compactor_state`, the rewrite of the files,
-the shared lock (`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The lock is
-taken after the rewrite, so that overwrites, truncates and drops do not wait for a compaction
-(docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before it commits, and a `_v`
-suffix hides its result until the commit. Our results may have names without this suffix. If an
-entry is marked but not committed, the server's cleaner does not wait for readers
+A compaction allocates no write ID, since its result replaces its input files. The steps are similar
+to the steps of Hive's worker: transaction, snapshot, `update_compactor_state`, the rewrite of the
+files, the shared lock (`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The
+lock is taken after the rewrite, so that overwrites, truncates and drops do not wait for a
+compaction (docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before its commit; a
+`_v` suffix hides its result until the commit. Our results may have names without this suffix. The
+server's cleaner does not wait for readers if an entry is marked before its transaction commits
 (docs/decisions/compaction-queue.md).
 
-Before all this, the compactor takes a lock that only compactors of the same partition request. The
-lock proves that the compactor is alive: the next run ends our queue entries without this lock
+Before these steps, the compactor takes a lock that only compactors of the same partition request.
+The lock proves that the compactor is alive. If the lock is gone, the next run ends our queue entry
 (`end_dead_entries`). A compaction replaces other clients' queued requests, and repeats these
 requests if the compaction fails. On 3.1 only Hive can process the queue, so a compaction has only
 its transaction and locks.
@@ -95,7 +95,7 @@ class CompactionWork:
     previous compactor's result. The transaction's own snapshot may be older. `claim` is None on
     3.1. If `refusal` is set, for example because another compactor is running, the transaction has
     ended and the `with` block has nothing to do. `served` are the other clients' requests that this
-    compaction replaces. They are requested again if the compaction fails.
+    compaction replaces. These requests are repeated if the compaction fails.
     """
 
     def __init__(self, client: MetastorePort, txn: MetastoreTransaction, ref: TableRef) -> None:
@@ -136,7 +136,7 @@ class CompactionWork:
             self.refuse(claim.why)
             return
         self.claim = claim
-        # Take the snapshot after the claim, as Hive's worker does: the previous worker has now
+        # Take the snapshot after the claim, as Hive's worker does. By then, the previous worker has
         # ended.
         self.snapshot = self.txn.newest(self._ref).for_compactor()
         if claim is not None:
@@ -145,7 +145,7 @@ class CompactionWork:
             self._client.update_compactor_state(self.claim, self.txn.txn_id)
 
     def has_rival(self) -> bool:
-        """Refuse to compact and return True if a worker of a 3.1 server may be compacting, too.
+        """Refuse to compact, and return True, if a worker of a 3.1 server may also be compacting.
 
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
         publishing, and check the directory afterwards. If a worker's entry is no longer queued, the
@@ -201,19 +201,19 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     on_lost: Callable[[], None] = lambda: None,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
-    """Run the `with` block as one compaction; mark the queue entry as refused if it raises.
+    """Run the `with` block as one compaction; after an error, mark the queue entry as refused.
 
     After such an error, the replaced requests of other clients are also repeated.
 
-    The other arguments and errors are those of `transaction.begin`. `partition` is None for an
-    unpartitioned table. The partition's name is also the `job_part`. If another compaction is
-    running, `policy` decides whether this compaction gives way, waits, or fails. `on_alone` is
-    called while this compaction holds the compactors' lock, before it claims an entry. An error
-    from `on_alone` ends the compaction.
+    For arguments and errors that are not described here, see `transaction.begin`. `partition` is
+    None for an unpartitioned table. The partition's name is also the `job_part`. If another
+    compaction is running, `policy` decides whether this compaction gives way, waits, or fails.
+    `on_alone` is called while this compaction holds the compactors' lock, before it claims an
+    entry. An error from `on_alone` ends the compaction.
 
     Raises:
-        WriteConflictError: another compaction is running, and the policy allows only the first
-            compaction.
+        WriteConflictError: another compaction is running, and under the policy the later compaction
+            fails.
         LockNotAcquiredError: the other compaction did not finish within `lock_timeout_s`.
     """
     access = TableAccess(
@@ -365,16 +365,17 @@ class _QueueWorker:
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.
 
-        These are entries of our workers that have died, and other clients' requests that no worker
-        has claimed. The compaction that follows also serves those requests. Their entries cannot be
-        claimed directly, because the server returns the oldest entry of a shared pool, for any
-        table. If a Hive worker claims such an entry at the same time, the worker cannot mark the
-        entry as compacted, and commits nothing. Call this while holding the compactors' lock.
+        The blocking entries are those of our dead workers, and other clients' requests that no
+        worker has claimed. The compaction that follows also fulfils those requests. The entries of
+        these requests cannot be claimed directly, because the server returns the oldest entry of a
+        shared pool, for any table. If a Hive worker claims such an entry at the same time, the
+        worker cannot mark the entry as compacted, and commits nothing. Call this while holding the
+        compactors' lock.
 
         Args:
             kind: the type of our compaction.
-            served: a list to which each request is added right before its entry is ended. If the
-                compaction fails, the caller must repeat these requests.
+            served: a list. This method adds each request to the list right before ending the
+                request's entry. If the compaction fails, the caller must repeat these requests.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return
@@ -390,15 +391,15 @@ class _QueueWorker:
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
-        """Return the claimed entry, or why there is none; None on 3.1 if the queue has no entry.
+        """Claim the requested entry; return the entry, or the reason why the claim failed.
 
-        Call this while holding the compactors' lock.
+        On 3.1, return None if the queue has no entry. Call this while holding the compactors' lock.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return self.taken_on_3()
         answer = self.client.request_compaction(self.ref, self.partition, kind, pool=self.pool)
-        # Try to claim even if the request was refused: after a lost response, the server refuses
-        # because our entry is already queued.
+        # Try to claim even if the request was refused. If an earlier response was lost, our entry
+        # is already queued, and the server refuses a second request.
         claim = self.client.find_next_compaction(
             our_worker_id(self.job_key), worker_version=airflow_hiveacid.__version__, pool=self.pool
         )
@@ -410,7 +411,7 @@ class _QueueWorker:
         return _Taken(f"the metastore's queue has an entry for it already: {reason}")
 
     def taken_on_3(self) -> _Taken | None:
-        """Return why this partition must not be compacted on 3.1; None if the queue has no entry.
+        """Return the reason not to compact this partition on 3.1; None if the queue has no entry.
 
         3.1 does not show which entries its workers will claim, so every entry prevents a
         compaction.
@@ -418,7 +419,9 @@ class _QueueWorker:
         if self.client.generation is not MetastoreGeneration.V3:
             return None
         states = [entry.state.value for entry in self._at_work()]
-        return _Taken(f"the metastore's queue has it as {states[0]}") if states else None
+        if not states:
+            return None
+        return _Taken(f"its entry in the metastore's queue is in state {states[0]}")
 
     def _at_work(self) -> list[CompactionEntry]:
         return [
@@ -439,13 +442,14 @@ class _QueueWorker:
 
 
 def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """End a table's queue entries whose workers belong to this provider and have died.
+    """End a table's queue entries that belong to dead workers of this provider.
 
     While such an entry exists, the server refuses all requests for its partition. Only the server's
-    Initiator resets the entry, after a day, and it may be disabled. Our workers take the
-    compactors' lock before their request, and hold it until their transaction ends. So if an entry
-    was listed, and a later look finds no such lock, the entry's worker has died or committed. The
-    entries are read again after the check, since a worker may have committed meanwhile.
+    Initiator resets the entry, after a day, and the Initiator may be disabled. Our workers take the
+    compactors' lock before their request, and hold it until their transaction ends. So if a listed
+    entry has no such lock when the locks are listed later, its worker has died or committed. The
+    entries are read again after the check, since a worker may have committed since the first
+    reading.
 
     Returns:
         Other clients' requests that no worker has claimed; empty on 3.1.
@@ -467,6 +471,13 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     return tuple(e for e in entries if e.waits_for_anybody)
 
 
+def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
+    """Return what `end_dead_entries` returns, but change nothing in the queue."""
+    if client.generation is MetastoreGeneration.V3:
+        return ()
+    return tuple(e for e in client.show_compactions(ref) if e.is_at_work and e.waits_for_anybody)
+
+
 def _lock_of_compactors(ref: TableRef) -> TableRef:
     return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
 
@@ -474,8 +485,8 @@ def _lock_of_compactors(ref: TableRef) -> TableRef:
 def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
     """End an entry of one of our workers that has died.
 
-    `next_txn_id` is set only when the entry's transaction commits. If it is set, the result is
-    valid, and the entry is marked as compacted.
+    `next_txn_id` is set only when the entry's transaction commits. If `next_txn_id` is set, the
+    result is valid, and the entry is marked as compacted.
     """
     _log.warning("ending compaction %s of dead worker %s", entry.entry_id, entry.worker_id)
     claim = ClaimedCompaction.of_entry(entry)

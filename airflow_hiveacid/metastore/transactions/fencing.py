@@ -1,24 +1,24 @@
 """Fencing: if several copies of a job run, only the newest continues.
 
-A scheduler restarts a task after missing heartbeats, although the first copy may still be running.
-Both copies have the same job key. A copy writes the job key into the agent info of its locks,
-because only `show_locks` returns a client's description (`open_txns` drops agentInfo). A job may
-run parts in parallel, each in its own transaction. A copy ends only copies of the same part, but a
-kill ends all parts.
+When a task's heartbeats are missing, the scheduler restarts the task, although the first copy may
+still be running. Both copies have the same job key. A copy writes the job key into the agent info
+of its locks, because only `show_locks` returns a client's description (`open_txns` drops
+agentInfo). A job may run several parts in parallel, each part in its own transaction. A copy aborts
+only copies of the same part, but a kill aborts all parts.
 
 A single check after a copy's own lock request is enough. The copy that requests its lock second
-sees the lock of the first copy, unless that copy has ended. In that case, the first copy's commit
-is in the second copy's snapshot, which is taken later.
+sees the lock of the first copy, unless the first copy has ended. If the first copy has committed,
+the second copy's later snapshot includes the commit.
 
 The copy with the higher try number is newer, even if it began first: a driver that waits in a
-cluster's queue may begin after the try that replaces it. Of two copies of the same try, the copy
-whose first transaction has the higher ID is newer. A copy that reopens its transaction keeps its
-rank.
+cluster's queue may begin after the try that replaces it. If two copies belong to the same try, the
+copy with the higher ID of its first transaction is newer. A copy that reopens its transaction keeps
+its rank.
 
 A driver of an earlier release uses a job key without the installation's name, and counts as a copy
 (`FencingToken.earlier_key`). This release writes a mark before the digest. The mark distinguishes
-its locks from the locks of earlier releases, even if the installation has no name. See
-docs/decisions/ledger.md.
+the locks of this release from the locks of earlier releases, even if the installation has no name.
+See docs/decisions/ledger.md.
 
 Example:
     >>> attempt = AttemptId.parse("2-00c0ffee0123")
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
-"""The agent info on locks of our transactions that belong to no job."""
+"""The agent info that this provider writes on the locks of transactions without a job."""
 
 # The agent info on the lock that only compactors of the same partition request.
 COMPACTOR: Final = re.compile(r"hiveacid (minor|major) compaction")
@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingToken:
-    """The identity of a job copy, which is written into the agent info of its locks.
+    """The identity of a copy of a job, for the agent info of the copy's locks.
 
     `part` distinguishes the job's parallel transactions. `earlier_key` is the job key that an
     earlier release uses for the same job.
@@ -104,7 +104,7 @@ class FencingToken:
 
     @property
     def agent_info(self) -> str:
-        """The agent info of locks: as much of the job key as fits, digest, rank and attempt."""
+        """The agent info of locks: the start of the job key, then digest, rank and attempt."""
         tail = f"{_MARK}#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
         # Use only ASCII, since some databases store the column in a one-byte character set.
         readable = self.job_key.encode("ascii", "replace").decode("ascii")
@@ -201,7 +201,7 @@ def find_copies(
 def fence(
     client: MetastorePort, fencing_token: FencingToken, txn_id: TxnId, refs: Iterable[TableRef]
 ) -> bool:
-    """Abort every older copy of the job; call it after our own lock request.
+    """Abort every older copy of the job; call this function after our own lock request.
 
     Returns:
         True if there were older copies, which may have blocked our lock request.
@@ -232,7 +232,7 @@ def raise_if_fenced(
     error: TransactionAbortedError,
     refs: Iterable[TableRef],
 ) -> None:
-    """Raise an error if a newer copy of the job exists, because that copy aborted the transaction.
+    """Raise an error if a newer copy of the job has aborted the transaction.
 
     Raises:
         FencedError: there is a newer copy. Otherwise, or if the search fails, nothing is raised and
@@ -251,8 +251,8 @@ def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) ->
     """Return an error that contains the newest copy's transaction ID.
 
     If the newer copy is a try of the same task, this copy must not be retried. If the newer copy is
-    a driver of an earlier release, a retry is allowed: if that driver fails, only a retry of this
-    copy can do the job.
+    a driver of an earlier release, a retry is allowed, since only a retry can do the job if that
+    driver fails.
     """
     own = [copy for copy in ahead if copy.digest == fencing_token.digest]
     kind = FencedError if own else FencedByEarlierReleaseError
@@ -265,11 +265,11 @@ def abort_job(
 ) -> tuple[TxnId, ...]:
     """Abort the transactions of a killed attempt and of earlier tries; return the aborted ones.
 
-    This is for a kill by another process. Later tries are not aborted, because the kill may arrive
-    long after the task was restarted. A job without a lock request cannot be identified; its
-    transaction times out after its heartbeats stop. A job that reopens its transaction meanwhile is
-    found in the next iteration, because it requests new locks before it ends the old transaction
-    (`handover`). A failed abort does not prevent the other aborts.
+    A process that kills the job calls this function. Later tries are not aborted, because the kill
+    may arrive long after the task was restarted. A job without a lock request cannot be identified;
+    its transaction times out after its heartbeats stop. If a job reopens its transaction during the
+    search, the next iteration finds it: the job requests new locks before it ends the old
+    transaction (`handover`). A failed abort does not prevent the other aborts.
 
     Raises:
         MetastoreError: the first error when aborting or when listing the locks.

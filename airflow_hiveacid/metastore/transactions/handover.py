@@ -1,10 +1,10 @@
-"""Replaces a job's transaction with the next so that a kill can find the job at any time.
+"""Replaces a job's transaction with the next transaction; a kill can find the job at any time.
 
-A kill finds a job through its locks (`fencing.abort_job`), and may have access only to the
-metastore. So an old transaction stays open, with locks and heartbeats, until the next transaction
-has requested its locks. The job then checks whether another client has aborted the old transaction,
-for example to kill the job. After this check, the job ends the old transaction. See
-docs/decisions/restarts.md.
+A process that kills a job may have access only to the metastore. The process therefore finds the
+job through the job's locks (`fencing.abort_job`). So an old transaction stays open, with locks and
+heartbeats, until the next transaction has requested its locks. The job then checks whether another
+client has aborted the old transaction, for example to kill the job. After this check, the job ends
+the old transaction. See docs/decisions/restarts.md.
 
 Between two transactions the job may work for a long time, and read tables that it has locked.
 During this time a transaction with only shared locks replaces the old one (`hold_locks`).
@@ -40,13 +40,13 @@ class Handover:
         self._left: dict[TxnId, ExitStack] = {}
 
     def leave(self, txn_id: TxnId, undo: ExitStack) -> None:
-        """Keep a replaced transaction open; closing `undo` ends it and its heartbeats."""
+        """Keep a replaced transaction open until `undo` ends its heartbeats and the transaction."""
         self._left[txn_id] = undo
 
     def hold_locks(self, fencing_token: FencingToken, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
-        The locks need not be granted: a kill also finds waiting requests.
+        The locks need not be granted: a process that kills the job also finds waiting requests.
 
         Raises:
             TransactionAbortedError: another client has ended a kept transaction.

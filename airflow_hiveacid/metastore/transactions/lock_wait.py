@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
     from airflow_hiveacid.metastore.port import MetastorePort
 
-# Hive's client also starts with 50 ms and doubles its pause, but up to 15 s or more. A short job
-# should not pause for longer than it runs.
+# Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A short
+# job should not pause for longer than it runs.
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _MOST_HOLDERS: Final = 5
@@ -43,10 +43,10 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
 ) -> LockResponse:
     """Request locks and wait until all are granted.
 
-    `on_enqueued` is called once, after the request and before any wait. `on_enqueued` returns True
-    if it has ended transactions that may have blocked the request. `on_asking` is called before
-    each request to the server. `on_waiting` is called before each pause. If `on_waiting` raises an
-    error, the wait ends, and the caller must end the transaction.
+    `on_enqueued` is called only once: after the request, before any wait. `on_enqueued` returns
+    True if it has ended transactions that may have blocked the request. `on_asking` is called
+    before each request to the server. `on_waiting` is called before each pause. If `on_waiting`
+    raises an error, the wait ends, and the caller must end the transaction.
 
     Raises:
         LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is
@@ -84,10 +84,10 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
 def acquire_without_queueing(
     client: MetastorePort, request: LockRequest, *, timeout_s: float, clock: Clock
 ) -> None:
-    """Repeat a lock request until it is granted immediately; it never stays in the queue.
+    """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
     A request that is not granted immediately is withdrawn before the pause, so other requests never
-    wait for it. The first request is made even if `timeout_s` is 0.
+    wait for this request. The first request is made even if `timeout_s` is 0.
 
     Raises:
         LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is

@@ -3,10 +3,10 @@
 Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot;
 after an error, the transaction is aborted. Does not commit.
 
-The metastore treats every change that was committed after a writer's transaction was opened as a
-conflict, even if the writer's snapshot includes the change. Such a writer would fail at commit,
-after all its work. So if another transaction commits between the opening and the snapshot, the
-writer's transaction is reopened, which takes milliseconds (as in Hive's Driver.validateTxnList).
+If a change is committed after a writer's transaction was opened, the metastore treats the change as
+a conflict, even if the writer's snapshot includes it. The writer would fail at commit, after all
+its work. So if another transaction commits between the opening and the snapshot, the writer's
+transaction is reopened, as in Hive's Driver.validateTxnList. Reopening takes milliseconds.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Plan:
 
     @property
     def fenced(self) -> tuple[TableRef, ...]:
-        """Tables whose locks are searched for other copies of the job."""
+        """The tables with locks that are searched for other copies of the job."""
         if self.presence is not None:
             return (self.presence,)
         return self.written or tuple(sorted({access.ref for access in self.reads}))
@@ -134,10 +134,10 @@ class Opened:
 
     `fencing_token` is None for a job without a key. Closing `undo` stops the heartbeats and aborts
     the transaction. Call `be_patient(None)` on the client before you close `undo`, because the
-    client's retries depend on the heartbeats. `began` holds the write IDs of the `watched` tables
-    that were committed when the job first opened a transaction. `has_waited` is True if the locks
-    were not granted immediately. `timeout_s` is the server's transaction time-out, which cannot be
-    read while the server is unreachable.
+    client's retries depend on the heartbeats. `began` holds, for each of the `watched` tables, the
+    write IDs that were committed when the job first opened a transaction. `has_waited` is True if
+    the locks were not granted immediately. `timeout_s` is the server's transaction time-out, which
+    cannot be read while the server is unreachable.
     """
 
     txn_id: TxnId
@@ -180,7 +180,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     timeout_s = client.txn_timeout_s
     interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
-    # Even a transaction that never waits for locks may be reopened, because this delays no other
+    # A transaction that never waits for locks may also be reopened: reopening delays no other
     # transaction.
     never_waits = plan.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id
@@ -225,8 +225,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
         plan = replace(plan, began=opened.began)
-        # Do not count how often a wait reopens the transaction. The wait has its own time limit,
-        # and each transaction ahead in the queue reopens this one.
+        # Do not count the reopenings that a wait for locks causes. The wait has its own time limit,
+        # and each commit ahead in the queue reopens the transaction.
         reopenings += not opened.has_waited
 
 
@@ -276,7 +276,7 @@ class _Opening:
                 try:
                     return self._run(deadline_s, undo)
                 except BaseException:
-                    self.client.be_patient(None)  # no retries of the abort and of later calls
+                    self.client.be_patient(None)  # do not retry the abort and later calls
                     raise
         except TransactionAbortedError as error:
             if self._fencing_token is not None:
@@ -286,7 +286,8 @@ class _Opening:
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
         """Check that the transaction is open.
 
-        Another client may have aborted it to kill the job (docs/decisions/restarts.md).
+        Another client may have aborted the transaction to kill the job
+        (docs/decisions/restarts.md).
 
         Raises:
             TransactionAbortedError: another client has ended the transaction.
@@ -385,8 +386,8 @@ class _Opening:
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
         """Return the write IDs of the watched tables that were committed when the job began.
 
-        If a table's list may have been incomplete, use a slightly later list, which is complete
-        because the transaction now has a write ID (docs/decisions/reading.md).
+        If a table's list may have been incomplete, use a slightly later list. The later list is
+        complete, because the transaction now has a write ID (docs/decisions/reading.md).
         """
         began = self.began
         short = [ref for ref in self.plan.watched if ref not in began]
@@ -446,9 +447,9 @@ class _Opening:
     def _see(self, own: Mapping[TableRef, WriteId]) -> Snapshot:
         """Take the newest snapshot.
 
-        Unlike the snapshot of a Hive query, this one includes commits of transactions with higher
-        IDs. A newer copy of the job may have committed while this copy was suspended, and the
-        writes of the newer copy must be visible.
+        Unlike the snapshot of a Hive query, this snapshot includes commits of transactions with
+        higher IDs. A newer copy of the job may have committed while this copy was suspended, and
+        the writes of the newer copy must be visible.
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:

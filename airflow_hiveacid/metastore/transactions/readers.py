@@ -1,13 +1,13 @@
 """Open transactions that may read the files of one table.
 
-Takes a metastore and a table; returns the transactions for which a cleaner must wait. No server
-returns over Thrift which tables a reader has registered in MIN_HISTORY_LEVEL or
-MIN_HISTORY_WRITE_ID, so readers are identified by their locks. In case of doubt, a transaction is
-treated as a reader:
+Takes a metastore and a table; returns the transactions for which a cleaner must wait. Readers
+register tables in MIN_HISTORY_LEVEL or MIN_HISTORY_WRITE_ID, but no Thrift call returns these
+records. So readers are identified by their locks. In case of doubt, a transaction is treated as a
+reader:
 
 * A transaction with a lock on the table, one of its partitions, or its database is a reader. A
-  running compaction of this provider is also a reader of its table, although it locks the table
-  only while it publishes.
+  running compaction of this provider is also a reader of its table, even before it locks the table
+  to publish its result.
 * A transaction without any lock is treated as a reader, because it may already have its snapshot
   and take locks later. Streaming batches, replication, and readers that never lock also have no
   locks.
@@ -27,7 +27,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.records.cleaning import Reader
 from airflow_hiveacid.metastore.locks import presence_of_compactions
 from airflow_hiveacid.metastore.transactions.fencing import is_of_this_provider, job_key_in
@@ -45,8 +45,6 @@ _LOCKLESS: Final = "hive.acid.lockless.reads.enabled"
 _QUERY: Final = re.compile(
     r".*_\d{14}_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{8}_\d{6}_\d{5}_[0-9a-z]+", re.DOTALL
 )
-# The states of lock requests whose transactions may still be running.
-_ASKED: Final = frozenset({LockState.ACQUIRED, LockState.WAITING})
 
 
 def possible_readers(
@@ -58,20 +56,22 @@ def possible_readers(
 ) -> tuple[Reader, ...]:
     """Return the open transactions that may read a table, sorted by ID.
 
-    The locks are read after `txns`. A transaction that ends in between no longer has a lock, so it
-    is treated as a reader. This only delays the cleaning.
+    The locks are read after `txns`. A transaction that ends between the two reads no longer has a
+    lock, so it is treated as a reader. Treating a transaction as a reader by mistake only delays
+    the cleaning.
 
     Args:
         client: the metastore.
         ref: the table.
         txns: the open transactions.
-        now_s: returns the local time, to compute how long each transaction has been open.
+        now_s: a function that returns the local time, to compute how long each transaction has been
+            open.
     """
     if not txns.open:
         return ()
     locks: dict[int, list[LockInfo]] = {}
     for lock in client.show_locks():
-        if lock.txn_id is not None and lock.state in _ASKED:
+        if lock.txn_id is not None and lock.is_asked:
             locks.setdefault(lock.txn_id, []).append(lock)
     are_complete = _locks_are_complete(client)
     whys = {t: _why(ref, locks.get(t, ()), are_complete=are_complete) for t in txns.open}
@@ -97,11 +97,11 @@ def possible_readers(
 
 
 def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str | None:
-    """Return why a transaction with these locks may read a table, or None if it does not."""
+    """Return the reason why a transaction with these locks may read a table, or None."""
     if not locks:
         return "it has no lock, so it may read any table"
     for lock in locks:
-        if _covers(lock, ref) or _covers(lock, presence_of_compactions(ref)):
+        if lock.covers(ref) or lock.covers(presence_of_compactions(ref)):
             what = ".".join(name for name in (lock.db, lock.table) if name)
             return f"it has requested a {lock.lock_type.value} lock on {what}"
     others = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
@@ -110,12 +110,6 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
     if any(_QUERY.fullmatch(lock.agent_info) is None for lock in others):
         return "its client is not known to lock all tables at once, so it may read any table"
     return None
-
-
-def _covers(lock: LockInfo, ref: TableRef) -> bool:
-    if lock.db.lower() != ref.db.lower():
-        return False
-    return not lock.table or lock.table.lower() == ref.name.lower()
 
 
 def _locks_are_complete(client: MetastorePort) -> bool:

@@ -6,8 +6,8 @@ is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block
 are allocated before the lock request, because the server copies them into the lock. The snapshot is
 taken after the locks are granted, because it must include the writes of their previous holders.
 
-Other modules handle files. Those modules stage files in hidden directories, and call
-`register_partitions` before they publish any file.
+Other modules handle files: they stage files in hidden directories, and call `register_partitions`
+before they publish any file.
 
 Example:
     with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
@@ -98,7 +98,7 @@ class MetastoreTransaction:
 
     @property
     def first_txn_id(self) -> TxnId:
-        """The copy's rank in its try; a retry in the same process passes this rank to `begin`."""
+        """The ID that ranks this copy in its try; a retry in this process passes it to `begin`."""
         return self._opened.first_txn_id
 
     @property
@@ -110,7 +110,7 @@ class MetastoreTransaction:
     def began(self) -> Mapping[TableRef, ValidWriteIdList]:
         """Write IDs that were committed when the job began.
 
-        Only for tables where other commits may end the job.
+        Contains only tables where another transaction's commit may end the job.
         """
         return self._opened.began
 
@@ -126,7 +126,7 @@ class MetastoreTransaction:
 
     @property
     def lost(self) -> TransactionAbortedError | None:
-        """The server's error if a heartbeat found that the transaction was aborted, else None."""
+        """The server's error, if a heartbeat found that the transaction was aborted."""
         return self._opened.heartbeat.lost
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
@@ -163,10 +163,10 @@ class MetastoreTransaction:
             self.raise_why(error)
 
     def lock_reads(self) -> None:
-        """Lock the tables to read in a transaction that began with `presence`.
+        """Lock the tables that this transaction reads, if it began with `presence`.
 
         The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
-        requests of other transactions do not wait for it.
+        requests of other transactions do not wait for this request.
 
         Raises:
             LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
@@ -223,7 +223,7 @@ class MetastoreTransaction:
         self._unchanged.add(ref)
 
     def server_time(self) -> ServerTime | None:
-        """Return the server's time, or None if unknown; it is read once, while locks are held."""
+        """Return the server's time, or None if unknown; read it only once, while locks are held."""
         if self._server_time is None and not self._is_ended:
             readings = self._opened.readings
             try:
@@ -279,9 +279,9 @@ class MetastoreTransaction:
         for access in self._plan.writes:
             late = access.table.is_partitioned and not self._written[access.ref]
             if late or access.ref in self._unchanged:
-                # 4.x recorded a write of the whole table with the lock. Nothing was written, so
-                # this call removes the record. The record would cause conflicts, and a cleaner
-                # would look for a partition without a name (HIVE-21052).
+                # With the lock, 4.x recorded a write of the whole table. Nothing was written, so
+                # this call removes that record. Otherwise the record would cause conflicts, and a
+                # cleaner would look for a partition without a name (HIVE-21052).
                 self._client.add_dynamic_partitions(
                     self.txn_id, self.write_ids[access.ref], access.ref, (), DataOperation.UPDATE
                 )
@@ -425,10 +425,10 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     on_lost: Callable[[], None] = lambda: None,
     presence: TableRef | None = None,
 ) -> Iterator[MetastoreTransaction]:
-    """Run a `with` block in one transaction; commit at its end, or abort if it raises.
+    """Run a `with` block in one transaction; commit at its end, or abort after an error.
 
-    A transaction without writes takes shared read locks and is also committed. While it is open,
-    the cleaner keeps the files that it may read.
+    A transaction without writes takes shared read locks and is also committed. While the
+    transaction is open, the cleaner keeps the files that the transaction may read.
 
     Args:
         client: Used only by this thread until the `with` block ends; the heartbeats use a clone.
@@ -450,11 +450,11 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
             the owner closes the handover. None means that the job has no other transaction.
         clock: The source of time; None means this machine's clock.
         on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
-            reported right before the commit. An error that it raises aborts the transaction.
+            reported right before the commit. An error in `on_step` aborts the transaction.
         on_lost: Called in another thread when a heartbeat finds that the server has aborted the
             transaction, so that the `with` block can stop.
-        presence: For a transaction that only reads: a name to lock at first instead of the tables,
-            so that copies of the job find each other. `Transaction.lock_reads` locks the tables.
+        presence: A name that a reading transaction locks at first instead of the tables, so that
+            copies of the job find each other. `Transaction.lock_reads` locks the tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
@@ -496,7 +496,7 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     except BaseException as error:
         txn.end_after(error, handover)
         raise
-    # Commit outside the `try` block: an abort must never follow a commit whose response was lost.
+    # Commit outside the `try` block: if the response of a commit is lost, no abort may follow.
     if not txn.is_ended:
         txn.commit()
 

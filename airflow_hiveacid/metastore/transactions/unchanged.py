@@ -1,7 +1,7 @@
 """Checks that a table or partition still has the definition that a job read when it began.
 
-The checks are needed because Trino's DDL, unlike Hive's, does not wait for the locks of readers and
-writers.
+The checks are needed because Trino's DDL, unlike Hive's DDL, does not wait for the locks of readers
+and writers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks during a wait for locks whether another commit requires a new transaction.
+"""Detection, during a wait for locks, of commits that require a new transaction.
 
 A transaction that changes rows must see all earlier commits. If another transaction commits during
 the wait, the waiting transaction must be reopened.
@@ -33,10 +33,10 @@ class WaitedInVainError(Exception):
 class Waiting:
     """Checks for commits during one wait for locks. Mutable: records the holders of the locks.
 
-    On 3.1, transactions that change rows of a partition wait in a queue, and each must see the
-    writes of all transactions before it. So after each commit, all waiting transactions must be
-    reopened. It is faster to reopen all of them right after the commit than to reopen each after it
-    gets its lock.
+    On 3.1, transactions that change rows of a partition wait in a queue. Each transaction in the
+    queue must see the writes of all transactions ahead. So after each commit, all waiting
+    transactions must be reopened. Reopening them right after the commit is faster than reopening
+    each transaction after it gets its lock.
     """
 
     client: MetastorePort

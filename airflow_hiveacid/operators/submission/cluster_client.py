@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, ApiServer
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
 
     from requests.auth import AuthBase
 
-    from airflow_hiveacid.operators.submission.cluster_run import Bounds
+    from airflow_hiveacid.operators.submission.cluster_run import Application, Bounds
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 
-def cluster_run_of(
+def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
     target: SparkTarget,
     tag: str,
     arguments: SparkArguments,
     bounds: Bounds,
     *,
     is_killed: Callable[[], bool],
+    seen: Callable[[Application], None] = lambda _: None,
 ) -> ClusterRun[Any] | None:
     """Return the client for a submission's cluster, or None if its address is unknown.
 
@@ -46,7 +48,7 @@ def cluster_run_of(
             login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
             role=DRIVER if target.is_cluster else EXECUTOR,
         )
-        return ClusterRun(server, tag, bounds, is_killed=is_killed)
+        return ClusterRun(server, tag, bounds, is_killed=is_killed, seen=seen)
     if not target.resource_managers:
         return None
     manager = ResourceManager(
@@ -54,12 +56,13 @@ def cluster_run_of(
         auth=_yarn_login(arguments, target.realm),
         user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
     )
-    return ClusterRun(manager, tag, bounds, is_killed=is_killed)
+    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen)
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
     """Return the user's login, or the Kerberos login of `spark-submit` if YARN requires one."""
     if arguments.yarn_rm_auth is not None:
+        keep_secret(str(getattr(arguments.yarn_rm_auth, "password", "")))
         return arguments.yarn_rm_auth
     # This hook submits nothing: the submission's hook is created after OpenLineage's settings are
     # known.

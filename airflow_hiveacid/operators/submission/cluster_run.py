@@ -1,10 +1,11 @@
-"""One submission to YARN or Kubernetes: how to find it, wait for it with time limits, and kill it.
+"""One submission to YARN or Kubernetes: find the application, wait for its end, and kill it.
 
 Input is a cluster client (a resource manager or an API server) and a tag that is unique to this
 submission. Output is the application's final state, or an error if a time limit has passed. An
 application is found by its tag if its ID is unknown: the application may still be queued while
 `spark-submit` starts, or the worker that read the ID may have died. On Kubernetes, an application
-is a pod.
+is a pod. The rules of a wait are generators that yield their pauses, because a worker sleeps during
+a pause and a trigger must not.
 
 Example:
     >>> tag_of("1-0123456789ab")
@@ -28,7 +29,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.operators.submission.clusters.yarn import ORDER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
 
@@ -88,6 +89,10 @@ class Application(Protocol):
     def has_succeeded(self) -> bool:
         """True if the application ended successfully."""
 
+    @property
+    def ui_url(self) -> str:
+        """The URL of Spark's UI or history; empty if the cluster reports none."""
+
 
 _App = TypeVar("_App", bound=Application)
 
@@ -111,6 +116,9 @@ class Cluster(Protocol[_App]):
 
     def end(self, application_id: str, timeout: tuple[float, float] = ...) -> None:
         """Request that the cluster kill an application."""
+
+    def page_of(self, application_id: str) -> str:
+        """Return the URL of the cluster's page about an application; empty if it has none."""
 
     def last_words(self, application_id: str) -> str:
         """Return the last lines of the driver's log; empty if the cluster does not provide it."""
@@ -143,9 +151,9 @@ def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> 
 class Bounds:
     """The longest waits for a first container, and for answers of a cluster's manager.
 
-    `start_s` is for the first container. `silence_s` is for a manager that does not answer.
-    `refusal_s` is for a manager that refuses our login, because the login may be renewed late.
-    `poll_s` is the longest pause between two polls.
+    `start_s` limits the wait for the first container. `silence_s` limits the wait for a manager
+    that does not answer. `refusal_s` limits the wait for a manager that refuses our login, because
+    the login may be renewed late. `poll_s` is the longest pause between two polls.
     """
 
     start_s: float = START_S
@@ -164,6 +172,7 @@ class ClusterRun(Generic[_App]):
         is_killed: returns whether the task is killed; this function is polled during every pause. A
             signal handler cannot wake the pausing thread, because the handler would need a lock
             that the thread may hold.
+        seen: is called with each state of the application that the cluster reports.
     """
 
     def __init__(  # noqa: PLR0913 - tests replace the clock and the sleep
@@ -173,11 +182,12 @@ class ClusterRun(Generic[_App]):
         bounds: Bounds,
         *,
         is_killed: Callable[[], bool],
+        seen: Callable[[_App], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.manager, self._tag, self._bounds = manager, tag, bounds
-        self._is_killed, self._now, self._sleep = is_killed, now, sleep
+        self._is_killed, self._seen, self._now, self._sleep = is_killed, seen, now, sleep
         self._known: str | None = None
         self._earlier: str | None = None
         self.overdue: ApplicationNotStartedError | None = None
@@ -249,26 +259,46 @@ class ClusterRun(Generic[_App]):
         """Wait until an application has ended, or return None if the cluster has forgotten it.
 
         Raises:
+            ClusterError: see `following`.
+            InterruptedError: the task is killed.
+        """
+        return self._waited(self.following(application_id))
+
+    def following(
+        self, application_id: str, *, waited_s: float = 0.0
+    ) -> Generator[float, None, _App | None]:
+        """Poll an application until it has ended; return it, or None if the cluster forgot it.
+
+        Args:
+            application_id: the application's ID.
+            waited_s: how many seconds the wait for a container has already lasted.
+
+        Yields:
+            The seconds to wait before the next poll.
+
+        Raises:
             ApplicationNotStartedError: the application got no container in time, and was killed.
             ClusterUnavailableError: the cluster gave no answer within the time limit. The
                 application may still run.
             ClusterRefusedError: the cluster refused all queries until the time limit. The
                 application may still run.
-            InterruptedError: the task is killed.
         """
         self._known = application_id
-        began, pauses, reporter = self._now(), _pauses(self._bounds.poll_s), self._reporter()
+        pauses, reporter = _pauses(self._bounds.poll_s), self._reporter()
+        began = self._now() - waited_s
         while True:
-            found = self._patiently(lambda: self.manager.report(application_id))
+            found = yield from self._asking(lambda: self.manager.report(application_id))
+            if found is not None:
+                self._seen(found)
             if found is None or found.has_ended:
                 return found
             reporter.report(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
                 # Otherwise the application could start at any later time, and commit.
-                self._patiently(lambda: self.manager.end(application_id))
+                yield from self._asking(lambda: self.manager.end(application_id))
                 raise self.manager.not_started(found, waited_s)
-            self._pause(next(pauses))
+            yield next(pauses)
 
     @contextmanager
     def watched(self, stop: Callable[[], None]) -> Iterator[None]:
@@ -337,11 +367,12 @@ class ClusterRun(Generic[_App]):
                 # unknown.
                 log.warning("%s", error)
                 continue
-            last = found[-1] if found else last
-            if found and not found[-1].is_waiting:
-                return
             if found:
-                reporter.report(found[-1])
+                last = found[-1]
+                self._seen(last)
+                if not last.is_waiting:
+                    return
+                reporter.report(last)
             waited_s = self._now() - began
             if waited_s > self._bounds.start_s and not done.is_set():
                 self.overdue = self.manager.not_started(last, waited_s)
@@ -351,7 +382,11 @@ class ClusterRun(Generic[_App]):
                 return
 
     def _patiently(self, ask: Callable[[], _Answer]) -> _Answer:
-        """Repeat a query until the cluster answers it or a time limit passes.
+        """Repeat a query until the cluster answers it or a time limit passes; see `_asking`."""
+        return self._waited(self._asking(ask))
+
+    def _asking(self, ask: Callable[[], _Answer]) -> Generator[float, None, _Answer]:
+        """Repeat a query until the cluster answers it or a time limit passes; yield the pauses.
 
         For refusals, only the time between two consecutive refusals counts towards the limit. If a
         query between two refusals got no answer, the time does not count, because the login may
@@ -375,7 +410,17 @@ class ClusterRun(Generic[_App]):
                     asked = f"{error.asked}, for {waited_s:.0f} s"
                     raise type(error)(kind=error.kind, asked=asked, reason=error.reason) from error
                 log.warning("%s", error)
-            self._pause(next(pauses))
+            yield next(pauses)
+
+    def _waited(self, steps: Generator[float, None, _Answer]) -> _Answer:
+        """Sleep during the pauses of `steps`, and return the result."""
+        while True:
+            try:
+                pause_s = next(steps)
+            except StopIteration as end:
+                answer: _Answer = end.value
+                return answer
+            self._pause(pause_s)
 
     def _reporter(self) -> _Reporter:
         return _Reporter(self.manager.name, self._now)

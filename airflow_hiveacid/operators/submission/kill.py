@@ -1,7 +1,7 @@
 """Clean-up for a killed task: abort its transactions, then kill its processes.
 
 The transactions come first, because a driver cannot commit once its transaction is aborted. Killing
-a driver in a cluster may take longer than the task has left. A signal handler calls these
+a driver in a cluster may take more time than the task has left. A signal handler calls these
 functions, and the task is killed five seconds after the signal. So every wait is short, a failure
 is logged and never raised, and no function asks Airflow for a connection.
 """
@@ -60,7 +60,8 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
     """After the `with` block, kill all child processes of the given process.
 
     The Spark provider kills only `spark-submit`. The child process of `spark-submit` is the Python
-    driver. Until its next call to the JVM, the driver would send heartbeats and could even publish.
+    driver. Without `spark-submit`, the driver would continue until its next call to the JVM: it
+    would send heartbeats and could even publish.
     """
     children: list[psutil.Process] = []
     if process is not None and process.poll() is None:

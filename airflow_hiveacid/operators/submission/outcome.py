@@ -1,12 +1,16 @@
 """The outcome of a Spark application: a result, or the error that the task raises.
 
 Input is the application's result and exit code, and the exception of the submission. Output is a
-`JobResult` or a typed error.
+`JobResult` or a typed error. The error contains all known facts and has no Python cause. So Airflow
+prints the error last, without the stack trace of `spark-submit`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+import signal
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
@@ -15,6 +19,9 @@ from airflow_hiveacid.jobs.specs.job import ProgramSpec
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import JobSpec
 
+# If a signal kills a process, a shell reports 128 plus the signal's number.
+_KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
+
 
 def judge(
     spec: JobSpec,
@@ -22,6 +29,7 @@ def judge(
     *,
     exit_code: int | None,
     failure: Exception | None,
+    has_java: bool = True,
 ) -> JobResult:
     """Return the result of a successful job; raise an error for every other outcome.
 
@@ -29,40 +37,63 @@ def judge(
         spec: the job that was submitted.
         result: the result that the application left, if any.
         exit_code: the exit code of a local process, if it is known.
-        failure: the Spark provider's exception, if any.
+        failure: the exception of the submission, if any.
+        has_java: false if `spark-submit` ran on this worker and there is no Java.
 
     Raises:
         InputError: the application failed before it could read the URI of its result file.
         HiveAcidError: the typed error in the job's result, or JobFailedError if there is no result.
     """
     if result is None:
-        _raise_without_result(spec, exit_code, failure)
+        _raise_without_result(spec, exit_code, failure, has_java=has_java)
     if (result.job_key, result.kind) != (spec.job_key, spec.kind):
         raise JobFailedError(
             f"the result file belongs to {result.kind} {result.job_key}, not to {spec.kind}"
             f" {spec.job_key}; give each Airflow installation its own result_dir"
-        ) from failure
+        ) from None
     if result.error is not None:
-        raise result.error.rebuild() from failure
+        raise result.error.rebuild() from None
     if result.status is JobStatus.FAILED:
-        raise JobFailedError(f"{spec.kind} of {result.table} failed without an error") from failure
+        raise JobFailedError(f"{spec.kind} of {result.table} failed without an error") from None
     return result
 
 
 def _raise_without_result(
-    spec: JobSpec, exit_code: int | None, failure: Exception | None
+    spec: JobSpec, exit_code: int | None, failure: Exception | None, *, has_java: bool
 ) -> NoReturn:
-    ended = "" if exit_code is None else f" (exit code {exit_code})"
-    message = f"the Spark application for {spec.kind} left no result{ended}; see the log above"
-    if exit_code is None:
-        message += f". Check the driver's log: it may be unable to write {spec.result_uri}"
-    if isinstance(spec.job, ProgramSpec):
-        message += _program_hint(spec.job, exit_code)
+    message = f"{spec.kind} of {spec.job.target}: the Spark application left no result"
+    if exit_code is not None:
+        message += f" (exit code {exit_code})"
+    # The text of an AirflowException is the command and the last lines, which are in the log.
+    elif failure is not None and not isinstance(failure, AirflowException):
+        message += f": {failure}"
+    message += _advice(spec, exit_code, has_java=has_java)
     if exit_code == ExitCode.BAD_INPUT:
         # The application could not read the job's spec, for example because the contract versions
         # differ. The result's URI is in the spec, so the application could not write a result.
-        raise InputError(message) from failure
-    raise JobFailedError(message) from failure
+        raise InputError(message) from None
+    raise JobFailedError(message) from None
+
+
+def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
+    """Return the likely reason for the failure, and a remedy."""
+    if exit_code in _KILLED:
+        return (
+            ". The driver was killed by SIGKILL: if the worker ran out of memory, give it more, or"
+            " lower driver_memory. A retry repeats no committed change"
+        )
+    if exit_code and not has_java:
+        return (
+            ". This worker has no Java: JAVA_HOME has no bin/java, or it is not set and PATH has no"
+            " java. Install Java 17, or set JAVA_HOME to its directory"
+        )
+    if isinstance(spec.job, ProgramSpec) and (hint := _program_hint(spec.job, exit_code)):
+        return hint
+    if exit_code is None:
+        return f". See the driver's log: it may be unable to write {spec.result_uri}"
+    if exit_code == ExitCode.BAD_INPUT:
+        return ". It could not read its job: the driver's last lines above say why"
+    return ". The driver's last lines above may say why. A retry repeats no committed change"
 
 
 def _program_hint(job: ProgramSpec, exit_code: int | None) -> str:

@@ -1,11 +1,13 @@
-"""The private names of Airflow's Spark provider that we use; no other module uses one.
+"""The private names of Airflow's Spark provider that we use; no other module uses private names.
 
 A new release of the provider may change a private name without notice. So each function says why
-there is no public way, and `tests/airflow/test_spark_provider_contract.py` has a test for each.
+there is no public way, and `tests/airflow/test_spark_provider_contract.py` has a test for each
+function.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 
+_LAST_LINES: Final = 20
+
 DRIVER_STATUS_KEY: Final = SparkSubmitOperator._K8S_DRIVER_STATUS_KEY  # noqa: SLF001 - see below
 """The state store's key for the status of a driver's pod.
 
-The provider's own operator stores it, and it has no public name. We never read it, but we remove it
-with the driver's ID.
+The provider's own operator stores this status, and the key has no public name. We never read the
+status, but we remove it with the driver's ID.
 """
 
 KEPT: Final = (
@@ -41,8 +45,8 @@ KEPT: Final = (
 def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
     """Return the user's hook arguments that have no public attribute.
 
-    The operator stores them under private names, and its public method that reads them also
-    submits.
+    The operator stores these arguments under private names. The operator's public method that reads
+    the arguments also submits the job.
     """
     return {name: getattr(operator, f"_{name}") for name in KEPT}
 
@@ -50,7 +54,7 @@ def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
 def adds_parent_job(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's parent job is added to Spark's settings.
 
-    The operator stores its argument only under a private name.
+    The operator stores the argument for this setting only under a private name.
     """
     return bool(operator._openlineage_inject_parent_job_info)  # noqa: SLF001 - as the docstring says
 
@@ -58,7 +62,7 @@ def adds_parent_job(operator: SparkSubmitOperator) -> bool:
 def adds_transport(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's transport is added to Spark's settings.
 
-    The operator stores its argument only under a private name.
+    The operator stores the argument for this setting only under a private name.
     """
     return bool(operator._openlineage_inject_transport_info)  # noqa: SLF001 - as the docstring says
 
@@ -66,20 +70,27 @@ def adds_transport(operator: SparkSubmitOperator) -> bool:
 def make_hook(arguments: SparkArguments) -> SparkSubmitHook:
     """Create the provider's hook.
 
-    In version 6.3.4, the hook raises a NameError if the Kubernetes provider is not installed: its
-    module lacks the client's name. The hook needs no client, because we query Kubernetes ourselves.
-    No argument of the hook replaces the client, so this function defines the missing name.
+    In version 6.3.4, the hook raises a NameError if the Kubernetes provider is not installed,
+    because the hook's module then lacks the client's name. The hook needs no client, because we
+    query Kubernetes ourselves. No argument of the hook replaces the client, so this function
+    defines the missing name.
     """
     if getattr(hooks, "kube_client", None) is None:
         hooks.kube_client = _Unused()  # type: ignore[attr-defined]  # or imported
-    return hooks.SparkSubmitHook(**arguments.as_keywords())
+    # The hook writes a keytab of the connection to a file that every user could read.
+    before = os.umask(0o077)
+    try:
+        return hooks.SparkSubmitHook(**arguments.as_keywords())
+    finally:
+        os.umask(before)
 
 
 def login_of(hook: SparkSubmitHook) -> tuple[str | None, str | None]:
     """Return the principal of `spark-submit`, and the path of its keytab.
 
-    Each comes from the arguments or else from the connection. If the connection contains the keytab
-    itself, the hook writes it to a file. Only the hook's private dict has that path.
+    Each value comes from the arguments or, if missing there, from the connection. If the connection
+    contains the keytab itself, the hook writes it to a file. Only the hook's private dict has that
+    path.
     """
     merged = hook._connection  # noqa: SLF001 - as the docstring says
     return merged.get("principal"), merged.get("keytab")
@@ -92,6 +103,16 @@ def submit_process(hook: SparkSubmitHook) -> subprocess.Popen[str] | None:
     No public attribute has the process, its exit code or its pipe.
     """
     return hook._submit_sp  # noqa: SLF001 - as the docstring says
+
+
+def last_lines(hook: SparkSubmitHook) -> list[str]:
+    """Return the last lines that `spark-submit` has printed, without passwords.
+
+    The hook shows these lines publicly only in its exception, whose text begins with the whole
+    command.
+    """
+    tail = hook._submit_log_tail  # noqa: SLF001 - as the docstring says
+    return tail.strip().splitlines()[1:][-_LAST_LINES:]  # the first line is a heading
 
 
 def yarn_application_id(hook: SparkSubmitHook) -> str | None:
@@ -116,8 +137,8 @@ def check_pod_tracking(hook: SparkSubmitHook) -> None:
 def run_post_submit_commands(hook: SparkSubmitHook) -> None:
     """Run the user's `post_submit_commands`, unless this hook has run them.
 
-    The hook itself runs them when `spark-submit` ends or is killed. If the driver's pod outlives
-    `spark-submit`, the hook waits for a poll of its own, which we replace.
+    The hook itself runs the commands when `spark-submit` ends or is killed. If the driver's pod
+    outlives `spark-submit`, the hook waits for its own polling of the pod, which we replace.
     """
     hook._run_post_submit_commands()  # noqa: SLF001 - as the docstring says
 

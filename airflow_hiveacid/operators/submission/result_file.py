@@ -1,4 +1,4 @@
-"""The file with the result of one submission, and code to read and remove it.
+"""The file with the result of one submission, and code to read, keep and remove it.
 
 Input is a URI that both the driver and this worker can access. Output is the `JobResult`. Every
 submission has its own directory, so a late driver of an earlier try cannot overwrite this result.
@@ -7,17 +7,23 @@ submission has its own directory, so a late driver of an earlier try cannot over
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.results import JobResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from airflow_hiveacid.jobs.codec import JsonValue
+
 _NAME: Final = "result.json"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +74,7 @@ class ResultFile:
         except json.JSONDecodeError as exc:
             # The driver died while it wrote the file. JobResult.parse would wrongly report that a
             # different release wrote the file.
-            raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from exc
+            raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
         return JobResult.parse(text)
 
     @property
@@ -100,6 +106,29 @@ class ResultFile:
     @property
     def _directory(self) -> str:
         return self.uri.removesuffix(f"/{_NAME}")
+
+
+def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str | None:
+    """Write a task's whole result to a new file in the result directory, and return the file's URI.
+
+    The file stays there. Return None if there is no result directory, or if the file cannot be
+    written, because the task's changes are already committed.
+    """
+    # As above, DAG parsing must not import Arrow.
+    from airflow_hiveacid.storage.stores.filesystem import write_bytes  # noqa: PLC0415 - as above
+    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+
+    if not result_dir:
+        return None
+    uri = ResultFile.shared(result_dir).uri
+    try:
+        fs, path = open_location(uri)
+        write_bytes(fs, path, json.dumps(whole).encode())
+    except HiveAcidError as error:
+        log.warning("the whole result cannot be stored; XCom has its short form: %s", error)
+        return None
+    log.info("XCom has a short form of the result; the whole result is in %s", uri)
+    return uri
 
 
 def _remove(directory: str) -> None:

@@ -6,8 +6,8 @@ it keeps its generation and finds the committed work. Airflow changes `max_tries
 instance is cleared: to the number of tries so far plus `retries`. The last generation with a result
 is in the task's state store, which survives a clear.
 
-Two Airflow installations may have the same DAG, run and task, but these are two different jobs. So
-a key ends with the name of its installation. The first try stores the name in the task's state
+Two Airflow installations may have the same DAG, run and task, but the two tasks are different jobs.
+So a key ends with the name of its installation. The first try stores the name in the task's state
 store, so renaming the installation does not repeat finished jobs. If the first try died before it
 stored the name, the next try stores it. See docs/decisions/ledger.md.
 
@@ -108,7 +108,7 @@ def key_of(context: Context, number: int = 1) -> str:
 
 
 def earlier_key_of(context: Context, number: int = 1) -> str | None:
-    """Return the key that earlier releases used for this job, or None if it is the same."""
+    """Return the key that earlier releases used for this job, or None if the key is the same."""
     return _key(context, "", number) if _kept_installation(context) else None
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 _RM_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
-_BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
+BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
+"""The names of the program that the Spark provider may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,9 @@ class SparkTarget:
     """The Spark master to which a job is submitted; `deploy_mode` is `client` or `cluster`.
 
     `resource_managers` are the addresses of YARN's resource managers, and `realm` is their Kerberos
-    realm if it is configured. `namespace` is the namespace of pods on Kubernetes.
+    realm if it is configured. `namespace` is the namespace of pods on Kubernetes. `spark_binary` is
+    the name of `spark-submit`, unless the operator sets it. `has_login` is true if the connection
+    has a Kerberos principal or keytab.
     """
 
     conn_id: str
@@ -46,6 +49,8 @@ class SparkTarget:
     resource_managers: tuple[str, ...] = ()
     realm: str | None = None
     namespace: str = "default"
+    spark_binary: str = BINARIES[0]
+    has_login: bool = False
 
     @classmethod
     def resolve(
@@ -65,11 +70,11 @@ class SparkTarget:
         """
         try:
             connection = BaseHook.get_connection(conn_id)
-        except AirflowNotFoundException as exc:
+        except AirflowNotFoundException:
             raise ConfigurationError(
                 f"there is no connection {conn_id!r} for Spark; create it (type `spark`, host such"
                 " as local[2], spark://host:7077 or yarn) or set spark_conn_id"
-            ) from exc
+            ) from None
         extra = connection.extra_dejson
         mode = deploy_mode or extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
         master = _master(connection)
@@ -83,6 +88,8 @@ class SparkTarget:
             realm=realm_of(environment) if _is_yarn(master) else None,
             # The order is the same as in the Spark provider; the last value is Spark's default.
             namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
+            spark_binary=str(extra.get("spark-binary") or BINARIES[0]),
+            has_login=bool(extra.get("principal") or extra.get("keytab")),
         )
         target._check()
         return target
@@ -98,7 +105,7 @@ class SparkTarget:
                 f"connection {self.conn_id!r}: deploy mode must be client or cluster, found"
                 f" {self.deploy_mode!r}"
             )
-        if self.is_cluster and self.master.startswith(("spark:", "local")):
+        if self.is_cluster and (self.is_local or self.master.startswith("spark:")):
             raise ConfigurationError(
                 f"connection {self.conn_id!r}: {self.master} does not run Python drivers in cluster"
                 " mode; set the deploy mode to client, or use YARN or Kubernetes"
@@ -108,6 +115,11 @@ class SparkTarget:
     def is_cluster(self) -> bool:
         """True if the driver runs in the cluster rather than on this worker."""
         return self.deploy_mode == "cluster"
+
+    @property
+    def is_local(self) -> bool:
+        """True if the driver itself runs the tasks."""
+        return self.master.startswith("local")
 
     @property
     def is_kubernetes(self) -> bool:
@@ -136,7 +148,7 @@ class SparkTarget:
 
 
 def _is_yarn(master: str) -> bool:
-    # The Spark provider searches for "yarn" in the whole URI, but a host name may contain it.
+    # The Spark provider searches for "yarn" in the whole URI, but a host name may contain "yarn".
     return master.startswith("yarn")
 
 
@@ -163,7 +175,7 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
         yield
         return
     directory = Path(bin_dir).expanduser().absolute()
-    if not any((directory / name).is_file() for name in _BINARIES):
+    if not any((directory / name).is_file() for name in BINARIES):
         raise ConfigurationError(
             f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"
             " spark_bin_dir of section [hiveacid])"

@@ -7,6 +7,7 @@ for the job and the cluster. This module starts nothing and needs no running tas
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,6 +90,29 @@ class Submission:
             arguments=arguments,
             lineage=lineage,
         )
+
+    @property
+    def binary(self) -> str:
+        """The name or path of the `spark-submit` that the Spark provider runs."""
+        return self.arguments.spark_binary or self.target.spark_binary
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment in which the Spark provider starts `spark-submit`."""
+        # On Kubernetes, the provider sends `env_vars` only to the driver's pod.
+        given = {} if self.target.is_kubernetes else self.arguments.env_vars or {}
+        return {**os.environ, **{name: str(value) for name, value in given.items()}}
+
+    @property
+    def may_change_user(self) -> bool:
+        """True if the metastore may see a different user in the driver than in this worker.
+
+        A driver in a cluster has Spark's credentials, and `env_vars` may hold a secret, name a
+        ticket cache or set HADOOP_USER_NAME.
+        """
+        given = self.arguments
+        own = (given.proxy_user, given.principal, given.keytab, given.env_vars)
+        return self.target.is_cluster or self.target.has_login or any(own)
 
     def check_new(self) -> None:
         """Check the settings that affect a new submission but not a resumed submission.

@@ -2,11 +2,15 @@
 
 Input is a `Submission`. Output is the driver's result, or the exception of the submission. For
 masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, the hook
-only starts `spark-submit`, and a `ClusterRun` queries the cluster. The provider's own code fails
-permanently if YARN has forgotten an application, cannot kill an application that a retry has
-resumed, waits in a queue or for a pod indefinitely, and waits for Hadoop's command without a time
-limit. For Kubernetes, it queries a different API server than `spark-submit` does, and reads the
-pod's name from the log. See docs/decisions/clusters.md.
+only starts `spark-submit`, and a `ClusterRun` queries the cluster. See docs/decisions/clusters.md.
+
+We replace the provider's own code for these clusters for the following reasons:
+
+- The code fails permanently if YARN has forgotten an application.
+- The code cannot kill an application that a retry has resumed.
+- The code waits without a time limit in a queue, for a pod, and for Hadoop's command.
+- For Kubernetes, the code queries a different API server than `spark-submit` does, and reads the
+  pod's name from the log.
 """
 
 from __future__ import annotations
@@ -35,6 +39,9 @@ from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
+from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
+from airflow_hiveacid.operators.submission.java_check import find_java
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable
@@ -42,7 +49,7 @@ from airflow_hiveacid.operators.submission.resumption import Resumable
 if TYPE_CHECKING:
     import subprocess
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
@@ -60,7 +67,7 @@ SUCCEEDED: Final = "SUCCEEDED"
 """The status of a driver that has ended successfully."""
 
 ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")
-"""The statuses of drivers that are not followed; the last one is unknown to its cluster."""
+"""The statuses of drivers that are not followed; a FORGOTTEN driver is unknown to its cluster."""
 
 _ID_KEY: Final = SparkSubmitOperator.external_id_key
 _LAST_S: Final = 1.0
@@ -80,6 +87,8 @@ class Submitter:
         is_durable: whether a retry resumes a submission instead of repeating it.
         is_killed: returns whether the task is killed. The flag belongs to the task, because a task
             may be killed before its first job and between two jobs.
+        show: is called with the URLs of the driver's application and of its UI, each empty if it is
+            unknown.
     """
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -92,13 +101,23 @@ class Submitter:
         store: StateStore | None,
         is_durable: bool,
         is_killed: Callable[[], bool],
+        show: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._target, self._tag, self._is_killed = target, tag_of(attempt), is_killed
+        self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
+        self._has_java = True
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
         self._is_durable = is_durable
-        self._cluster = cluster_run_of(target, self._tag, arguments, bounds, is_killed=is_killed)
+        self._cluster = cluster_run_of(
+            target,
+            self._tag,
+            arguments,
+            bounds,
+            is_killed=is_killed,
+            seen=lambda found: self._show_driver(found.id, found.ui_url),
+        )
 
     # ---- one job ---------------------------------------------------------------------------------
 
@@ -110,13 +129,13 @@ class Submitter:
         Args:
             submission: the job.
             context: the running task, for OpenLineage.
-            resume: submits with `submit` and follows with `follow`, or only follows an earlier
-                try's driver. It is called if the target is followed.
+            resume: calls `submit` and `follow`, or only follows an earlier try's driver. This
+                function is called only if we follow the target's drivers.
 
         Raises:
             ClusterError: the cluster does not stop an earlier try's driver, so nothing is
                 submitted.
-            ConfigurationError: there is no `spark-submit` on PATH.
+            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
         """
         notes = self.notes if self._target.is_followed else None
         try:
@@ -124,7 +143,8 @@ class Submitter:
                 self._leave_another(notes, submission.spec)
         except InterruptedError as exc:
             return exc
-        try:
+
+        def work() -> None:
             if notes is not None:
                 self._find_lost(notes)
             # If the driver runs in a cluster, `submit` limits the wait for a container, but only
@@ -135,12 +155,60 @@ class Submitter:
                     resume()
                 else:
                     self._spark_submit()
-        except FileNotFoundError as exc:
+
+        return self._failure_of(work)
+
+    def finish(
+        self,
+        submission: Submission,
+        context: Context,
+        driver_id: str,
+        failure: BaseException | None,
+    ) -> Exception | None:
+        """Finish a job whose driver a trigger has followed, and return the exception, if any.
+
+        From now on, if this task is killed, also kill the driver.
+
+        Args:
+            submission: the job; nothing is submitted.
+            context: the running task, for OpenLineage.
+            driver_id: the driver's ID.
+            failure: the exception with which the trigger's wait ended. Without it, the cluster
+                reports how the driver ended.
+
+        Raises:
+            AirflowTaskTimeout: `failure` is this time-out.
+        """
+
+        def work() -> None:
+            self._asked_cluster.answer_for(driver_id, self._tag)
+            self._show_driver(driver_id)
+            if self._target.is_kubernetes:
+                # On YARN, the user's commands have run when `spark-submit` ended.
+                self._begin(submission, context)
+            if failure is None:
+                self.follow(driver_id)
+            else:
+                self._after_submit()
+                raise failure
+
+        return self._failure_of(work)
+
+    def _failure_of(self, work: Callable[[], None]) -> Exception | None:
+        """Call `work`, and return the exception of the submission, if any.
+
+        Raises:
+            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
+        """
+        try:
+            work()
+        except (FileNotFoundError, PermissionError) as exc:
+            found = "executable" if isinstance(exc, PermissionError) else "on PATH"
             raise ConfigurationError(
-                f"cannot run {exc.filename}: it is not on PATH. Set spark_bin_dir (operator"
+                f"cannot run {exc.filename}: it is not {found}. Set spark_bin_dir (operator"
                 " argument, or option of section [hiveacid]) to the directory of spark-submit;"
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
-            ) from exc
+            ) from None
         except (AirflowException, RuntimeError, ClusterError, InterruptedError) as exc:
             return self._overdue or exc
         finally:
@@ -169,6 +237,7 @@ class Submitter:
         if not (found := provider_names.yarn_application_id(hook)):
             raise RuntimeError("No YARN application id found after spark-submit completed.")
         log.info("YARN application submitted: %s", found)
+        self._show_driver(found)
         return found
 
     def status(self, driver_id: str) -> str:
@@ -184,6 +253,7 @@ class Submitter:
             InterruptedError: the task is killed.
         """
         cluster = self._asked_cluster
+        self._show_driver(driver_id)
         found = cluster.status(driver_id)
         if found is not None and found.is_ending:
             # The application is being killed, for example after a time-out. If this try resumed the
@@ -220,7 +290,7 @@ class Submitter:
             raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
         if not found.has_succeeded:
             if words := cluster.manager.last_words(found.id):
-                log.error("the last log lines of %s:\n%s", found.display_name, words)
+                _log_last_lines(words.splitlines())
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
             )
@@ -228,17 +298,23 @@ class Submitter:
     def collect(self, spec: JobSpec, failure: Exception | None) -> JobResult | None:
         """Return the job's result; if the job has ended, delete its files and notes.
 
+        If there is no result, log the last lines of `spark-submit`.
+
         Raises:
             ContractVersionError: a different release of the provider wrote the result.
             JobFailedError: the result is not valid JSON.
             StorageError: the result cannot be read.
         """
         notes, is_followed = self.notes, self._target.is_followed
-        # A driver that is not followed is not noted. Then any notes are of an earlier try, which
-        # knew the cluster's address, and whose driver may still run.
+        # If we do not follow the driver, we store no notes about it. So any notes are from an
+        # earlier try that knew the cluster's address. The driver of that try may still run.
         noted = notes.result_uri if notes is not None and is_followed else None
         file = ResultFile(uri=str(noted or spec.result_uri))
         result = file.read()
+        # A driver in the cluster has its own log, unless `spark-submit` itself failed.
+        is_here = self.exit_code is not None or isinstance(failure, AirflowException)
+        if result is None and is_here and self._hook is not None:
+            _log_last_lines(provider_names.last_lines(self._hook))
         ended = result is not None or failure is None
         if notes is not None and (ended if is_followed else failure is None):
             # Otherwise, a task that is cleared after its success would resume the finished driver
@@ -253,10 +329,20 @@ class Submitter:
         return result
 
     @property
+    def target(self) -> SparkTarget:
+        """The Spark master of this submission."""
+        return self._target
+
+    @property
     def exit_code(self) -> int | None:
         """The exit code of a driver on this machine, or None if it is unknown."""
         process = self.process
         return None if process is None or self._target.is_cluster else process.returncode
+
+    @property
+    def has_java(self) -> bool:
+        """False if there was no Java when `spark-submit` started."""
+        return self._has_java
 
     @property
     def process(self) -> subprocess.Popen[str] | None:
@@ -339,7 +425,7 @@ class Submitter:
         return end_by_command(known)
 
     def finish_end(self, end: threading.Thread | None) -> None:
-        """Wait a short time for the thread of `begin_end`; without one, kill the driver here."""
+        """Wait briefly for the thread of `begin_end`; without a thread, kill the driver here."""
         if end is None:
             if self._hook is not None:
                 with stop_processes(self.process):
@@ -355,6 +441,7 @@ class Submitter:
 
     def _begin(self, submission: Submission, context: Context) -> None:
         arguments = _with_lineage(submission, context)
+        hide_given_secrets(arguments, self._target)
         self._submission, self._hook = submission, provider_names.make_hook(arguments)
         if arguments.track_driver_via_k8s_api:
             provider_names.check_pod_tracking(self._hook)
@@ -362,13 +449,20 @@ class Submitter:
     def _spark_submit(self) -> None:
         """Run `spark-submit` until it ends, unless the task is killed.
 
-        When the signal handler returns, the task's code continues where it was interrupted, so the
-        code could still submit.
+        When the signal handler returns, the task's interrupted code continues, so this code could
+        still submit.
         """
         hook, submission = self._at_work
         if self._is_killed():
             raise InterruptedError("the task is killed")
-        hook.submit(submission.application)
+        self._has_java = find_java(submission.environment) is not None
+        with driver_jvm(submission):
+            hook.submit(submission.application)
+
+    def _show_driver(self, driver_id: str, ui_url: str = "") -> None:
+        """Show the pages about a driver, which on YARN exist as soon as it is submitted."""
+        if self._cluster is not None:
+            self._show(self._cluster.manager.page_of(driver_id), ui_url)
 
     def _after_submit(self) -> None:
         if self._hook is not None:
@@ -399,6 +493,12 @@ class Submitter:
         if self._hook is None or self._submission is None:
             raise RuntimeError("no job has started")
         return self._hook, self._submission
+
+
+def _log_last_lines(lines: Sequence[str]) -> None:
+    """Log lines as a group, which Airflow's log page folds."""
+    for line in ("::group::Spark driver's last lines", *lines, "::endgroup::"):
+        log.info("%s", line)
 
 
 def _notes_in(store: StateStore) -> Resumable:

@@ -1,9 +1,9 @@
 """Kerberos login to a metastore from a driver in a container, with Spark's credentials.
 
-A connection refers to a keytab or a ticket cache on Airflow's worker, which the cluster's nodes do
-not have. Spark ships its own credentials to a YARN container and to a driver's pod. With `--keytab`
-Spark ships the keytab under another file name. With a ticket cache Spark ships a delegation token
-of the metastore.
+A connection refers to a keytab or a ticket cache on Airflow's worker. The cluster's nodes do not
+have these files. Spark ships its own credentials to a YARN container and to a driver's pod. With
+`--keytab` Spark ships the keytab under another file name. With a ticket cache Spark ships a
+delegation token of the metastore.
 
 The input is an endpoint, Spark's settings and the environment variables; the output is the endpoint
 to use in this process. If the files of the connection's login are readable here, the endpoint stays
@@ -54,7 +54,7 @@ def endpoint_here(
 
     Args:
         endpoint: the endpoint of the connection.
-        setting: returns the value of a Spark setting by name, or None.
+        setting: a function that returns the value of a Spark setting by name, or None.
         environment: the environment variables of this process.
     """
     login = endpoint.login

@@ -22,7 +22,7 @@ _POLL_S: Final = 0.1
 
 
 def await_executor(spark: SparkSession, timeout_s: float) -> None:
-    """Return once an executor has registered; return at once if tasks run in the driver.
+    """Wait until an executor has registered; do not wait if tasks run in the driver.
 
     With dynamic allocation the cluster starts executors only for jobs. So this function runs a
     small Spark job.

@@ -37,13 +37,14 @@ _UNREAD: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
 )
 
-# This message reports the failure of a call on the driver, not of a task.
+# This message means that a call on the driver failed, not a task.
 _TOO_LARGE: Final = re.compile(
     r"An error occurred while calling [^\n]*\n: java\.lang\."
     r"(?P<what>(?:OutOfMemoryError|NegativeArraySizeException)[^\n]*)"
 )
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
-# A Spark error whose type PySpark does not know begins with its condition in brackets.
+# If PySpark does not know an error's type, the message begins with the error's condition in
+# brackets.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
@@ -55,7 +56,7 @@ class _CarriedError(RuntimeError):
 
 
 def carried(error: HiveAcidError) -> str:
-    """Return the marked line that carries this error inside another error's text."""
+    """Return the marked line that carries this error inside the text of another error."""
     return _MARK + json.dumps({"type": type(error).__name__, "message": str(error)})
 
 
@@ -82,7 +83,7 @@ def typed_failures() -> Iterator[None]:
             if found["why"] == "FILE_NOT_EXIST":
                 raise StorageError(
                     f"{found['path']} is missing: it was cleaned, or its partition was dropped,"
-                    " after it was listed. Nothing was written; run it again"
+                    " after it was listed. Nothing was written; run the job again"
                 ) from error
             known = store_failure(text, found["path"])
             raise known or CorruptFileError(path=found["path"], reason=_cause(text)) from error
@@ -94,11 +95,12 @@ def typed_failures() -> Iterator[None]:
 
 
 def beneath(error: BaseException) -> BaseException:
-    """Return the cause inside the error that Spark's writers raise for a failed task.
+    """Return the cause of an error that Spark's writers raise for a failed task.
 
     If there is no such cause, return the error itself.
     """
-    # An error that PySpark 3.5 does not know has no Python class, but its cause may have one.
+    # If PySpark 3.5 does not know an error, the error has no Python class, but its cause may have a
+    # class.
     found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
     while found is not None:
         cause = found.getCause()
@@ -135,6 +137,7 @@ def reason_of(error: BaseException) -> str:
     ask = getattr(error, "getMessage", None)
     text = ask() if isinstance(error, PySparkException) and ask else str(error)
     if isinstance(error, Py4JJavaError):
-        text = text.partition("\n: ")[2]  # after the name of the Java object that was called
+        # The message follows the name of the Java object that was called.
+        text = text.partition("\n: ")[2]
     first = (text or str(error)).strip().splitlines()
     return first[0] if first else type(error).__name__

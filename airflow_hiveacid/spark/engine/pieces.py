@@ -1,7 +1,7 @@
 """Pieces of work, packed into tasks; a task unpacks only its own pieces.
 
 Starting a task costs more than reading a small file, so small pieces share a task. A task gets
-enough pieces to justify its start, and few enough to keep every core busy.
+enough pieces to be worth starting, and few enough that every core gets work.
 
 All tasks of a frame get the same function, which contains every piece. If pieces were objects, each
 task would unpickle all of them, at a cost quadratic in their number. As bytes, a piece is unpickled
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# A reference to a value of these types would be as large as the value itself.
+# For a value of these types, a reference would be as large as the value.
 _SMALL: Final = (str, int, float, bool, bytes, type(None))
 # The largest shared values, a snapshot's write IDs and a table's columns, are the same for all
 # tasks.
@@ -50,13 +50,13 @@ TASK_BYTES: Final = 64 << 20
 
 # The cost of opening one file, in bytes read; it covers the footer and the round trip to the store.
 _OPEN_BYTES: Final = 1 << 20
-# A Python task with less work than this costs more to start than to run.
+# If a Python task has less work than this, starting the task costs more than running it.
 _LEAST_BYTES: Final = 8 << 20
 _TASKS_PER_CORE: Final = 3
 
 
 def work_of(piece: object) -> int:
-    """Return a piece's cost in bytes: the size of its table files, plus the cost of opening each.
+    """Return a piece's cost in bytes: the size of its table files, plus the cost of opening them.
 
     A piece without table files costs as much as a whole task.
     """
@@ -87,9 +87,9 @@ def into_tasks(
 ) -> list[tuple[_T, ...]]:
     """Group pieces into tasks, in order; all pieces of a task have the same kind.
 
-    A task reads at most `TASK_BYTES`, unless a single piece is larger. If there are too few
-    such tasks for each core to get several, tasks are smaller, so that all cores finish at about
-    the same time. But the limit is never so low that starting a task costs more than running it.
+    A task reads at most `TASK_BYTES`, unless a single piece is larger. Tasks are smaller if each
+    core would otherwise get fewer than `_TASKS_PER_CORE` tasks. Then all cores finish at about the
+    same time. But the limit is never so low that starting a task costs more than running it.
     """
     sizes = [work(piece) for piece in pieces]
     even = sum(sizes) // max(1, _TASKS_PER_CORE * cores)

@@ -1,7 +1,7 @@
 """The Spark session of our applications, and the settings that make its results exact.
 
-No setting here is for tuning: sizes and parallelism are the submitter's choice. A statement means
-the same on every cluster, whatever its `spark-defaults.conf` contains.
+No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings a
+statement means the same on every cluster, with any `spark-defaults.conf`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SETTINGS: Final = {
     # A number in ORDER BY or GROUP BY is a column's position, as in Hive.
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.groupByOrdinal": "true",
-    # The function base64 returns one line. Spark 3.5.0 and 3.5.1 do not know the setting.
+    # base64 returns one line, without line breaks. Spark 3.5.0 and 3.5.1 do not know the setting.
     "spark.sql.chunkBase64String.enabled": "false",
     # A corrupt or missing file of a source is an error, and is never skipped.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -52,10 +52,11 @@ _SETTINGS: Final = {
     # A char is read without its padding; to compare it with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
-    # For an ACID file we build ORC's filter ourselves (`search_argument`). By default Spark would
-    # replace it by its own filter on `row.x`, a name that ORC does not find.
+    # For ACID files our code builds ORC's filter (`search_argument`). By default Spark would
+    # replace our filter by a filter on `row.x`, a name that ORC does not find.
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
-    # Spark's own ORC writer writes rows: one file per task and partition, committed as a whole.
+    # With these settings Spark's own ORC writer writes one file per task and partition, and commits
+    # all files as a whole.
     "spark.sql.orc.impl": "native",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
     "spark.sql.sources.commitProtocolClass": (
@@ -71,11 +72,11 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
 }
 AT_START: Final = {
-    # With this setting on, PySpark records the source line of each column. That takes a millisecond
-    # or two, more than creating the column.
+    # With this setting on, PySpark records the source line of each column. Recording takes one or
+    # two milliseconds, which is longer than creating the column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""Settings that a session starts with, unless the submitter sets other values."""
+"""The settings at the start of a session; values that the submitter sets take precedence."""
 _SPECULATION: Final = "spark.speculation"
 """With speculation a task may run twice. Both copies may cache their rows, each in its own order or
 with its own random values. A reader then gets the rows of either copy
@@ -175,12 +176,12 @@ def check_session(spark: SparkSession) -> None:
 
 
 def _explicit_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings that the session, its context or its submitter set, without defaults."""
+    """Return the settings of the session, its context and its submitter, without defaults."""
     return dict(spark.sql("SET").collect())
 
 
 def _default(spark: SparkSession, key: str) -> str:
-    """Return Spark's default for a setting that is not set, or "" if it has none."""
+    """Return Spark's default for a setting that is not set, or "" if there is no default."""
     try:
         return spark.conf.get(key) or ""
     except SPARK_ERRORS:
@@ -194,7 +195,7 @@ def _give_up_other_meanings(spark: SparkSession) -> None:
 
 
 def _other_meanings(spark: SparkSession, found: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return modifiable settings that change an expression's meaning and differ from ours."""
+    """Return the modifiable settings that would change what an expression means."""
     return [
         (key, value)
         for key, value in found.items()

@@ -1,8 +1,8 @@
-"""Typed errors for Spark's JVM, when an HDFS or S3 store denies access or is unavailable.
+"""Typed errors for failures in Spark's JVM: a store denies access, or is unavailable.
 
-The input is the message of a Spark error, including its Java causes. The output is our typed error,
-so that an expired login does not look like a damaged file. Our Python clients use
-`storage.stores.hdfs_errors` and `s3_errors` instead.
+The stores are HDFS and S3. The input is the message of a Spark error, including its Java causes.
+The output is our typed error, so that an expired login does not look like a damaged file. Our
+Python clients use `storage.stores.hdfs_errors` and `s3_errors` instead.
 
 Example:
     >>> text = "Caused by: org.apache.hadoop.security.AccessControlException: Permission denied: x"
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
 
 # A line that begins with the class of an exception: the error itself, a cause, or the failure of a
-# task. Most errors of a name node arrive as a RemoteException with the class in brackets, since
-# DFSClient unwraps only a few.
+# task. Most name node errors arrive as a RemoteException with the class in brackets: DFSClient
+# unwraps only a few classes.
 _CAUSE: Final = re.compile(
     r"^(?:.*? \(\S+ executor \S+\): |Caused by: |: )?"
     r"(?:org\.apache\.hadoop\.ipc\.RemoteException\()?"
@@ -36,9 +36,9 @@ _NO_LOGIN: Final = "Client cannot authenticate via"
 _LOGIN: Final = (
     "Spark's JVM there has no valid ticket or token. On YARN and Kubernetes, set --principal and"
     " --keytab to get new ones. Executors of a standalone cluster need a token file"
-    " (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that is kept fresh. Then run it again"
+    " (spark.executorEnv.HADOOP_TOKEN_FILE_LOCATION) that is kept fresh. Then run the job again"
 )
-_LATER: Final = "Run it again when the name node and data nodes respond"
+_LATER: Final = "Run the job again when the name node and data nodes respond"
 # S3A's exceptions for responses of S3 (S3AUtils.translateException of Hadoop 3.4).
 _S3A: Final = "org.apache.hadoop.fs.s3a."
 _S3_DENIED: Final = frozenset(
@@ -54,10 +54,10 @@ _S3_KEYS: Final = (
     " fs.s3a.aws.credentials.provider): check that they are valid and allow reading there"
 )
 _S3_RENEW: Final = (
-    "If temporary credentials of Spark's JVM have expired, renew them, and run it again. If not,"
-    " check that fs.s3a.endpoint.region is the bucket's region"
+    "If temporary credentials of Spark's JVM have expired, renew them, and run the job again. If"
+    " not, check that fs.s3a.endpoint.region is the bucket's region"
 )
-_S3_LATER: Final = "The store is overloaded or cannot be reached; run it again later"
+_S3_LATER: Final = "The store is overloaded or cannot be reached; run the job again later"
 _REMEDIES: Final = {
     f"{_S3A}AWSApiCallTimeoutException": _S3_LATER,
     f"{_S3A}AWSBadRequestException": _S3_RENEW,
@@ -76,8 +76,8 @@ _REMEDIES: Final = {
     "org.apache.hadoop.ipc.StandbyException": _LATER,
     "org.apache.hadoop.net.ConnectTimeoutException": _LATER,
 }
-# Java raises these errors for connections to any server. They count as failures of the store only
-# if a file of the store could not be read.
+# Java raises these errors for connections to any server. Such an error is a failure of the store
+# only if a file of the store could not be read.
 _OF_NETWORKS: Final = frozenset(
     {
         "java.net.ConnectException",
@@ -87,8 +87,8 @@ _OF_NETWORKS: Final = frozenset(
         "java.net.UnknownHostException",
     }
 )
-# These strings identify a failed call to a name node (NetUtils.wrapException), since some exception
-# classes do not.
+# For some failed calls to a name node, the exception's class does not show that such a call failed.
+# These strings in the message do (NetUtils.wrapException).
 _CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 
@@ -115,7 +115,8 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
         if remedy is not None:
             return _away(where, name, says, remedy)
         if of_a_call is None and scheme in HADOOP_SCHEMES and _CALL.search(says):
-            of_a_call = _away(where, name, says, _LATER)  # a later cause may be more specific
+            # A later cause in the message may be more specific.
+            of_a_call = _away(where, name, says, _LATER)
     return of_a_call
 
 

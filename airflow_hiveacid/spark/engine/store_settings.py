@@ -2,8 +2,8 @@
 
 The input is a session. This module passes the session's store settings to this process, and to the
 Python workers that later run tasks of the session. Workers get the settings in their environment,
-whatever thread or cluster starts a task. Unlike a job's local properties, that environment is not
-in the event log.
+for tasks of any thread on any cluster. Unlike a job's local properties, that environment is not in
+the event log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULTS: Final = "-default.xml"
 
 
 def give_store_settings(spark: SparkSession) -> None:
-    """Give Python the store settings that the Spark context has at the first call."""
+    """Pass to Python the store settings that the Spark context had at the first call."""
     context = spark.sparkContext
     given = context.environment.get(VARIABLE)
     if given is None:
@@ -36,6 +36,6 @@ def give_store_settings(spark: SparkSession) -> None:
 
 
 def _is_chosen(configuration: JavaObject, name: str) -> bool:
-    """Return True if a site file or a user set a setting, or False if it has Hadoop's default."""
+    """Return True if the setting comes from a site file or a user; False for Hadoop's default."""
     sources = configuration.getPropertySources(name)
     return not sources or not str(list(sources)[-1]).endswith(_DEFAULTS)

@@ -3,15 +3,15 @@
 Spark's `--principal` and `--keytab`, and its delegation tokens, reach only JVMs. The input is a
 session. The driver's Python process gets the tokens that the JVM has, or that Spark's settings
 allow the JVM to request (`spark.kerberos.*`, `spark.security.credentials.*`). Before these tokens
-expire, the process gets new ones. Python workers get these tokens:
+expire, the process gets new tokens. Python workers get tokens as follows:
 
 - in a YARN container: the container's own tokens, which last for a day or a week. If Spark has a
-  keytab, Spark gets new tokens before the old ones expire: the driver uses the new tokens, and
+  keytab, Spark gets new tokens before the old ones expire. The driver uses the new tokens, and
   tasks bring them to workers, as below;
 - on the driver's machine (`local`): the driver's token file, which is in memory;
-- elsewhere (Kubernetes, standalone): HDFS tokens inside the function that tasks run, which is in
-  the memory of driver and executors. The tokens are sent only if Spark encrypts network traffic and
-  spilled data.
+- elsewhere (Kubernetes, standalone): HDFS tokens inside the function that tasks run, in the memory
+  of driver and executors. The tokens are sent only if Spark encrypts network traffic and spilled
+  data.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
-"""Spark's settings for its keytab: the present name, and an older name."""
+"""The present and the older name of Spark's setting for the keytab."""
 
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
@@ -59,15 +59,15 @@ _UNKNOWN_S: Final = 3600.0
 _START_S: Final = 120.0
 """Seconds that a session's start waits for tokens; a KDC or name node may take longer."""
 _RATIO: Final = 0.5
-"""The fraction of a token's lifetime after which a new token is fetched; Spark's is 0.75."""
+"""The fraction of a token's lifetime after which a new token is fetched; Spark uses 0.75."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """Credentials in Hadoop's serialized form; their content is never printed.
 
-    `replaces` is True if these tokens are newer than the tokens that a container got at its start
-    for the same services.
+    `replaces` is True if these tokens are newer than the tokens that a container got for the same
+    services at its start.
     """
 
     content: bytes = field(repr=False)
@@ -109,8 +109,8 @@ def take_tokens(shipped: Tokens) -> None:
     """Use the shipped tokens in this process, unless it was started with tokens.
 
     If this process has a newer token for a service, it keeps that token. A container that starts in
-    the middle of a statement has newer tokens than the statement, and tasks of two statements may
-    alternate in one process.
+    the middle of a statement has newer tokens than the statement. Also, one process may run tasks
+    of two statements in turn.
     """
     global _taken  # noqa: PLW0603 - the process has one variable
     here = os.environ.get(VARIABLE)
@@ -168,7 +168,7 @@ class _Keeper:
     def is_running(self) -> bool:
         """True until the keeper's context stops.
 
-        Then the keeper must stop, too: the next context may run without encryption.
+        The keeper must stop with its context, because the next context may run without encryption.
         """
         return self._context._jsc is not None  # noqa: SLF001 - there is no public way
 
@@ -192,7 +192,7 @@ class _Keeper:
             time.sleep(wait_s)
 
     def _try_to_fetch(self) -> float:
-        """Fetch tokens; a failure is only logged, since a client without its token will fail."""
+        """Fetch tokens; only log a failure, since a client without a token raises its own error."""
         try:
             wait_s = self._fetch()
         except Exception as error:  # noqa: BLE001 - an escaping error would end the thread
@@ -211,12 +211,12 @@ class _Keeper:
         found = security.Credentials(
             security.UserGroupInformation.getCurrentUser().getCredentials()
         )
-        wait_s = _LOOK_S  # Spark itself decides when it fetches new tokens
+        wait_s = _LOOK_S  # Spark itself decides when to fetch new tokens
         if self._own is not None or not _of_hdfs(found):
             wait_s = self._fetch_own(jvm)
             found.addAll(self._own)
         if self.is_given and self._renews and not _of_hdfs(found):
-            return _LATER_S  # the container's own tokens are better than none
+            return _LATER_S  # keep the container's own tokens
         if not self.is_given or self._renews:
             self._show(_bytes_of(jvm, found))
         if self._ships:
@@ -225,7 +225,7 @@ class _Keeper:
         return wait_s
 
     def _fetch_own(self, jvm: JavaNames) -> float:
-        """Let Spark's providers fetch tokens; keep a service's old token if it issues no new token.
+        """Let Spark's providers fetch tokens; if a service issues no new token, keep the old token.
 
         A provider that fails logs the reason, and the next provider runs
         (HadoopFSDelegationTokenProvider).
@@ -328,7 +328,7 @@ def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
     try:
         ends_ms: int = min(token.renew(conf) for token in tokens)
     except (Py4JError, PySparkException):
-        return _UNKNOWN_S  # a JVM without a login of its own (standalone) may not renew them
+        return _UNKNOWN_S  # a JVM without its own login (standalone) cannot renew tokens
     return max(_LEAST_S, (ends_ms / 1000 - time.time()) * _RATIO)
 
 

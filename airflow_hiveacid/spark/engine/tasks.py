@@ -59,10 +59,11 @@ def run_tasks(
 
     Args:
         spark: the session.
-        function: turns a piece into rows.
+        function: the function that turns a piece into rows.
         pieces: the pieces of work, in order.
         schema: the schema of the rows.
-        work: returns the number of bytes that a piece reads; small pieces share a task.
+        work: a function that returns the number of bytes that a piece reads; small pieces share a
+            task.
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))

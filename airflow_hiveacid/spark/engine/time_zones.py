@@ -27,8 +27,8 @@ def names_a_zone(java_options: str) -> bool:
 
 def runs_in_utc(spark: SparkSession) -> bool:
     """Return whether the JVMs of driver and executors run in UTC."""
-    # Compare names: Java compares only the present rules of two zones, but a zone with the present
-    # rules of UTC may have had different rules in the past.
+    # Compare names, since Java compares only the present rules of two zones. A zone with the
+    # present rules of UTC may have had different rules in the past.
     if jvm_of(spark).java.util.TimeZone.getDefault().getID() not in UTC_ZONES:
         return False
     context = spark.sparkContext

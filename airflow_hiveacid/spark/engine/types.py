@@ -59,7 +59,7 @@ _PRIMITIVES: dict[str, DataType] = {
 }
 
 
-# The metadata key in which Spark keeps the type of a char column (CharVarcharUtils).
+# The metadata key under which Spark stores the type of a char column (CharVarcharUtils).
 _CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 # Each setting with its default and its required value.
 _PADS_BOTH_SIDES: Final = {
@@ -155,12 +155,12 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 
 
 def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
-    """Return a string cast for an exact comparison, or None if Spark's own cast is exact.
+    """Return a string cast so that comparisons with it are exact; None if Spark's cast is exact.
 
-    Spark would compare a string with a decimal or float as doubles, and the conversion to double
-    rounds. For a decimal column the string is cast to a decimal with as many integer digits as the
-    column, and with the greatest possible scale. A string with even more fraction digits would be
-    rounded by that cast, so such a string equals no value.
+    To compare a string with a decimal or float, Spark would convert both to double, which rounds
+    them. For a decimal column, the string is cast to a decimal with the column's number of integer
+    digits and the greatest possible scale. A string with even more fraction digits would be rounded
+    by that cast, so such a string equals no value.
     """
     match hive_type:
         case hive.DecimalType(precision=precision, scale=scale):
@@ -177,7 +177,7 @@ def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
 
 
 def fits(spark: SparkSession, value: DataType, column: DataType) -> bool:
-    """Return whether ANSI store assignment allows a value's type for a column's type."""
+    """Return whether ANSI store assignment allows a value of this type in a column."""
     jvm = jvm_of(spark)  # Spark's rule exists only in the JVM
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
     return bool(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def task_body() -> Iterator[None]:
-    """Run a task's body: typed errors reach the driver, and the worker's next task starts sooner.
+    """Run a task's body; pass typed errors to the driver, and speed up the worker's next task.
 
     In the driver's own process this function only handles typed errors.
     """

@@ -1,9 +1,9 @@
-"""Cleaning of a table: remove what `plan.cleaning` releases, and mark queue entries.
+"""Cleaning of a table: remove the paths that `plan.cleaning` selects, and mark queue entries.
 
 Cleaning can stop at any point: the next cleaner finds what a killed cleaner has not removed. The
-cleaner holds no lock, so it checks each file and directory again before it removes them. The table
-may have been dropped and created again at the same location, where directory names restart with new
-write IDs.
+cleaner holds no lock, so it checks each path again before removing it. The table may have been
+dropped and created again at the same location. Then write IDs start again, and the new table's
+directories may have the names of old directories.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _HORIZON: Final = "horizon "
 """Prefix of the notes that record when each horizon of a partition was written."""
 _HELD: Final = "held "
 _FREED: Final = "freed "
-"""Prefixes of notes: on paths that a tag kept in the last run, and on paths that lost their tag."""
+"""Prefixes of two kinds of notes: a tag kept a path in the last run, or a path has lost its tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +137,14 @@ class Cleaner:
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
         tagged = _held(tags, partition, self._time_s())
-        # Request readers after listing, so that they include each transaction that listed the
-        # directory before this cleaner. Otherwise a reader that saw a replaced file could seem
-        # newer than the replacement. Request readers after reading the tags, too: then they include
-        # those that still read the version of a tag that was removed earlier.
+        # Request the readers after listing the directory and after reading the tags. Then the
+        # readers include each transaction that listed the directory before this cleaner did, and
+        # each transaction that still reads the version of a removed tag. Otherwise a reader that
+        # saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
-        # Correct times in notes from a clock that was ahead; otherwise nothing is removed until
-        # real time catches up.
+        # A machine whose clock was ahead may have noted times in the future. Correct these times;
+        # otherwise the paths would be kept until those times.
         seen = {
             name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
             for name, note in notes.first_seen(partition.name).items()
@@ -190,7 +190,7 @@ class Cleaner:
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
-        """Keep files for readers that have locked this table since the readers were first listed.
+        """Keep files for readers that locked this table after the readers were first requested.
 
         Such a reader may be an older transaction that first had locks only on other tables. A
         transaction that begins later sees the replacements, since the notes are already written.
@@ -212,7 +212,7 @@ class Cleaner:
         )
 
     def _confirm_writers(self, partition: PartitionInfo, plan: CleaningPlan) -> None:
-        """Confirm in the ledger the writes whose directories this cleaning removes."""
+        """Confirm the ledger's entries of writes whose directories this cleaning removes."""
         location = partition.location.rstrip("/")
         paths = [f"{location}/{r.path}" for r in plan.remove if r.replaced_by]
         if not paths or (self.overview is not None and not self.overview.unconfirmed):
@@ -243,7 +243,7 @@ class Cleaner:
         A transaction that reads an earlier version reads our notes first. So files are kept for
         transactions that may have read the notes before the horizon was written. Tags are read
         after the horizon is written, and `versions.tags.make_tag` reads horizons after it has
-        written its tag. So at least one of the two sees what the other has written.
+        written its tag. So this method sees the tag, or `make_tag` sees the horizon.
 
         Args:
             partition: the partition to clean.
@@ -298,7 +298,7 @@ class Cleaner:
         seen: dict[str, FirstSeen],
         past: VersionNotes,
     ) -> CleaningPlan:
-        """Keep the paths that tags need, even tags created after this run began."""
+        """Keep the paths that tags need, including tags that were created after this run began."""
         past.refresh()
         held = _held(past.noted_tags(self._tags), partition, self._time_s())
         tagged = [r for r in plan.remove if r.path in held]
@@ -313,7 +313,7 @@ class Cleaner:
         )
 
     def _time_s(self) -> float:
-        """Return the metastore's time if guarantees or tags need it, else this machine's time."""
+        """Return the metastore's time if guarantees or tags need it, or this machine's time."""
         asked = None if self.overview is None else self.overview.now_s
         return self.now_s() if asked is None else asked
 
@@ -339,8 +339,8 @@ class Cleaner:
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.
 
-        If the user has no permission to list uploads, the outcome reports that; a lifecycle rule of
-        the bucket can abort the uploads instead.
+        If the user has no permission to list uploads, the outcome says so. A lifecycle rule of the
+        bucket can then abort the uploads.
         """
         where = PartitionInfo(name=PartitionName(), location=location)
         try:
@@ -378,7 +378,7 @@ class Cleaner:
             try:
                 return self._resolved(listing, self.overview.write_ids, self.overview.txns)
             except NotEnoughHistoryError:
-                pass  # the partition was compacted and cleaned since
+                pass  # the partition was compacted and cleaned after the overview
         return self._state(partition, self.client.valid_txns())
 
     def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
@@ -420,7 +420,7 @@ class Cleaner:
     def _committed(
         self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
     ) -> list[CompactionEntry]:
-        """Return entries whose compaction is committed; close our entries whose compaction aborted.
+        """Return the entries of committed compactions; close our entries of aborted compactions.
 
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
         were aborted. A compactor may be killed after it marks its entry and before it commits. Then
@@ -444,9 +444,9 @@ class Cleaner:
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
         """Mark our finished compactions as cleaned in the queue.
 
-        Entries of other workers are left to Hive's cleaner: to mark an entry, the highest write ID
-        of its compaction is needed, and the queue does not report it. Without that write ID the
-        server would forget too many aborted transactions.
+        This method leaves the entries of other workers to Hive's cleaner. Marking an entry requires
+        the highest write ID of its compaction, which the queue does not report. Without this write
+        ID the server would forget too many aborted transactions.
         """
         marked: list[int] = []
         for entry in ready:
@@ -490,9 +490,9 @@ def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
 def forget_unreadable(
     table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
 ) -> None:
-    """Remove notes of commits that are a month old and whose versions are no longer readable.
+    """Remove notes of commits if they are a month old and their versions are no longer readable.
 
-    Notes of other commits are bundled.
+    Bundle the notes of other commits.
 
     Args:
         table: the table, after all its partitions were cleaned.
@@ -523,12 +523,12 @@ def _held_or_read(
     readers: Sequence[Reader],
     note: FirstSeen,
 ) -> dict[str, str]:
-    """Return each replaced path that must be kept for a present or recent tag, with the reason.
+    """Return the replaced paths that a present or recent tag needs, with the reason for each.
 
-    Until a tag is removed, a transaction that reads the tag's version may begin at any time, even
-    if that version's files were replaced long ago, or the version is older than the horizon. So
-    when a path is first seen without a tag, the path is kept for all transactions that are open at
-    that time.
+    As long as a tag exists, a transaction that reads the tag's version may begin. This holds even
+    if the version's files were replaced long ago, or the version is older than the horizon. So
+    after a path has lost its tag, the path is kept for all transactions that were open when a
+    cleaner first noticed this.
 
     Args:
         state: the partition's state, with the replaced paths.
@@ -595,7 +595,7 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
 
 
 def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
-    """Remove the plan's paths that have not changed; return a plan with only the removed paths.
+    """Remove the plan's paths, except changed paths; return a plan with only the removed paths.
 
     Staging directories need no check, since their names are used only once.
     """
@@ -618,8 +618,8 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
             delete_file(fs, path)
         return True
 
-    # Remove bases first: a reader that is no longer waited for must not find an old base without
-    # its deltas.
+    # Remove bases first. Otherwise a reader for which this cleaner does not wait could find an old
+    # base without the base's deltas.
     first, then = _bases_first(plan.remove)
     is_removed = [*side_by_side(remove, first), *side_by_side(remove, then)]
     gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,30 +19,30 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
+from airflow_hiveacid.format.errors import CompactionNotDoneError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
-    Appearance,
     CompactionPlan,
     NoCompaction,
-    only_hive_4_reads,
-    plan_compaction,
     read_beside,
     replacing_base,
     seen_by_halves,
 )
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
+from airflow_hiveacid.spark.maintenance.compaction_planner import (
+    CompactionOutcome,
+    CompactionPlanner,
+    in_queue,
+    planned_outcome,
+)
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.spark.writing.files.writers import writer_options
@@ -60,10 +59,9 @@ from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import note_as_ours
 
 if TYPE_CHECKING:
@@ -74,6 +72,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -101,44 +100,11 @@ _COMPACTED_ARROW: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionOutcome:
-    """The outcome for one partition: compacted, planned, or not compacted for a reason.
-
-    `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
-    4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
-    is True if a compaction was due but something prevented it.
-    """
-
-    partition: str
-    done: bool
-    kind: str
-    why: str
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    files: int = 0
-    rows: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    txn_id: int | None = None
-    entry_id: int | None = None
-    serves: str = ""
-    is_hindered: bool = False
-
-    @property
-    def text(self) -> str:
-        """Describe the outcome."""
-        if not self.done:
-            return f"not compacted: {self.why}"
-        made = ", ".join(self.outputs)
-        return f"{self.kind} compaction into {made} ({self.rows} rows, {self.bytes_out} bytes)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
     """The compactor of a table's partitions. Not thread-safe: use one per thread and client.
 
-    `known` is a compactor's snapshot from the beginning of the run. This snapshot is enough to see
-    which partitions need no compaction; each compaction plans again under the snapshot of its own
+    `known` is a compactor's snapshot from the beginning of the run. This snapshot shows which
+    partitions need no compaction. Each compaction plans again under the snapshot of its own
     transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
     pending requests of other clients, by partition (None is the whole table); our compactions also
     fulfil these requests. `shared` are the notes of the table, for all compactors of a job.
@@ -159,81 +125,33 @@ class Compactor:
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
     shared: SharedNotes
 
-    def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        """Return the plan of a compaction now, without claiming the compaction."""
-        if self.known is not None:
-            with suppress(NotEnoughHistoryError):  # `known` is too old
-                return self._planned(partition, self._state(partition, self.known))
-        snapshot = snapshot_now(self.client, [self.table.ref])
-        return self._planned(partition, self._state(partition, snapshot))
-
-    def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan; report a requested compaction that can include none of the writes.
-
-        A compactor sees fewer writes than a reader: only those below the lowest open write ID, and
-        no directory with a write ID above the list of a 4.0.1 metastore, which can end too early.
-        """
-        plan = self._wanted(partition, state)
-        is_requested = self.spec.choice is not CompactionChoice.AUTO
-        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
-            return plan
-        snapshot = snapshot_now(self.client, [self.table.ref])
-        plan = self._wanted(partition, self._state(partition, snapshot))
-        if isinstance(plan, CompactionPlan):
-            return plan
-        write_ids = snapshot.write_ids(self.table.ref)
-        listing = list_table(partition.location)
-        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._decide(seen, self.spec.choice), NoCompaction):
-            return plan
-        lowest = write_ids.min_open_write_id
-        if lowest is not None:
-            why = f"write ID {lowest} is open, and a compaction includes only writes below it"
-        else:
-            why = (
-                f"the metastore's list of writes now ends at {write_ids.high_watermark}, but a"
-                " delta contains later writes. The list is complete again after the table's next"
-                " write"
-            )
-        return NoCompaction(why=why, is_hindered=True)
-
-    def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan for the job's choice, or for another client's request.
-
-        A request for a major compaction comes first, since it also includes what a minor compaction
-        would do.
-        """
-        request = self.requests.get(_in_queue(partition))
-        if request is None:
-            return self._decide(state, self.spec.choice)
-        if request.compaction_type is CompactionType.MAJOR:
-            plan = self._decide(state, CompactionChoice.MAJOR)
-        else:
-            plan = self._decide(state, self.spec.choice)
-            if isinstance(plan, NoCompaction):
-                plan = self._decide(state, CompactionChoice.MINOR)
-        if isinstance(plan, NoCompaction) or self.spec.choice is not CompactionChoice.AUTO:
-            return plan
-        return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
+    @property
+    def _planner(self) -> CompactionPlanner:
+        return CompactionPlanner(
+            client=self.client,
+            table=self.table,
+            spec=self.spec,
+            known=self.known,
+            requests=self.requests,
+        )
 
     def compact(self, partition: PartitionInfo) -> CompactionOutcome:
         """Compact one partition, if it is due and no other compactor works on it.
 
         Raises:
-            CompactionNotDoneError: the user requested minor or major, and something prevents it.
+            CompactionNotDoneError: the user requested a minor or major compaction, and something
+                prevents the compaction.
         """
-        wanted = self.plan(partition)
-        if self.spec.plan_only:
-            return _outcome(partition, wanted)
+        wanted = self._planner.plan(partition)
         if isinstance(wanted, NoCompaction):
-            return self._checked(_outcome(partition, wanted))
+            return self._checked(planned_outcome(partition, wanted))
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
             job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
             compacting(
                 self.client,
                 table=self.table,
-                partition=_in_queue(partition),
+                partition=in_queue(partition),
                 compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
                 job_key=self.job_key,
                 earlier_key=self.earlier_key,
@@ -266,7 +184,7 @@ class Compactor:
     def _look(
         self, partition: PartitionInfo, doing: Doing
     ) -> Callable[[MetastoreTransaction], None]:
-        """Return a check for later commits that conflict with the compaction under its policy."""
+        """Return a function that looks for later commits that conflict with the compaction."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
         # List the directories before requesting the write IDs: then the write IDs cover every
@@ -292,10 +210,10 @@ class Compactor:
     ) -> CompactionOutcome:
         check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
-        plan = self._decide(self._state(partition, work.snapshot), kind)
+        plan = self._planner.decide(self._planner.state(partition, work.snapshot), kind)
         if isinstance(plan, NoCompaction):
             work.refuse(plan.why, is_pointless=not plan.is_hindered)
-            return _outcome(partition, plan)
+            return planned_outcome(partition, plan)
         wider = _made_later(plan, plan.state)
         if wider is not None:
             return _hindered(partition, work, wider)
@@ -326,18 +244,18 @@ class Compactor:
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
             return _hindered(partition, work, why_not)
-        # Take this lock late: an overwrite, a truncate or a drop waits for it, and all other
-        # statements wait behind that statement. Changes by such statements up to now are checked
-        # below (docs/decisions/compaction.md).
+        # Take this lock late: an overwrite, a truncate or a drop waits for it, and all later
+        # statements wait behind the waiting statement. The checks below find the changes that such
+        # statements have made up to now (docs/decisions/compaction.md).
         txn.lock_reads()
         txn.step("reads_locked")
         look(txn)
         check_partition(self.client, self.table, partition)
-        # Read the ledger before the last looks at the queue and the directory: a compaction worker
-        # of Hive 3.1 that starts and finishes after them is not detected.
+        # Read the ledger before the last checks of the queue and the directory. A compaction worker
+        # of Hive 3.1 can start and finish after these checks without being detected.
         self._confirm_writers(plan, work.snapshot)
         if self._is_pointless(partition, plan, work):
-            return _outcome(partition, NoCompaction(why=str(work.refusal)))
+            return planned_outcome(partition, NoCompaction(why=str(work.refusal)))
         if work.has_rival():
             return _hindered(partition, work, str(work.refusal))
         changed = self._what_changed(partition, plan, work)
@@ -346,24 +264,26 @@ class Compactor:
         replacement = Replacement(
             plan=plan,
             directories=directories,
-            look=partial(self._state, partition, work.snapshot),
+            look=partial(self._planner.state, partition, work.snapshot),
         )
         replacement.remove_dead_siblings()
-        # Listing many files takes time, and meanwhile a compaction worker of Hive 3.1 may have
-        # started. A worker that has both started and finished in that time is not detected.
+        # Check again, because a compaction worker of Hive 3.1 may have started while many files
+        # were listed. This check does not detect a worker that has both started and finished in
+        # that time.
         if work.has_rival():
             return _hindered(partition, work, str(work.refusal))
         txn.on_abort(replacement.take_back)
-        txn.ensure_alive()  # cheap, unless this process was suspended
+        txn.ensure_alive()  # the server is asked only if this process was suspended
         replacement.publish()
-        txn.confirm_alive()  # if it has ended, the next compactor did not see our result
+        # If the transaction has ended, the next compactor may have missed our result.
+        txn.confirm_alive()
         txn.step("published")
         staging.discard()
         if claim is not None:
             notes = TableNotes.of(self.table)
             notes.note_highest_write_id(claim.entry_id, plan.high)
         return dataclasses.replace(
-            _outcome(partition, plan),
+            planned_outcome(partition, plan),
             done=True,
             outputs=tuple(d.directory for d in directories),
             files=sum(len(d.files) for d in directories),
@@ -375,7 +295,7 @@ class Compactor:
         )
 
     def _confirm_writers(self, plan: CompactionPlan, snapshot: Snapshot) -> None:
-        """Confirm in the ledger the writes that this compaction replaces.
+        """Confirm the ledger's entries of the writes that this compaction replaces.
 
         Hive's cleaner may remove their directories as soon as this compaction is committed.
         """
@@ -383,7 +303,7 @@ class Compactor:
         self.shared.confirm_writers(plan.state, write_ids, snapshot.txns)
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
-        """Record that a queue entry is ours, before Hive's cleaner can process it.
+        """Record that this provider made a queue entry, before Hive's cleaner can process it.
 
         Another client's compaction ends the guarantee that a table's versions stay readable
         (docs/decisions/versions.md).
@@ -392,33 +312,10 @@ class Compactor:
         own = OwnCompaction(entry_id=entry_id, aborted=aborted)
         note_as_ours(self.client, self.table, own, self.shared.versions)
 
-    def _state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
-        write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
-        return resolve(list_table(partition.location), write_ids, snapshot.txns, self.table.kind)
-
-    def _decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
-        knows_suffix = self.client.generation is not MetastoreGeneration.V3
-        can_hide = knows_suffix and only_hive_4_reads(self.table.parameters)
-        appears = Appearance.AT_ONCE
-        if publishes_files(scheme_of(state.location)):
-            appears = Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE
-            if can_hide:
-                appears = Appearance.HIDDEN
-            elif not knows_suffix:
-                appears = Appearance.FILE_BY_FILE
-        return plan_compaction(
-            state,
-            choice,
-            CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
-            can_hide_until_commit=can_hide,
-            kind=self.table.kind,
-            appears=appears,
-        )
-
     def _why_unseen(
         self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
     ) -> str | None:
-        """Return why the result must not appear file by file, or None if there is no objection."""
+        """Return the reason why the result must not appear file by file, or None."""
         files = sum(len(directory.files) for directory in directories)
         if not plan.needs_one_file:
             return None
@@ -426,12 +323,14 @@ class Compactor:
             return seen_by_halves(plan, files)
         others = set(self.client.valid_txns().open) - {txn_id}
         if plan.is_major and others:
-            # Without its marker file a compacted base looks like the base of a single write. A
-            # reader with an older snapshot may then read the base, although some of its rows are
-            # not visible in that snapshot.
+            # Without its marker file, a compacted base looks like a base that one write made. A
+            # reader with an older snapshot may then read the base, and see rows that are not
+            # visible in that snapshot.
+            oldest = min(others)
             return (
-                f"transaction {min(others)} is open: on this store a base's rows appear before its"
-                " marker, and until then that transaction could see rows newer than its snapshot"
+                f"transaction {oldest} is open. On this store a base's rows appear before its"
+                f" marker file, and until then transaction {oldest} could see rows that are newer"
+                " than its snapshot"
             )
         return None
 
@@ -439,8 +338,8 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Read the list once: it may contain a million IDs, and tasks share a value only if it is
-        # the same object.
+        # Read the list once: it may contain a million IDs, and tasks share a value only if the
+        # value is the same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.table.kind is TransactionalKind.INSERT_ONLY:
@@ -474,7 +373,7 @@ class Compactor:
         staging: Staging,
         options: WriterOptions,
     ) -> list[StagedFile]:
-        """Compact an insert-only table by combining files up to a size in bytes."""
+        """Compact an insert-only table: combine small files into larger files."""
         storage = partition.storage or self.table.storage
         check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
         check_files_writable(self.table, [partition], keeps_text_form=True)
@@ -534,11 +433,11 @@ class Compactor:
         return writer_options(self.table, self.client.generation, is_base=is_base)
 
     def _has_older_readers(self, own: TxnId) -> bool:
-        """Return True if another transaction's snapshot may be older than the newest input write.
+        """Return True if another transaction's snapshot may be older than the newest input.
 
         Call this after taking our snapshot, so that later transactions see every write that our
-        snapshot shows. Other open compactions do not count as readers: our compactions choose a
-        base as Hive 3.1 does, and the queue prevents concurrent compactions by Hive.
+        snapshot shows. Other open compactions do not count as readers. Our compactions choose a
+        base in the same way as Hive 3.1, and the queue prevents concurrent compactions by Hive.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return False
@@ -547,7 +446,7 @@ class Compactor:
     def _is_pointless(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> bool:
-        """Return True, and refuse the compaction, if the rows to compact were replaced or removed.
+        """Return True, and refuse the compaction, if its input rows were replaced or removed.
 
         Call this while holding the lock: until the lock was granted, any other job could overwrite
         or truncate the rows. In that case there is nothing left to compact.
@@ -571,11 +470,11 @@ class Compactor:
     def _what_changed(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> str | None:
-        """Return another compactor's change that makes our result duplicate rows, or None."""
-        # Do not rely on the queue: the entry of Hive's compaction worker leaves it a moment before
-        # the worker commits.
+        """Describe other compactors' changes that would lead to duplicate rows with our result."""
+        # Do not rely on the queue: the entry of Hive's compaction worker leaves the queue a moment
+        # before the worker commits.
         txns = self.client.valid_txns()
-        state = self._state(partition, dataclasses.replace(work.snapshot, txns=txns))
+        state = self._planner.state(partition, dataclasses.replace(work.snapshot, txns=txns))
         for name in (d.name for d in state.invisible):
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
@@ -585,7 +484,10 @@ class Compactor:
             return _made_later(plan, state)
         changes = [f"{name} was added" for name in sorted(now - before)]
         changes += [f"{name} is no longer read" for name in sorted(before - now)]
-        return f"since it began, {partition.location} changed: {', '.join(changes[:_MOST_SHOWN])}"
+        return (
+            f"since the compaction began, {partition.location} changed:"
+            f" {', '.join(changes[:_MOST_SHOWN])}"
+        )
 
 
 def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
@@ -641,25 +543,4 @@ def _hindered(partition: PartitionInfo, work: CompactionWork, why: str) -> Compa
     """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
     if work.refusal is None:
         work.refuse(why)
-    return _outcome(partition, NoCompaction(why=why, is_hindered=True))
-
-
-def _in_queue(partition: PartitionInfo) -> PartitionName | None:
-    """Return a partition's name in the queue; None for the whole table."""
-    return partition.name if partition.name.columns else None
-
-
-def _outcome(partition: PartitionInfo, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
-    name = str(partition.name)
-    if isinstance(plan, NoCompaction):
-        return CompactionOutcome(
-            partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
-        )
-    return CompactionOutcome(
-        partition=name,
-        done=False,
-        kind="major" if plan.is_major else "minor",
-        why=plan.why,
-        inputs=tuple(d.text for d in plan.inputs),
-        bytes_in=plan.bytes_in,
-    )
+    return planned_outcome(partition, NoCompaction(why=why, is_hindered=True))

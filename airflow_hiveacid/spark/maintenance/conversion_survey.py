@@ -57,7 +57,7 @@ class ConversionSurvey:
         return self.client.get_table(self.ref)
 
     def plan(self) -> ConversionOutcome:
-        """Return the outcome that a conversion would have at present.
+        """Return the outcome that a conversion would have now.
 
         Raises:
             ConversionRefusedError: the table cannot be converted.
@@ -80,7 +80,7 @@ class ConversionSurvey:
         return outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """Check that a table can be converted, using its definition and its file names.
+        """Check from a table's definition and file names whether the table can be converted.
 
         Raises:
             ConversionRefusedError: the table cannot be converted.

@@ -77,7 +77,7 @@ class WayBack:
         if any(table.parameters.get(name) != value for name, value in note.undo.items()):
             self.survey.client.set_table_parameters(table.ref, note.undo)
         note.move_back(self.guard)
-        # A stalled process that seemed to have ended may still have moved one file.
+        # A stalled process, which seemed to have ended, may have moved one more file.
         if left := note.not_back():
             raise StorageError(f"{left[0]} was moved again while it was moved back; try again")
         for uri in sorted(_made_by(note)):
@@ -114,7 +114,7 @@ class WayBack:
 
 
 def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Return why files cannot be moved back out of a delta, or None.
+    """Return the reason why files cannot be moved back out of a delta, or None.
 
     An undo would hide directories that were added after the move. Writers can add such directories
     only if the table is already insert-only.
@@ -127,7 +127,7 @@ def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str
 
 
 def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Return why files cannot be moved back into deltas, or None.
+    """Return the reason why files cannot be moved back into deltas, or None.
 
     After such a move, new flat files would be invisible, and a new base would hide the moved files.
     """
@@ -147,7 +147,7 @@ def _directories(listing: Listing) -> set[str]:
 
 
 def _made_by(note: ConversionNote) -> set[str]:
-    """Return the directories that a conversion made for the files that it moved."""
+    """Return the directories that a conversion made for its moved files."""
     return {
         f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
         for move in note.moves

@@ -1,12 +1,12 @@
 """Conversion of one table: flat to full ACID or insert-only, and insert-only to flat.
 
-An exclusive lock is held until the conversion ends, so no client that uses Hive's locks reads or
-writes the table meanwhile. The steps of `Converter._convert`, in order: finish or undo an
+An exclusive lock is held until the conversion ends. Until then, no client that uses Hive's locks
+can read or write the table. The steps of `Converter._convert`, in order: finish or undo an
 interrupted conversion; check the table; then
 
-* to full ACID: read the rows as rows of the flat table and as rows of the future full-ACID table.
-  If they are equal, set the parameters. No undo is needed, and none is possible: the metastore does
-  not allow 'transactional' to be removed from a full-ACID table.
+* to full ACID: read the rows twice, as rows of the flat table and as rows of the future full-ACID
+  table. If they are equal, set the parameters. No undo is needed, and none is possible: the
+  metastore does not allow 'transactional' to be removed from a full-ACID table.
 * to another kind: write a note, move files, set the parameters, read the rows again. If the rows
   differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
   done.
@@ -226,7 +226,7 @@ class Converter:
         return note
 
     def _committed_write_id(self) -> WriteId:
-        """Commit a write ID for the files, so that it is valid even if the conversion fails.
+        """Commit a write ID for the files, so that this ID is valid even if the conversion fails.
 
         With an aborted write ID, cleaning would remove the files of a conversion that was killed.
         """
@@ -245,7 +245,8 @@ class Converter:
     ) -> None:
         """Remove the statistics of the table and its partitions.
 
-        The write that stored them may have aborted, but a flat table has no write ID to show that.
+        The write that stored the statistics may have aborted. A flat table has no write ID that
+        would show this.
         """
         self.client.forget_statistics(
             table,
@@ -294,7 +295,10 @@ class Converter:
             )
 
     def _undo_at_once(self, table: TableInfo, way_back: WayBack, error: BaseException) -> None:
-        """Undo the conversion while the lock is held; without it another job may be converting."""
+        """Undo the conversion while this job still holds the lock.
+
+        Without the lock, another job may be converting the table.
+        """
         try:
             way_back.undo_own(table.location, self.attempt)
         except HiveAcidError as failure:

@@ -1,16 +1,16 @@
 """Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
 The metastore does not allow 'transactional' to be removed from a full-ACID table, so a flat copy
-gets its name. Under an exclusive lock the rows of both tables are compared, the full-ACID table is
-renamed to `<name>__acid`, and the copy is renamed to `<name>`. The reverse exchange restores the
-full-ACID table with all its files and write IDs.
+takes over the table's name. Under an exclusive lock the rows of both tables are compared, the
+full-ACID table is renamed to `<name>__acid`, and the copy is renamed to `<name>`. The reverse
+exchange restores the full-ACID table with all its files and write IDs.
 
-Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. After an
-earlier copy is dropped, the metastore still remembers write IDs for its name (AcidEventListener),
-and no table with write IDs can be renamed to that name.
+Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. Even after an
+earlier copy is dropped, the metastore remembers write IDs for the copy's name (AcidEventListener).
+No table with write IDs can be renamed to that name.
 
-Between the two renames no table is called `<name>`. If a job is killed there, two tables with the
-same rows remain, and `recover` renames the copy to `<name>`. Must not depend on Spark.
+Between the two renames no table is called `<name>`. If a job is killed at this point, two tables
+with the same rows remain, and `recover` renames the copy to `<name>`. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.locks import components_to_define
-from airflow_hiveacid.plan.conversion import COPY_OF
+from airflow_hiveacid.plan.conversion import COPY_OF, kept_table
 from airflow_hiveacid.spark.maintenance.conversion_survey import no_write_ids
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
-# The suffix of a copy's name: the attempt's nonce and, while CREATE TABLE AS SELECT fills the copy,
-# the suffix of a hidden table.
+# The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
+# the suffix of a hidden table follows.
 _COPY: Final = re.compile(r"[0-9a-f]{12}(__ctas_[0-9a-f]{10}_[0-9a-f]{12})?\Z")
 
 log = logging.getLogger("hiveacid")
@@ -75,10 +75,10 @@ class Exchange:
     @property
     def kept(self) -> TableRef:
         """The name of the full-ACID table while the copy has the original name."""
-        return TableRef(self.ref.db, f"{self.ref.name}__acid")
+        return kept_table(self.ref)
 
     def recover(self) -> None:
-        """Rename the copy to the table's name if an earlier job was killed before it did so.
+        """Rename the copy to the table's name if an earlier job was killed before this rename.
 
         Raises:
             HiveAcidError: the rename failed.
@@ -205,7 +205,7 @@ class Exchange:
 
 
 def copy_mark(ref: TableRef, table: TableInfo) -> str:
-    """Return the value of `COPY_OF` for a copy of a table that has, or once had, this name."""
+    """Return the value of `COPY_OF` for copies of a table with this present or former name."""
     return f"{ref}#{table.table_id}"
 
 

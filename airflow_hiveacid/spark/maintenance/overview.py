@@ -1,10 +1,10 @@
-"""Facts about a table that a cleaner reads once, before it cleans the partitions.
+"""Facts about a table. A cleaner reads them once, before it cleans the partitions.
 
 In a table of ten thousand partitions only a few need cleaning. The listing of a partition, together
 with the facts from the start of the run, shows whether the partition needs cleaning. The next run
-handles later commits, aborts and compactions. A directory that is obsolete or aborted stays so: an
-older snapshot never shows it in this state unless a newer snapshot does, too. The list of open
-readers may change, so it is not part of these facts.
+handles later commits, aborts and compactions. A directory that is obsolete or aborted in one
+snapshot is obsolete or aborted in every newer snapshot, too. The list of open readers may change,
+so it is not part of these facts.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Overview:
     `waiting` are the partitions (None for the whole table) with a compaction that is ready for
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
     `TableNotes.noted`. `tags` contains the tags that existed when the run began. Its keys are the
-    files of these tags, which need not be read again. `notes` are the table's notes with a listing
-    of their directory from the beginning of the run. `unconfirmed` are the ledger's
-    entries of drivers that may have been killed right after their commit.
+    files of these tags, so these files need not be read again. `notes` are the table's notes with a
+    listing of their directory from the beginning of the run. `unconfirmed` are the ledger's entries
+    of drivers that may have been killed right after their commit.
     """
 
     txns: ValidTxnList
@@ -77,7 +77,7 @@ class Overview:
     def of(
         cls, client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
     ) -> Overview:
-        """Read all facts: the queue before the snapshot, so that the snapshot covers the queue.
+        """Read all facts: first the queue, so that the later snapshot covers every queue entry.
 
         Args:
             client: the metastore.
@@ -119,7 +119,7 @@ def with_past(
     """Update the notes on the table's past versions; return the table and its overview.
 
     Returns:
-        The table, whose parameters may have changed, and its overview.
+        The table, possibly with changed parameters, and its overview.
 
     Raises:
         ConfigurationError: the time in the table's parameter is invalid.
@@ -141,9 +141,9 @@ def with_past(
 def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the notes of our compactions that no longer wait for cleaning.
 
-    Hive's cleaner may have marked them as cleaned. A note is written while its queue entry is in
-    progress, and notes are listed before the queue is read. So an entry that is not in progress now
-    has ended.
+    Hive's cleaner may have marked these compactions as cleaned. A note is written while its queue
+    entry is in progress, and notes are listed before the queue is read. So if an entry is no longer
+    in progress, its compaction has ended.
     """
     if notes.files is None:
         return

@@ -54,18 +54,19 @@ class Replacement:
     _publication: Publication = field(default_factory=Publication)
 
     def remove_dead_siblings(self) -> None:
-        """Remove directories of the same write IDs left by aborted compactors.
+        """Remove directories that aborted compactors have left for the same write IDs.
 
         If there are `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one of them, but Trino
-        reads both. The caller holds the lock that only compactors request, so the other compactor,
-        which published one of the two directories, has ended. The other compactor's transaction is
-        aborted in the snapshot taken with the lock. Directories that are not aborted in that
-        snapshot are kept: each is an input or, if this process was suspended, the result of the
-        next compactor.
+        reads both. The caller holds the lock that only compactors request. So the other compactor,
+        which published one of these directories, has ended. The other compactor's transaction is
+        aborted in the snapshot taken with the lock. This method keeps directories that are not
+        aborted in that snapshot. Each such directory is an input, or the next compactor's result if
+        this process was suspended.
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):
-            self._stop_the_dead(location)  # first, so that `look` lists all that they publish
+            # Do this first, so that `look` lists everything that they have published.
+            self._stop_the_dead(location)
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):
             if name != _without_suffix(name) in ranges:
@@ -75,9 +76,8 @@ class Replacement:
     def _stop_the_dead(self, location: str) -> None:
         """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
 
-        A compactor without a suffix in its directory name would find our directory and stop. A
-        compactor with a suffix publishes under a different name, so its open uploads must be
-        aborted.
+        A compactor that publishes without a suffix would find our directory and stop. A compactor
+        that publishes with a suffix uses a different name, so its open uploads must be aborted.
         """
         dead = [
             upload

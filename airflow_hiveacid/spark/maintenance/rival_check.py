@@ -2,8 +2,8 @@
 
 The input is a listing of the partition from the beginning of the compaction; the check lists the
 partition again. The metastore does not check compactions for conflicts, since a compaction changes
-no rows. So the check counts as the commit time of the compaction: a transaction that commits after
-the check counts as later, even if the compaction has not committed yet.
+no rows. So the time of this check counts as the compaction's commit time. A transaction that
+commits after the check counts as later, even if it commits before the compaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The hidden directory of a table, listed once for all partitions that a job compacts.
+"""A table's hidden directory, which a job lists once for all partitions that it compacts.
 
-Each partition has its own, later snapshot. An earlier listing serves a later snapshot, unless it
-may lack something that the partition needs; then the directory is listed again.
+Each partition has its own, later snapshot. The first listing is used for all partitions. The
+directory is listed again only if this listing may lack an entry that a partition needs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SharedNotes:
     def confirm_writers(
         self, state: AcidState, write_ids: ValidWriteIdList, txns: ValidTxnList
     ) -> None:
-        """Confirm in the ledger the committed writes of a partition.
+        """Confirm the ledger's entries of a partition's committed writes.
 
-        A writer writes its entry before it commits. So a listing has the entries of all writes that
-        are committed in a snapshot that was taken before the listing. The ledger is listed again
-        only if the partition has a write that is not committed in that snapshot.
+        A writer writes its entry before it commits. So a listing that is newer than a snapshot
+        contains the entries of all writes that the snapshot shows as committed. The ledger is
+        listed again only if the partition has a write that is not committed in that snapshot.
 
         Args:
             state: the partition's state.
@@ -74,7 +74,7 @@ def _has_later_write(
 ) -> bool:
     """Return True if a live directory has a committed write that `covered` does not include.
 
-    The highest write ID of a directory is enough: a directory of several writes is a compactor's or
-    a streaming client's, and no ledger entry has it.
+    Only a directory's highest write ID is compared. A directory of several writes comes from a
+    compactor or a streaming client, and no ledger entry names it.
     """
     return any(write_ids.is_visible(d.high) and not covered.is_visible(d.high) for d in state.live)

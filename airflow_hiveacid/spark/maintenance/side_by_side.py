@@ -1,7 +1,7 @@
-"""Parallel work on a table's partitions; a failure does not discard other partitions' results.
+"""Parallel work on partitions; the failure of one partition discards no other partition's results.
 
-The work on each partition has its own connection; the next partition reuses the connection unless
-the work failed. A failure stops only the work on that partition. When all partitions are processed,
+The work on each partition has its own connection. If the work succeeds, another partition reuses
+the connection. A failure stops only the work on that partition. When all partitions are processed,
 failures are raised in one error with the results of the other partitions.
 """
 

@@ -1,8 +1,8 @@
 """The partitions that a statement touches, and a reader's locks on a table or its partitions.
 
-A reader lists the partitions, requests locks on them, and then takes its snapshot. A partition that
-is added meanwhile may contain part of a commit whose other part is in a listed partition. So the
-reader lists the partitions again, and starts over if they have changed.
+A reader lists the partitions, requests locks on them, and then takes its snapshot. If a partition
+is added meanwhile, one commit may have written both to this partition and to a listed partition. So
+the reader lists the partitions again, and starts over if they have changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Touched:
         wanted = frozenset(self.names)
         if wanted.intersection(self.seen) <= {p.name for p in found}:
             return found
-        # Some listed partitions were dropped, or another client escapes their names differently.
+        # Some of the found partitions may have been dropped, or another client escapes their names
+        # differently.
         return tuple(p for p in client.list_partitions(table) if p.name in wanted)
 
 
@@ -55,10 +56,10 @@ def touching(
     table: TableInfo,
     ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
 ) -> Callable[[], Touched]:
-    """Return a function that finds the touched partitions and can be called repeatedly.
+    """Return a function that finds the touched partitions; it can be called several times.
 
-    There may be ten thousand partitions, and `ask` runs Spark jobs to select among them. So `ask`
-    runs again only if the table's partitions have changed.
+    There may be ten thousand partitions, and `ask` runs Spark jobs to select the touched
+    partitions. So `ask` runs again only if the table's partitions have changed.
     """
     remembered = functools.lru_cache(maxsize=1)(ask)
 
@@ -84,5 +85,5 @@ def nameable(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | No
 
 
 def is_still_all(client: MetastorePort, access: TableAccess) -> bool:
-    """Return whether the partitions of `access` are still all partitions of the table."""
+    """Return whether the table still has exactly the partitions of `access`."""
     return access.partitions is None or reading(client, access.table) == access

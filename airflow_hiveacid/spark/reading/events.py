@@ -1,4 +1,4 @@
-"""Events: the frames in which row changes reach the writers.
+"""Events: the frames that bring row changes to the writers.
 
 A row change is a frame of events. A delete event contains the row ID of an old row. An insert event
 contains a new row. An update is a delete event and an insert event. The frame omits columns that a
@@ -41,7 +41,7 @@ INSERT_KIND: Final = 1
 IDENTITY: Final = ("originalTransaction", "bucket", "rowId")
 _IDENTITY_TYPES: Final = {"originalTransaction": "bigint", "bucket": "int", "rowId": "bigint"}
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
-# These are the trailing zeros of a decimal's fraction, which HiveDecimal does not print.
+# HiveDecimal does not print these trailing zeros of a decimal's fraction.
 _TRAILING_ZEROS: Final = r"\.?0+$"
 GROUP: Final = ("_partition", "_kind", "_bucket")
 EVENT_COLUMNS: Final = (*GROUP, "_file", "_clause", *IDENTITY, "row")
@@ -53,9 +53,9 @@ class Events:
 
     `given[clause]` lists the columns that the clause's insert events set. The other columns come
     from the old row, which is in one of `old_files`. If all events are inserts that Spark's own
-    writer can write, `flat` contains the same rows. If the driver can write the events because they
-    are few, `few` contains them, unordered. `frame` is a function, since the frame is often not
-    needed if `flat` or `few` is set.
+    writer can write, `flat` contains the same rows. If there are few enough events for the driver
+    to write, `few` contains the events, unordered. `frame` is a function, since the frame is often
+    not needed if `flat` or `few` is set.
     """
 
     frame: Callable[[], DataFrame]
@@ -133,7 +133,7 @@ def with_no_old_row(rows: DataFrame) -> DataFrame:
 
 
 def grouped(events: DataFrame) -> DataFrame:
-    """Move each group of events to one Spark task, in the order in which the events are written.
+    """Move each group of events to one Spark task, sorted in the order of the written files.
 
     Delete events are ordered by row ID. Insert events of updates are ordered by file and old row,
     so that each old stripe is read once.

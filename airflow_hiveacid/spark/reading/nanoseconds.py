@@ -1,8 +1,8 @@
-"""Parquet sources whose timestamps are in nanoseconds, pyarrow's present default.
+"""Parquet sources with timestamps in nanoseconds, which is pyarrow's present default.
 
 Spark refuses such timestamps, or reads them as plain integers if a setting allows it. This module
-converts the integers back to timestamps. A value that is not exact in microseconds is an error:
-Spark would truncate the value, although a Hive timestamp could store it.
+converts the integers back to timestamps. A value with digits below the microsecond is an error:
+Spark would truncate it, although a Hive timestamp can store it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def load_parquet(
 
     Raises:
         SourceUnreadableError: a map's keys are in nanoseconds, or the files' timestamps differ in
-            kind. Raised only when the frame is computed: a value has digits below the microsecond.
+            kind. Computing the frame also raises this error if a value has digits below the
+            microsecond.
     """
     spark.conf.unset(_AS_LONG)
     try:
@@ -167,7 +168,7 @@ def _timestamp(nanos: Column, kind: str | None, source: str) -> Column:
     exact = (
         seconds.cast("timestamp")
         if kind == _INSTANT
-        # No time zone affects this sum.
+        # This sum does not depend on a time zone.
         else F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'") + F.make_dt_interval(secs=seconds)
     )
     error = SourceUnreadableError(

@@ -18,6 +18,9 @@ from airflow_hiveacid.format.errors import (
     UnsafeTextError,
 )
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
+from airflow_hiveacid.metastore.auth.secret import read_secret_text
+from airflow_hiveacid.plan.source_options import secret_of
+from airflow_hiveacid.plan.statement_columns import value_columns
 from airflow_hiveacid.plan.statements import quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import query
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
 
-# Spark's error conditions for a path that is missing or empty, where files may appear later.
+# Spark's error conditions for a missing or empty path; files may appear there later.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _WRONG: Final = ("DATA_SOURCE_NOT_FOUND",)
 
@@ -50,13 +53,6 @@ def describe(source: SourceSpec) -> str:
     if source.tables is not None:
         return f"query of {', '.join(sorted(source.tables.values())) or 'no table'}"
     return f"{source.format} {source.location}"
-
-
-def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
-    """Return a dict from view name to ACID table, for the tables that a source reads."""
-    if source is None:
-        return {}
-    return {SOURCE_VIEW: source.table} if source.table is not None else source.tables or {}
 
 
 def show(views: Mapping[str, DataFrame]) -> None:
@@ -124,19 +120,22 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
     if source.values is not None:
         # Values stay strings until store assignment casts them, so that a bigint accepts both 1 and
         # '1', as in Hive's VALUES.
-        names = (
-            source.columns or tuple(f"col{i + 1}" for i in range(len(source.values[0])))
-            if source.values
-            else source.columns
-        )
+        names = value_columns(source)
         if not names:
             return spark.range(len(source.values)).select()  # every column gets its DEFAULT
         rows = [tuple(None if v is None else _text(v) for v in row) for row in source.values]
         return small_frame(spark, rows, ", ".join(f"{quoted(n)} string" for n in names))
-    reader = spark.read.format(source.format or "").options(**dict(source.options))
+    options = {name: _option(name, value) for name, value in source.options.items()}
+    reader = spark.read.format(source.format or "").options(**options)
     if (source.format or "").lower() == "parquet":
         return load_parquet(spark, reader, source.location, describe(source))
     return reader.load(source.location)
+
+
+def _option(name: str, value: str) -> str:
+    """Return an option's value; for a secret, read it from its file or variable."""
+    place = secret_of(name, value)
+    return value if place is None else read_secret_text(place)
 
 
 def _text(value: object) -> str:

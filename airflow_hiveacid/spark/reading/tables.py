@@ -1,7 +1,7 @@
 """Reading of ACID tables as frames, under a snapshot that the reader holds.
 
 A read is a transaction, too: it holds a shared lock on its tables and stays open, so that cleaners
-wait. Frames are lazy, so the snapshot is a `with` block: use the frames inside it.
+wait. Frames are lazy, so use them only inside the snapshot's `with` block.
 
 Example:
     with read_snapshot(metastore, ["demo.flights", "demo.planes"], job_key="report") as snapshot:
@@ -65,9 +65,10 @@ def _nothing() -> None:
 class ReadSnapshot:
     """A snapshot of some tables, valid inside the `with` block that returned it.
 
-    `confirm_alive` raises an error if the snapshot is no longer valid, because a later reader with
-    the same job key has begun. `taken_s` returns a time before the snapshot was taken, by the
-    metastore's clock, or None if the metastore does not report its time.
+    `confirm_alive` raises an error if the snapshot's transaction has ended, for example because a
+    later reader with the same job key has begun. `taken_s` returns a time before the snapshot was
+    taken, by the metastore's clock. `taken_s` returns None if the metastore does not report its
+    time.
     """
 
     client: MetastorePort
@@ -136,10 +137,10 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
 ) -> Iterator[ReadSnapshot]:
     """Hold a snapshot over an open connection; see `read_snapshot`.
 
-    A reader in a task passes the ID of the task's try as `attempt`. An earlier try, or a request to
-    kill it, never ends a later try, even if the earlier try opens its transaction after the later
-    try. As with a writer, a request to kill the job can find the reader's lock at any moment
-    (docs/decisions/restarts.md).
+    A reader in a task passes the ID of the task's try as `attempt`. Neither an earlier try nor a
+    request to kill that try ever ends a later try. Even if the earlier try opens its transaction
+    last, the later try continues. A process that kills the job can find the reader's lock at any
+    moment, like a writer's lock (docs/decisions/restarts.md).
 
     Raises:
         HiveAcidError: as `read_snapshot`.
@@ -153,7 +154,8 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
             if beginning == _MOST_BEGINNINGS - 1:
-                # Partitions change too fast to lock each of them, so lock the whole tables.
+                # Lock the whole tables: partitions may change too often for a lock on each
+                # partition.
                 reads = [dataclasses.replace(access, partitions=None) for access in reads]
             txn = reader.enter_context(
                 begin(
@@ -226,7 +228,8 @@ def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, a
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError: the table has no such
             version, the version cannot be determined, or it could still change.
         VersionNotYetError: the requested time is in the future by the metastore's clock.
-        VersionGoneError: the remaining files cannot be proved to contain all rows of the version.
+        VersionGoneError: there is no proof that the remaining files contain all rows of the
+            version.
         StorageError: the files cannot be read.
     """
     give_store_settings(spark)

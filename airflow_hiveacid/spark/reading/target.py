@@ -19,7 +19,6 @@ from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
-    PartitionNotFoundError,
     UnknownColumnError,
     UnsupportedTableError,
 )
@@ -91,28 +90,11 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     Columns that the rows lack are NULL. No expression uses the missing columns, but `t.*` and names
     must mean the same as when the expression was checked.
     """
-    # Use one call for all columns: a table may have thousands, and each would cost several calls to
-    # the JVM. Spark fills in missing nullable columns (Project.matchSchema), although Spark's
-    # documentation says otherwise.
+    # Use one call for all columns: a table may have thousands of columns, and each separate column
+    # would cost several calls to the JVM. Spark fills in missing nullable columns
+    # (Project.matchSchema); its documentation is wrong about that.
     there = [rows.schema[name] for name in beside]
     return rows.to(StructType([*there, *table_struct(table)])).alias("t")
-
-
-def partitions_of(
-    client: MetastorePort, table: TableInfo, partition: str | None
-) -> tuple[PartitionInfo, ...]:
-    """Return all partitions of a table, or the named partition.
-
-    Raises:
-        PartitionNotFoundError: the table has no partition of that name.
-    """
-    if partition is None:
-        return client.list_partitions(table)
-    name = PartitionName.parse(partition)
-    found = client.get_partitions(table, [name])
-    if not found:
-        raise PartitionNotFoundError(table=table.ref, partition=partition)
-    return found
 
 
 def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
@@ -164,12 +146,13 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
 
 @dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
 class Target:
-    """A table under one snapshot. A target stays on the driver; frames contain plain values.
+    """A table under one snapshot. A target is used only on the driver; frames contain plain values.
 
     `is_narrow` is True if `partitions` contains only partitions that the statement can touch.
 
     Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
-    if the files cannot be read, and VersionGoneError if files of a `past` version are missing.
+    if the files cannot be read. The same members raise VersionGoneError if files of a `past`
+    version are missing.
     """
 
     spark: SparkSession
@@ -221,7 +204,7 @@ class Target:
 
     @property
     def elsewhere(self) -> dict[PartitionName, str]:
-        """The locations of the partitions that are not at the table's default location."""
+        """The locations of the partitions that are not at their default location."""
         usual = self.table.default_partition_location
         return {p.name: p.location for p in self.partitions if p.location != usual(p.name)}
 
@@ -244,8 +227,8 @@ class Target:
     def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
         """Return a frame of live rows: `position`, the wanted data columns, all partition columns.
 
-        Columns are in the table's order. The frame has all live rows, unless this target is a
-        result of `within` or `where`.
+        Columns are in the table's order. The frame has all live rows; but a target from `within` or
+        `where` may omit rows.
         """
         rows = self._live.rows(wanted, position)
         columns = [c for c in self.table.columns if c.name in wanted]
@@ -254,7 +237,7 @@ class Target:
         )
 
     def live_rows(self, wanted: Collection[str], position: str) -> DataFrame:
-        """Return live rows without partition columns: `position`, and the wanted data columns."""
+        """Return live rows, without partition columns: `position` and the wanted data columns."""
         return self._live.rows(wanted, position)
 
     def rows(self, wanted: Sequence[str] | None = None) -> DataFrame:
@@ -297,7 +280,7 @@ class Target:
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
     def values(self, columns: Sequence[Column], position: str) -> list[SparkColumn]:
-        """Return expressions that compute these columns from live rows that contain `position`."""
+        """Return expressions that compute these columns for live rows with a column `position`."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(position)}.{NUMBER}"))
         return [
@@ -362,7 +345,7 @@ class Target:
         )
 
     def read_with_arrow(self, wanted: Collection[str], *, position: str = POSITION) -> DataFrame:
-        """Read live rows with our own reader, even where Spark could read them; see `LiveFiles`."""
+        """Read live rows with our own reader, even if Spark could read them; see `LiveFiles`."""
         return self._acid.with_arrow(wanted, position)
 
     def within(
@@ -380,7 +363,7 @@ class Target:
         Args:
             source: the source's rows.
             keys: the columns on which source and target are joined.
-            equal: returns the join's predicate for one key, over `t` and `s`.
+            equal: a function that returns the join's predicate for one key, over `t` and `s`.
             ranges: the ranges of these keys (`key_ranges`).
         """
         if self.is_narrow:

@@ -1,11 +1,11 @@
-"""The next range of a change feed, written exactly once.
+"""The next range of a change feed, which is written exactly once.
 
 The steps of `feed_changes`, in order: find the end of the feed's last range, read later changes
 under one snapshot, and stage them. One rename, or a note that is written last, publishes the
 changes as the next range. A job that is killed before publication has published nothing, and the
-next try repeats the whole range. Each run writes one range. If a run is retried after publication,
-cleared, or deleted and created again with the same name, the run finds the note of its range and
-does nothing.
+next try repeats the whole range. Each run writes one range. A run may be retried after publication,
+cleared, or deleted and created again with the same name. Then the run finds the note of its range
+and does nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def feed_changes(job: JobContext) -> JobResult:
             table; a partition was dropped; or a partition was added and contains older rows.
         ConfigurationError: this run has already written a range with different arguments; or the
             primary key that the feed uses has changed.
-        FeedOvertakenError: another job continued the feed meanwhile.
+        FeedOvertakenError: another job has continued the feed.
         HiveAcidError: the job failed; no range was published.
     """
     spec = job.job_of(ChangeFeedSpec)
@@ -119,8 +119,8 @@ def _next_range(
     now = snapshot.snapshot.write_ids(table.ref)
     stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
     if last is not None and settled(now) < last.until:
-        # The feed cannot be ahead of the table: the metastore's list of write IDs temporarily ends
-        # too early (docs/decisions/reading.md). A later run continues the feed.
+        # The feed is not really ahead of the table: the metastore's list of write IDs temporarily
+        # ends too early (docs/decisions/reading.md). A later run continues the feed.
         return stays
     held = {} if last is None else last.held
     had = None if last is None else frozenset(map(PartitionName.parse, last.births))
@@ -142,7 +142,7 @@ def _next_range(
     directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
     files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
-        # Consumers of the feed must learn that the table is empty now.
+        # This range tells the feed's consumers that the table is empty now.
         files = [write_no_rows(changes.rows, directory)]
     kinds: Counter[str] = Counter()
     for file in files:
@@ -167,11 +167,11 @@ def _next_range(
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
-    # A published range cannot be undone, so the guard first stops a job that was killed or replaced
-    # by a newer copy.
+    # A published range cannot be undone. So the guard first stops this job if it was killed, or
+    # replaced by a newer copy.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
-    # A range without rows is published, too, so that the next run does not search it again.
+    # Even a range without rows is published, so that the next run does not search it again.
     status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
     return _result(job, status, end, note, uri)
 
@@ -179,10 +179,10 @@ def _next_range(
 def _writes(
     snapshot: ReadSnapshot, table: TableInfo, since: Version, until: Version | None
 ) -> WriteRange:
-    """Return the writes of a range that ends where the next range can begin.
+    """Return the writes of a range whose end can be the start of the next range.
 
-    At the end of the range a lower write ID may be open while a higher write ID is committed. The
-    next range begins at a write ID, so this range ends below the open write ID. If that end is
+    Near the end of the range, a lower write ID may be open while a higher write ID is committed.
+    The next range begins at a write ID, so this range ends below the open write ID. If that end is
     below the start, the range is empty.
     """
     found = writes_between(snapshot, table, since, until)
@@ -202,7 +202,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     *,
     births: Mapping[str, int],
 ) -> tuple[FoundChanges, bool] | None:
-    """Return the next range's rows, and whether they are the whole table; None for an empty range.
+    """Return the next range's rows, and whether these are the whole table; None for an empty range.
 
     Raises:
         ChangesGoneError, FeedError: the range's changes are unknown, and `when_gone` is FAIL.
@@ -253,7 +253,7 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
 
 
 def _asked(job: JobContext) -> dict[str, str]:
-    """Return a digest of each argument that selects changes or determines their form."""
+    """Return a digest of each argument that decides which changes are written, or in which form."""
     return {name: text for name, text in job.spec.statement.items() if name in _ASKED}
 
 
@@ -265,7 +265,7 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
 
 
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
-    """Check that the feed belongs to this table and to the same selection of its rows.
+    """Check that the feed belongs to this table and selects the same rows of the table.
 
     If two feeds with different selections shared a location, each would lack the other's ranges.
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class HelperNames:
     """The names of helper columns, which differ from all columns of the table and the source.
 
-    Users' expressions can never refer to helper columns (see `spark.catalyst`). Unique names also
-    prevent a clash with a user's column.
+    Users' expressions can never refer to helper columns (see `catalyst`), and unique names prevent
+    a clash with users' columns.
     """
 
     position: str
@@ -63,10 +63,10 @@ class HelperNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyClause:
-    """A clause whose expressions were checked against a frame and cast.
+    """A clause with expressions that were checked against a frame and cast.
 
-    `holds` and `values` are columns made from `expressions`. `written` are the values for a row
-    that is written; they raise an error if the table does not allow the row.
+    `holds` and `values` are columns made from `expressions`. `written` are the values of a written
+    row; they raise an error if the table does not allow the row.
     """
 
     number: int
@@ -88,7 +88,7 @@ class ReadyClause:
 
     @property
     def is_repeatable(self) -> bool:
-        """True if the clause is deterministic and has no subquery (whose result may change)."""
+        """True if the clause is deterministic, and its result does not depend on a subquery."""
         return self.is_deterministic and not any(one.has_subquery for one in self.expressions)
 
 
@@ -143,8 +143,9 @@ def ready(
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
     """Return the data columns that a statement's clauses write.
 
-    An inserted row contains every column; an updated row contains only the assigned columns. In a
-    table with thousands of columns, the other columns would otherwise be sent as NULLs.
+    An inserted row contains every column; an updated row contains only the assigned columns. If it
+    contained all columns, the unassigned columns would be sent as NULLs, and a table may have
+    thousands of columns.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns
@@ -171,18 +172,18 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
     columns: Sequence[TableColumn],
     positions: Sequence[Column] = (),
 ) -> DataFrame:
-    """Return for each row the number of the clause that applies, and the clause's new row.
+    """For each row, return the number of the clause that applies, and the clause's new row.
 
     Args:
         table: the table.
         rows: the rows to which the clauses apply, with helper columns.
-        clauses: the clauses in order; the first clause whose condition is true applies.
+        clauses: the clauses in order; the first clause with a true condition applies.
         names: the names of helper columns; a source row's number is kept if present.
         columns: the columns of the new rows (`brought`).
         positions: the columns from `Target.position_columns`; empty for new rows.
 
     Returns:
-        `_clause` is NULL if no clause applies; `row` is NULL unless a row is written. Inserts also
+        `_clause` is NULL if no clause applies; `row` is NULL if no row is written. Inserts also
         contain `_partition`.
     """
     chosen = rows.select("*", _first(clauses).alias(names.clause))
@@ -204,7 +205,7 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
 
 
 def _first(clauses: Sequence[ReadyClause]) -> Column:
-    """Return the number of the first clause whose condition is true, or NULL."""
+    """Return the number of the first clause with a true condition, or NULL."""
     found = F.lit(None).cast("int")
     for clause in reversed(clauses):
         found = F.when(clause.holds, F.lit(clause.number)).otherwise(found)

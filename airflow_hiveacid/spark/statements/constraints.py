@@ -1,7 +1,7 @@
 """Enforcement of NOT NULL, CHECK and unchangeable columns on the rows that a statement writes.
 
-Like Hive's own statements, a statement fails at the first row that violates a constraint: one of
-the row's values then raises an error. The value is evaluated only for rows that are written.
+Like Hive's own statements, a statement fails at the first row that violates a constraint, since one
+of the row's values raises an error. This value is evaluated only for written rows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 
 def columns_asked(table: TableInfo, clauses: Iterable[Clause]) -> frozenset[str]:
-    """Return the columns of old rows that are needed to check constraints on updated rows.
+    """Return the columns that must be read from old rows to check constraints on updated rows.
 
-    For Hive an updated row is a new row, so all constraints apply, whatever columns are assigned.
+    For Hive an updated row is a new row. So all constraints apply, even to columns that are not
+    assigned.
     """
     if all(clause.action is not MergeAction.UPDATE for clause in clauses):
         return frozenset()
@@ -59,7 +60,8 @@ def allowed(
     Args:
         spark: the session.
         table: the table.
-        values: the values of the given columns, in the table's types; `t` contains the others.
+        values: the values of the given columns, in the table's types; `t` contains the other
+            columns.
         resolved: the expressions from which the values were made.
         moment: the statement's time.
 
@@ -75,7 +77,7 @@ def allowed(
         error = ConstraintViolationError(
             table=table.ref, constraint=name, demand=f"{column} NOT NULL"
         )
-        if column in found:  # `coalesce` evaluates it only once
+        if column in found:  # `coalesce` evaluates the value only once
             found[column] = F.coalesce(found[column], _raised(error, types[column]))
         else:
             at = next(iter(found))
@@ -101,7 +103,8 @@ def allowed(
 def is_unchanged(table: TableInfo, column: str) -> str:
     """Return the SQL condition that a source row and a target row have equal values in a column.
 
-    The values are compared in the column's type; a value that does not fit the type differs.
+    The values are compared in the column's type; a value that does not fit the type counts as
+    different.
     """
     (hive_type,) = [
         parse_type(c.type) for c in (*table.columns, *table.partition_columns) if c.name == column
@@ -116,7 +119,7 @@ def is_unchanged(table: TableInfo, column: str) -> str:
 def unchanged(
     table: TableInfo, values: Mapping[str, Column], same: Mapping[str, Resolved]
 ) -> dict[str, Column]:
-    """Return values that raise an error in rows where an unchangeable column would change.
+    """Return values that raise an error if a row would change an unchangeable column.
 
     Args:
         table: the table.
@@ -147,7 +150,7 @@ def _holds(
     values: Mapping[str, Column],
     moment: Moment,
 ) -> Column:
-    """Return a CHECK as a condition on these values; the result NULL also allows the row."""
+    """Return a CHECK as a condition on these values; as in SQL, NULL also allows the row."""
     row = {
         i: values[c] if c in values else F.col(f"t.{quoted(c)}")
         for i, c in enumerate(table.column_names)

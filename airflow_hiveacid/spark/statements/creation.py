@@ -1,4 +1,4 @@
-"""CREATE TABLE ... AS SELECT: a table that becomes visible only after it is filled.
+"""CREATE TABLE ... AS SELECT: a table that becomes visible only when it is complete.
 
 The input is a checked spec. The table is created under a hidden name that is unique to this try,
 filled with an INSERT, and renamed. Users do not read hidden tables, so hidden tables of other tries
@@ -81,7 +81,7 @@ def create_and_fill(job: JobContext) -> JobResult:
             job.client, RenameTable(target=str(hidden), new_name=spec.target), _terms(job)
         )
     except (CommitStateUnknownError, MetastoreUnavailableError):
-        raise  # the table may already have its final name; the next try checks
+        raise  # the table may already have its final name; the next try checks this
     except BaseException:
         _remove(job, hidden)
         raise
@@ -111,7 +111,8 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
     if spec.if_not_exists:
         return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
     raise DefinitionError(
-        table=there.ref, detail="already exists; if it may, write CREATE TABLE IF NOT EXISTS"
+        table=there.ref,
+        detail="already exists; write CREATE TABLE IF NOT EXISTS to accept that",
     )
 
 
@@ -234,7 +235,7 @@ def _terms(job: JobContext) -> LockTerms:
 
 
 def _is_of_earlier_release(table: TableInfo) -> bool:
-    """Return True if the table is from a release whose job keys named no installation."""
+    """Return True if the table is from a release without installation names in job keys."""
     parts = table.parameters.get(MADE_BY, "").split("#")
     return len(parts) == _PARTS_OF_EARLIER
 

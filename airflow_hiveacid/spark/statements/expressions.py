@@ -77,8 +77,8 @@ def stored(
         return _of_text(spark, table, column, hive_type, value.column)
     if found == value.type:
         return value.column if is_same else value.column.cast(wanted)
-    # The expression that reorders fields contains the value once for each field. The value is
-    # passed as a lambda's parameter, so that Spark computes it only once.
+    # The expression that reorders fields contains the value once for each field. As the parameter
+    # of a lambda, the value is computed only once.
     return F.transform(F.array(value.column), ordered).getItem(0).cast(wanted)
 
 
@@ -96,8 +96,8 @@ def _of_text(
 def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Column:
     """Return a string of a MERGE's source as a value that can be compared with a key column.
 
-    As in Spark, a string is compared with a whole number as a bigint. A string that cannot be cast
-    raises an error that shows the string.
+    As in Spark, a string is compared with a whole number as a bigint. If a string cannot be cast,
+    the error shows the string.
 
     Args:
         table: the target.
@@ -113,7 +113,7 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 
 
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
-    """Return a column that raises an error: the string, which is shown, does not fit the type."""
+    """Return a column that raises an error; the error shows the string that does not fit."""
     error = TypeMismatchError(
         table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
     )
@@ -125,7 +125,7 @@ def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Colu
 
 
 def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
-    """Return the string; raise an error if it is a time with digits that Spark would truncate."""
+    """Return the string; raise an error if it is a time with more digits than Spark can store."""
     error = TypeMismatchError(
         table=table.ref,
         column=column,
@@ -138,7 +138,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: DataType, wanted: DataType
 ) -> tuple[DataType, Callable[[Column], Column]]:
-    """Return a value's type after its struct fields are put into the order of the column's fields.
+    """Return a value's type with its struct fields in the order of the column's fields.
 
     Also return a function that reorders the fields of values.
 

@@ -5,12 +5,12 @@ unpartitioned, unbucketed table are written by the tasks that compute them, with
 rows are shuffled once, to the task that writes their partition and bucket.
 
 Each source row is written exactly once, even if tasks fail and run again. Spark may recompute a
-lost part of a shuffle after some tasks have finished reading other parts. So two conditions must
-hold. A row's task must depend only on the row's values, never on the row's position. And a
-recomputed part must contain the same rows as before. A source that may violate the second condition
-(a LIMIT, an aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
-(`localCheckpoint`). If an executor is lost after that, the job fails, so that no row is lost
-silently.
+lost part of a shuffle when some tasks have already read other parts. So two conditions must hold. A
+row's task must depend only on the row's values, never on the row's position. A recomputed part must
+contain the same rows as before. A source that may violate the second condition (a LIMIT, an
+aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
+(`localCheckpoint`). If an executor is lost after that computation, the job fails, so that no row is
+lost silently.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class InsertProgram:
 
 
 def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
-    """Return the source; rename its columns if names are duplicated and position decides."""
+    """Return the source; rename duplicate columns if an INSERT matches columns by position."""
     names = {name.lower() for name in source.columns}
     by_name = not spec.columns and spec.match is ColumnMatch.NAME
     if by_name or len(names) == len(source.columns):
@@ -143,7 +143,7 @@ def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool =
     if not is_repeatable(kept, is_ours=is_ours):
         kept = kept.localCheckpoint()
     shape, values = program.checked or (None, {})
-    if shape is not source:  # an ACID table was read again, under the job's snapshot
+    if shape is not source:  # the source is an ACID table, read again under the job's snapshot
         values = program.values(kept)
     key = partition_key(table, [values[c.name] for c in table.partition_columns])
     return Events(
@@ -172,7 +172,7 @@ def _row_events(
 
 
 def row_hash(table: TableInfo) -> Column:
-    """Return a hash of all values in `row`, so that only these values decide a row's writer.
+    """Return a hash of all values in `row`, so that only these values select the row's writer.
 
     Equal rows go to the same writer.
     """
@@ -187,12 +187,12 @@ def _writers(source: DataFrame) -> int:
 
 
 def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
-    """Combine rows into as few tasks as their size requires, on a store without renames.
+    """On a store without renames, combine rows into as few tasks as their size requires.
 
     On such a store it may be impossible to compact files (docs/decisions/s3.md), so the file of
     every task would remain. A row's task depends only on the row's values. This function sets the
-    maximum number of tasks, since by default Spark combines tasks only with adaptive execution, and
-    even then keeps as many tasks as cores.
+    maximum number of tasks. Spark itself would combine tasks only with adaptive execution, and
+    would keep as many tasks as cores.
     """
     if renames_directories(scheme_of(table.location)):
         return rows

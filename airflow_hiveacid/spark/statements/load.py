@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors import ConfigurationError, SourceUnreadableError
+from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.plan.statement_columns import check_load
 from airflow_hiveacid.plan.statements import resolve_insert
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -62,7 +63,7 @@ class LoadProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToCopy:
-    """A file for a task to copy; plain values. `at` is the copy's index among all copies."""
+    """The plan to copy one file in a task, as plain values; `at` is the index among all copies."""
 
     number: BucketId
     source: LoadableFile
@@ -79,17 +80,11 @@ def plan_load(
     """Check the partition and every file of a LOAD DATA.
 
     Raises:
-        ConfigurationError: the table is bucketed, or the clause does not specify exactly one
-            partition.
-        UnknownColumnError: the partition clause has a column that is not a partition column.
+        ConfigurationError, UnknownColumnError: see `check_load` and `fixed_partition`.
         SourceUnreadableError: a file does not fit the table, or there are too many files.
         StorageError: see `loadable_files`.
     """
-    if table.num_buckets:
-        raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: the table is CLUSTERED BY columns, so each row must be in"
-            " its bucket's file. Use HiveAcidInsertOperator instead, with the files as its source"
-        )
+    check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
     files = loadable_files(table, spec.location, generation)
     if len(files) > MAX_BUCKET_ID + 1:
@@ -104,7 +99,7 @@ def plan_load(
 def _partition(
     spark: SparkSession, table: TableInfo, given: Mapping[str, str | None]
 ) -> PartitionName:
-    # Prepare an INSERT without rows only to check the partition values by the rules of INSERT.
+    # To check the partition values by the rules of INSERT, prepare an INSERT without rows.
     nothing = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
     program = InsertProgram(
         table=table,
@@ -113,12 +108,6 @@ def _partition(
         moment=Moment.now(spark),
     )
     found = fixed_partition(spark, program, nothing)
-    if found is None and table.is_partitioned:
-        raise ConfigurationError(
-            f"LOAD DATA into {table.ref}: give a value for every partition column:"
-            f" {', '.join(c.name for c in table.partition_columns)}. If the files contain these"
-            " columns, use them as the source of an INSERT instead"
-        )
     return UNPARTITIONED if found is None else found[0]
 
 
@@ -128,7 +117,7 @@ def load_files(
     """Copy the files of a LOAD DATA to staging.
 
     Raises:
-        SourceUnreadableError: a file was changed after it was checked.
+        SourceUnreadableError: a file was changed after the check.
         StorageError: reading or writing failed.
     """
     staging = plan.staging(program.partition)
@@ -152,7 +141,7 @@ def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[Sta
     """Copy files to staging, each with its own bucket number and partition.
 
     Raises:
-        SourceUnreadableError: a file was changed after it was checked.
+        SourceUnreadableError: a file was changed after the check.
         StorageError: reading or writing failed.
     """
     attempts = _copied(spark, [replace(copy, at=at) for at, copy in enumerate(copies)])

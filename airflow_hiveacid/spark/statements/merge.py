@@ -65,8 +65,8 @@ class MergeProgram:
 
     `needed` are the target's columns that must be read; `matching` are the source columns used in
     conditions and expressions for matched pairs. `inserts_once` is True if the new rows must be
-    kept, since a second evaluation could return different rows. `text_keys` are the keys whose type
-    in the source is string.
+    computed only once and kept, since a second computation could return different rows. `text_keys`
+    are the keys that are strings in the source.
     """
 
     table: TableInfo
@@ -117,7 +117,8 @@ def plan_merge(
 ) -> MergeProgram:
     """Check a MERGE against the schemas of target and source.
 
-    `terms` contains the parameters of its SQL, and whether this SQL may contain unsafe calls.
+    `terms` contains the parameters of its SQL, and states whether this SQL is allowed to contain
+    unsafe calls.
 
     Raises:
         InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
@@ -295,7 +296,7 @@ class _Join:
         if self.is_small:
             s = F.broadcast(s)
         elif self.keys_are_small:
-            # Shuffle the source, but only those target rows whose keys occur in the source.
+            # Shuffle the whole source, but only target rows with keys that occur in the source.
             t = t.join(F.broadcast(self._keys()), self.program.keys_equal, "left_semi")
         pairs = t.join(s, self.on, "inner")
         return self._acted_on(pairs, MergeWhen.MATCHED)

@@ -1,7 +1,7 @@
 """Preparation of statements, with all checks against their tables, before a transaction begins.
 
-The input is a statement's spec, and a frame if the caller passes the source as a frame. The output
-is a `CheckedStatement`, with the statement's locks and a function that creates its events. All
+The input is a statement's spec; the caller may also pass the source as a frame. The output is a
+`CheckedStatement`, with the statement's locks and a function that creates its events. All
 applications prepare their statements with this module.
 """
 
@@ -11,7 +11,6 @@ import functools
 from typing import TYPE_CHECKING, assert_never
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.jobs.specs.job import kind_of
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -24,11 +23,12 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
+from airflow_hiveacid.plan.statement_columns import partition_missing
+from airflow_hiveacid.plan.statements import tables_of
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
-from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.statements.insert import (
     fixed_partition,
     in_order,
@@ -161,14 +161,15 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
 def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> CheckedStatement:
     """Prepare MERGE INTO for a full-ACID table.
 
-    If the source decides which partitions can be touched, the source is read and kept now, so that
+    If the source decides which partitions can be touched, the source is read and kept now. Then
     only these partitions are locked. A caller's frame is read only after the locks are granted.
     """
     table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
     program = plan_merge(job.spark, table, spec, source, job.terms(spec.parameters))
-    # ACID tables are read under the job's snapshot, which exists only once the locks are granted.
+    # ACID tables are read under the job's snapshot. The snapshot exists only after the locks are
+    # granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
     looks_ahead = frame is None and not asks_tables and is_bounded(program)
     kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
@@ -199,7 +200,7 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
     """
     table = job.insertable_table(spec.target)
 
-    @functools.lru_cache(maxsize=1)  # so Spark runs again only if the partitions have changed
+    @functools.lru_cache(maxsize=1)  # Spark runs again only if the partitions have changed
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
         return partitions_with(job.spark, table, names, spec.partition)
 
@@ -208,8 +209,7 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
 
     found = meant(job.client.partition_names(table)) if spec.partition else ()
     if spec.partition and not found:
-        values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
-        raise PartitionNotFoundError(table=table.ref, partition=values)
+        raise partition_missing(table, spec)
     # Several partitions may have the same value, spelled differently by other clients.
     is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
     return CheckedStatement(

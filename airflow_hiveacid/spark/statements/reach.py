@@ -1,9 +1,9 @@
 """The partitions that a MERGE can touch, computed from its source before locks are taken.
 
 Matched rows are in partitions that the source's keys and the ON condition allow. The values in
-INSERT clauses select the partitions of new rows. The input is a source whose rows are kept, so that
-the same rows are merged later; the output is partition names, or None if all partitions may be
-touched.
+INSERT clauses select the partitions of new rows. The input is a source. The source's rows are kept,
+so that the same rows are merged later. The output is partition names, or None if all partitions may
+be touched.
 """
 
 from __future__ import annotations

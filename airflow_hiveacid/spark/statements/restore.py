@@ -2,10 +2,10 @@
 
 The input is the table's present state and the version, under one snapshot; the output is staged
 files. Rows of a full-ACID table are compared by row ID. A row that is live now but not in the
-version gets a delete event. A row of the version that is not live now is fetched from its old file,
-exact to the nanosecond, like columns that an UPDATE does not set. If too many events would be
-needed, the partition gets a base with the version's rows. Files of an insert-only table are copied
-byte by byte.
+version gets a delete event. A row that is live in the version but not now is fetched from its old
+file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same way. If too many
+events would be needed, the partition gets a base with the version's rows. Files of an insert-only
+table are copied byte by byte.
 
 The partitions that differ are determined three times: for the locks, after the locks are granted,
 and under the snapshot itself.
@@ -98,7 +98,7 @@ def restore(job: JobContext) -> JobResult:
     if spec.plan_only:
         return _planned(job, table, version)
     restoring = Restoring(job=job, table=table, version=version)
-    restoring.look()  # refuses before a transaction begins
+    restoring.look()  # raises an error before a transaction begins
     # Run even if nothing differs: the ledger must record that this job is done. Otherwise a retry
     # or a stalled copy of the job would undo later writes.
     result = run_changes(job, [restoring.change()])
@@ -130,9 +130,9 @@ class Restoring:
         )
 
     def look(self) -> tuple[Differing, ...] | None:
-        """Return the roots that may differ now, or None if an earlier try may have restored them.
+        """Return the roots that may differ now; None if an earlier try may have restored them.
 
-        That earlier try of this job may have replaced the files that the version needs.
+        An earlier try of this job may have replaced the files that the version needs.
 
         Raises:
             HiveAcidError: the version cannot be restored, and no earlier try has restored it.
@@ -202,7 +202,7 @@ class _Comparison:
             VersionGoneError: the version is incomplete.
         """
         if then.past is None:
-            raise TypeError("a restore goes back to a version")
+            raise TypeError("`then` must be a target as of a version")
         part, then = range_since(then.past), then.of_partitions(now.partitions)
         # Look up the version's files in all partitions, so that an incomplete version is refused as
         # a whole.
@@ -225,7 +225,7 @@ class _Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AcidComparison(_Comparison):
-    """A comparison of rows by row ID, which writes and compactions do not change."""
+    """A comparison of rows by row ID; writes and compactions do not change a row's ID."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
         """Return the outcome of each partition, in order."""
@@ -294,7 +294,7 @@ class _AcidComparison(_Comparison):
         return _written(plan, _fetched(self.table, rows, most), self.then, None)
 
     def _rows(self) -> DataFrame:
-        """Return every row that is live now or in the version, and mark where it is live."""
+        """Return every row that is live now or in the version, with a mark for each."""
         now = _identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
@@ -310,7 +310,7 @@ class _AcidComparison(_Comparison):
         )
 
     def _check_allowed(self, come: DataFrame) -> None:
-        """Check that the table's present constraints allow the rows that are written.
+        """Check that the table's present constraints allow the rows to write.
 
         Raises:
             ConstraintViolationError: a constraint does not allow a row.
@@ -345,7 +345,7 @@ class _PlainComparison(_Comparison):
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
-        """Refuse a compressed text file: its name shows the codec, and a copy has a new name.
+        """Refuse a compressed text file: its name shows the codec, but a copy gets a new name.
 
         Raises:
             UnsupportedTableError: the file is a compressed text file.
@@ -442,13 +442,13 @@ def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]
 
 
 def _identities(target: Target) -> DataFrame:
-    """Return the partition, bucket, file and row ID of every live row."""
+    """Return every live row's partition, bucket, file and row ID."""
     position = free_name("position", target.table.column_names)
     return target.scan((), position=position).select(*target.position_columns(position))
 
 
 def _no_row(table: TableInfo) -> Column:
-    """Return `row` for an event whose values are all fetched later: one column with NULL."""
+    """Return the `row` of an event before its values are fetched: one column with NULL."""
     return row_struct(table.columns[:1], {})
 
 
@@ -465,7 +465,7 @@ def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
 def _written(
     plan: WritePlan, events: DataFrame, then: Target, count: int | None
 ) -> tuple[StagedFile, ...]:
-    """Write events whose rows the writers fetch from the version's files."""
+    """Write events; the writers fetch the rows from the version's files."""
     found = Events(
         frame=lambda: grouped(events),
         given=(frozenset(),),

@@ -4,9 +4,9 @@ The input is a target (its live files under one snapshot) and a statement; the o
 First a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
 a transaction opens. Only columns that the condition and expressions use are read from the target.
 
-The selected rows and their new values are computed once and kept (`localCheckpoint`) before events
-are made from them. So the delete event and the insert event of an update agree. If an executor with
-kept rows is lost, the job fails instead of computing the rows again.
+The selected rows and their new values are computed once and kept (`localCheckpoint`) before the
+rows are turned into events. So the delete event and the insert event of an update agree. If an
+executor with kept rows is lost, the job fails instead of computing the rows again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def plan_change(
 ) -> RowChangeProgram:
     """Check an UPDATE or DELETE against the target's schema.
 
-    `terms` contains the parameters of its SQL, and whether this SQL may contain unsafe calls.
+    `terms` contains the parameters of its SQL, and states whether this SQL is allowed to contain
+    unsafe calls.
 
     Raises:
         InputError: see `plan.statements.resolve_update` and `clauses.ready`.
@@ -96,8 +97,8 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
     reach = target.where(clause.condition, program.moment)
     rows = scanned(reach, program.needed, names)
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
-    # `coalesce` prevents Spark from splitting the condition: one part of it may fail for a file or
-    # row that another part excludes.
+    # `coalesce` prevents Spark from splitting the condition: one part may fail for a file or row
+    # that another part excludes.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
     acted = acted_on(
@@ -115,7 +116,7 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRows:
-    """Rows with their chosen clause, computed once and kept.
+    """Rows with their chosen clauses, which are computed once and kept.
 
     `updated` is the number of rows that a clause updates; `files` are the numbers of these rows'
     files. `events` is the number of events of all rows; `size_bytes` is the approximate size of the
@@ -132,7 +133,7 @@ class KeptRows:
 def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
     """Keep the rows that `acted_on` returned, and count them.
 
-    A separate query counts them: Spark reports observed metrics in an event, which Spark may drop.
+    A separate query counts the rows, since Spark may drop the event with observed metrics.
     """
     kept = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
@@ -188,7 +189,7 @@ def as_events(
 ) -> Events:
     """Return events with the data that each writer task needs.
 
-    Old files are included only if an update leaves columns unset, and then only files with updated
+    Old files are included only if an update leaves columns unset, and only if they have updated
     rows.
     """
     columns = frozenset(c.name for c in target.table.columns)

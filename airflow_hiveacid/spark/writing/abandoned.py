@@ -1,9 +1,9 @@
-"""Removal of directories that aborted attempts of a job have published, before the job reruns.
+"""Cleanup before a job reruns: removal of directories that its aborted attempts have published.
 
 Trino reads an aborted base as if it were committed, and a retry cannot wait for the cleaner. The
-input is ledger entries, which record the directories that aborted attempts were about to publish.
-Only directories at the table's present locations are removed. A renamed table keeps its ledger, and
-a different table may now be at the old location.
+input is ledger entries. An entry records the directories that an attempt was about to publish. Only
+directories at the table's present locations are removed. A renamed table keeps its ledger, and a
+different table may now be at the old location.
 
 On a store with uploads, the open uploads of an aborted attempt are aborted first. An upload that
 completes later would leave a file behind; in a base, Trino would show that file's rows.

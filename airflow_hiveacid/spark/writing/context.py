@@ -12,18 +12,18 @@ from airflow_hiveacid.format.table import (
     PartitionName,
     TableInfo,
     TableRef,
-    TransactionalKind,
 )
 from airflow_hiveacid.plan.statements import (
     check_changeable,
     check_insertable,
     check_readable,
     check_source,
+    tables_of,
 )
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.source import load_source, show, tables_of
+from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
@@ -101,25 +101,14 @@ class JobContext:
         """Return the table with its constraints, for a statement that writes rows."""
         return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
-    def transactional_table(self, name: str) -> TableInfo:
-        """Return the table if it is transactional and its location is writable.
-
-        Raises:
-            InputError, LocationPermissionError: as `changeable_table`.
-        """
-        table = self.client.get_table(TableRef.parse(name))
-        if table.kind is not TransactionalKind.INSERT_ONLY:
-            check_changeable(table, "cleaning")
-        return _writable(table)
-
     def partitions_touched(
         self, table: TableInfo, condition: str | None, moment: Moment
     ) -> Callable[[], Touched]:
-        """Return a function that finds the partitions that a statement's condition selects.
+        """Return a function that finds the partitions selected by a statement's condition.
 
-        Only these partitions are locked and read. If the function finds different partitions once
-        the locks are granted, the statement restarts. Otherwise the statement could see only part
-        of a commit to several partitions.
+        Only these partitions are locked and read. If the function finds different partitions after
+        the locks are granted, the statement restarts. Without a restart, the statement could see
+        only part of a commit to several partitions.
         """
 
         def ask(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
@@ -131,7 +120,7 @@ class JobContext:
         return touching(self.client, table, ask)
 
     def source_shape(self, source: SourceSpec) -> DataFrame:
-        """Return a frame with the source's columns, to check a statement before locks are taken.
+        """Return a frame with the source's columns, to check a statement before any lock is taken.
 
         Raises:
             InputError, StorageError: the source is missing, unreadable or invalid.
@@ -152,7 +141,7 @@ class JobContext:
         )
 
     def terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
-        """Return these parameters of a statement's SQL, and whether it may contain unsafe calls."""
+        """Return a statement's parameters, and whether its SQL may contain unsafe calls."""
         return TextTerms(parameters=parameters, allows_unsafe=self.spec.allow_unsafe_expressions)
 
     def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
@@ -176,7 +165,7 @@ class JobContext:
         return found
 
     def show_shapes(self, names: Mapping[str, str]) -> None:
-        """Register empty views of tables, to check queries within a statement's expressions.
+        """Register empty views of tables, for checks of queries within a statement's expressions.
 
         Raises:
             InputError: see `tables`.

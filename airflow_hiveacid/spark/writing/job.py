@@ -56,16 +56,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-# Each restart means that another transaction has committed, so some job makes progress. Beyond this
-# limit the job fails, so that the user notices.
+# Each restart means that another transaction has committed, so the jobs as a whole make progress.
+# After this many restarts the job fails, so that the user notices.
 _MOST_BEGINNINGS: Final = 5
 
 
 def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResult:
     """Run one or more statements, in order, as one transaction.
 
-    If the job is overtaken before it publishes, it restarts, at most four times, and keeps its
-    rank.
+    If another transaction overtakes the job before the job publishes, the job restarts, at most
+    four times. The restarted job keeps its rank among the copies of the job.
 
     Raises:
         HiveAcidError: the job failed. Nothing was changed, unless the error is
@@ -119,7 +119,7 @@ def _run(
 def _take_over(
     job: JobContext, write: Write, work: TransactionWork, restart_state: RestartState
 ) -> str | None:
-    """Use the files staged before a restart, or return the reason why that is not possible."""
+    """Use the files that were staged before a restart, or return the reason why not."""
     staged, restart_state.staged = restart_state.staged, None
     if staged is None:
         return restart_state.not_kept or "it had staged nothing"
@@ -157,9 +157,9 @@ def _retried(restart_state: RestartState, why_not: str | None) -> dict[str, Json
 
 @dataclass(slots=True)
 class RestartState:
-    """The part of a job's state that survives a restart, such as its rank among the job's copies.
+    """The part of a job's state that a restart keeps, such as the rank among the job's copies.
 
-    Mutable: `first_txn_id` and `began` are set once the job has a transaction. `staged` contains
+    Mutable: `first_txn_id` and `began` are set when the job has a transaction. `staged` contains
     the job's staged and uncommitted files; `not_kept` is the reason why staged files cannot be used
     again, or None. `lost` is the reason for the last restart. `handover` contains the transactions
     that a restart replaces.
@@ -174,10 +174,10 @@ class RestartState:
 
 
 def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartState) -> JobResult:
-    """Call `run`, and call it again, at most four times, if another transaction overtakes it.
+    """Call `run`; if another transaction overtakes the job, repeat the call, at most four times.
 
-    If another client aborted the transaction, the job fails, even if the job only missed
-    heartbeats. The job cannot distinguish this from an abort that an operator ordered
+    If the job's own transaction was aborted, the job fails, even if the only reason was missed
+    heartbeats. The job cannot distinguish a time-out from an abort that a person has requested
     (docs/decisions/restarts.md).
 
     Raises:
@@ -223,21 +223,20 @@ def begun(
                 restart_state.began = write.txn.began
                 yield write
         except CommitStateUnknownError:
-            restart_state.staged = None  # its files may be published
+            restart_state.staged = None  # the staged files may have been published
             raise
         except BaseException as error:
             if write is not None and order.keeps_staged:
                 _keep_or_discard(write, restart_state, error)
-            elif (
-                restart_state.staged is not None
-            ):  # from an earlier beginning; this write had not begun
+            elif restart_state.staged is not None:
+                # These files were staged before a restart, and this write did not begin.
                 restart_state.staged.write.discard()
                 restart_state.staged = None
             raise
 
 
 def _keep_or_discard(write: Write, restart_state: RestartState, error: BaseException) -> None:
-    """Keep the files that this write or an earlier write has staged if a restart may use them.
+    """Keep the files that this or an earlier write has staged, if a restart may use them.
 
     Only an overtaken job restarts.
     """
@@ -282,10 +281,10 @@ def _order(
 
 
 def check_sources(job: JobContext, write: Write) -> None:
-    """Check that the tables that are only read still have the partitions that were locked.
+    """Check that the source tables still have the partitions that were locked.
 
     Raises:
-        OvertakenError: the partitions of a table that is only read have changed; restart.
+        OvertakenError: the partitions of a source table have changed, so the job must restart.
     """
     for access in write.reads:
         if not is_still_all(job.client, access):
@@ -349,7 +348,8 @@ def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
     """Return the partitions that each statement can touch at present.
 
     If several statements change a table, an earlier statement may add partitions that the metastore
-    does not list yet. Then only partitions that the statement itself specifies are returned.
+    does not list yet. So each of these statements gets only the partitions that the statement
+    itself specifies.
     """
     count = Counter(change.table.ref for change in changes)
     found = [change.partitions() for change in changes]

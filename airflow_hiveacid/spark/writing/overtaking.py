@@ -1,10 +1,10 @@
-"""Detection of commits with a higher write ID that hide the files of this write.
+"""Detection of commits with a higher write ID than this write, which would hide its files.
 
 After a write gets its write ID and before it has its locks, another transaction may get a higher
 write ID, lock the table, and commit. Readers start at the highest base: rows of a lower write ID
-would be committed but never visible. An overwrite is overtaken by any row with a higher write ID,
-which would remain visible after the overwrite. An append that overtakes an append does no harm. See
-docs/decisions/restarts.md.
+would be committed but never visible. Any row with a higher write ID overtakes an overwrite, since
+the row would remain visible after the overwrite. An append that overtakes an append does no harm.
+See docs/decisions/restarts.md.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def hiding_directory(
     *,
     replaces: bool,
 ) -> str | None:
-    """Return the URI of a directory that hides rows of the write ID `own`, or None.
+    """Return the URI of a directory that would hide rows of the write ID `own`, or None.
 
-    A write ID that is not known to be open or aborted is treated as committed. A restart costs
-    little, and gets a write ID above all existing write IDs.
+    A write ID that is not known to be open or aborted is treated as committed. If this assumption
+    is wrong, the only cost is a restart, which gets a write ID above all existing write IDs.
 
     Args:
         partitions: the existing partitions that are about to change.
@@ -76,7 +76,7 @@ def found_in(
     partitions: Sequence[PartitionInfo],
     look: Callable[[PartitionInfo, Sequence[str]], _Found | None],
 ) -> tuple[PartitionInfo, _Found] | None:
-    """List partitions; return the first for which `look` returns a result, with that result.
+    """List partitions until `look` returns a result; return that partition and the result.
 
     Raises:
         StorageError: a partition cannot be listed.
@@ -85,6 +85,6 @@ def found_in(
     def one(partition: PartitionInfo) -> _Found | None:
         return look(partition, list_directories(*open_location(partition.location)))
 
-    # A listing that fails does not hide the result of an earlier partition.
+    # Even if a listing fails, return the result of an earlier partition.
     answers = zip(partitions, results_in_order(one, partitions), strict=True)
     return next(((root, found) for root, found in answers if found is not None), None)

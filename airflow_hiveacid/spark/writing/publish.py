@@ -55,8 +55,8 @@ log = logging.getLogger("hiveacid")
 class StagedFile:
     """One file that a task has written and the driver has accepted.
 
-    `kind` is the kind of table that normally contains such files. A file of plain rows is of
-    kind INSERT_ONLY, even if LOAD DATA adds it to a full-ACID table.
+    `kind` is the kind of table that normally contains such files. The kind of a file of plain rows
+    is INSERT_ONLY, even if LOAD DATA adds the file to a full-ACID table.
     """
 
     partition: PartitionName
@@ -110,7 +110,7 @@ class StagedDirectory:
 
 
 def is_delete_directory(text: str) -> bool:
-    """Return True if a directory's name is that of a delete delta."""
+    """Return True if a directory's name is the name of a delete delta."""
     name = parse_directory_name(text)
     return isinstance(name, DeltaName) and name.is_delete
 
@@ -118,7 +118,7 @@ def is_delete_directory(text: str) -> bool:
 def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
     """Return the numbers of inserted, updated and deleted rows of staged directories.
 
-    An update writes a delete event and a new row; it is counted only under `updated`.
+    An update writes a delete event and a new row; the update is counted only under `updated`.
     """
     files = [file for directory in directories for file in directory.files]
     updated = sum(file.updated for file in files)
@@ -157,7 +157,7 @@ def assemble(
 
 
 def _steps(directory: StagedDirectory) -> Iterator[Callable[[], object]]:
-    """Yield the steps that assemble a directory, to run in parallel, since a store may be slow."""
+    """Yield the steps that assemble a directory; on a slow store they should run in parallel."""
     staging, name = directory.staging, directory.directory
     for file in directory.files:
         yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
@@ -228,7 +228,7 @@ def misplaced(
 
 
 class Publication:
-    """The directories that a transaction has published, so that exactly these can be removed.
+    """The directories that a transaction has published, recorded so that only these are removed.
 
     Mutable: it remembers the directories. The store decides how a directory is published
     (`Staging.publish`).
@@ -258,8 +258,8 @@ class Publication:
         self._tried.append(directory)
         staging = directory.staging
         if not staging.renames:
-            # A mark on each file identifies its writer, so taking back this directory removes only
-            # our files.
+            # Each file has a mark that identifies the writer, so only our files are removed from
+            # this directory.
             staging.publish_files(directory.directory, directory.accepted, directory.markers)
             return
         try:
@@ -275,7 +275,7 @@ def _take_back_one(directory: StagedDirectory) -> None:
         log.info("taking back %s", directory.final_path)
         staging.take_back_files(directory.directory, directory.accepted, directory.markers)
         return
-    # A rename may have succeeded although it reported a failure. Then the staged directory, which
+    # A rename may have succeeded even if it reported a failure. Then the staged directory, which
     # only this process moves, no longer exists.
     if exists(*open_location(staging.path_for(directory.directory))):
         return
@@ -302,13 +302,13 @@ def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None
 
 
 def all_staged(first: str) -> tuple[str, ...]:
-    """Return the existing staging directories of all statements of an attempt, in one root.
+    """Return the existing staging directories of an attempt's statements, in one root.
 
     Args:
         first: the directory of the attempt's first statement; it need not exist.
 
     Raises:
-        LocationPermissionError: the user may not list them.
+        LocationPermissionError: the user lacks permission to list the directories.
         StorageError: listing failed for another reason.
     """
     home, _, name = first.rpartition("/")

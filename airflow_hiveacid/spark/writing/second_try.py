@@ -1,16 +1,16 @@
 """Restart of an overtaken INSERT with the files that it has already staged.
 
-This restart happens within one driver; `plan.reruns` defines the rules for Airflow's retries.
-In the new transaction the staged files get the new write ID (`reissue`); no row is read, computed
-or decoded again. This is correct if the statement would write the same files again. That holds for
-an INSERT of values, of files, or of a query over values and files, since such an INSERT reads no
-table. The INSERT is repeated in full if its files would now belong to a different root, or cannot
-be reissued.
+This restart happens within one driver; `plan.reruns` defines the rules for Airflow's retries. In
+the new transaction the staged files get the new write ID (`reissue`); no row is read, computed or
+decoded again. The files can be reused if the statement would write the same files again. This is
+true of an INSERT that reads no table: an INSERT of values, of files, or of a query over values and
+files. If the files would now belong to a different root, or cannot be reissued, the whole INSERT
+runs again.
 
-Every other overtaken job is repeated in full: an overwrite, a job that reads another table, or a
-job with several statements. An UPDATE, DELETE or MERGE is repeated, too, since the transaction that
-overtook it has replaced rows that it read. The result records whether the files were reused, and if
-not, why (`details`, `retried`).
+Every other overtaken job runs again in full: an overwrite, a job that reads another table, or a job
+with several statements. An UPDATE, DELETE or MERGE also runs again, since the overtaking
+transaction has replaced rows that the statement read. The result records whether the files were
+reused, and if not, why (`details`, `retried`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
+from airflow_hiveacid.plan.statements import tables_of
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.reading.source import tables_of
 from airflow_hiveacid.spark.writing.publish import (
     StagedDirectory,
     StagedFile,
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-# Up to these limits a stage of tasks costs more than copying in the driver: 1 to 2 ms of CPU per
-# megabyte.
+# Up to these limits, copying in the driver costs less than a stage of tasks. Copying takes 1 to 2
+# ms of CPU time per megabyte.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
-# Use a separate staging area: the statement has ID 0, and may run again and stage files with that
-# ID.
+# Use a separate staging area: the INSERT itself has statement ID 0, and may run again and stage
+# files with that ID.
 _TAKEN_OVER: Final = StatementId(1)
 _FEW_BYTES: Final = 256 << 20
 _SIZES: Final = "path string, size_bytes long"
@@ -77,13 +77,13 @@ class StagedWork:
 
 
 def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
-    """Return why staged files of these statements cannot be used after a restart, or None."""
+    """Return the reason why a restart cannot use staged files of these statements, or None."""
     if len(changes) != 1:
         return "the transaction has several statements"
     change = changes[0]
     if change.operations != {DataOperation.INSERT}:
-        # A change is overtaken by a base or a dropped partition, so rows that the change has read
-        # were replaced.
+        # A base or a dropped partition has overtaken the change, so rows that the change read were
+        # replaced.
         is_overwrite = DataOperation.OVERWRITE in change.operations
         return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
     if change.make_files is not None:
@@ -96,7 +96,7 @@ def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
 
 
 def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> str | None:
-    """Return why an INSERT must run again; None if it would make the same files now.
+    """Return the reason why an INSERT must run again; None if it would now make the same files.
 
     Raises:
         MetastoreError: the locations of the partitions cannot be read.
@@ -121,8 +121,8 @@ def reissued(
     """Stage the directories of an earlier write again, with the write ID of a new write.
 
     Raises:
-        HiveAcidError: a file cannot be written. Files already written are removed with the write's
-            staging areas, at all partition locations.
+        HiveAcidError: a file cannot be written. The files that were already written are removed
+            with the write's staging areas at all partition locations.
     """
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)

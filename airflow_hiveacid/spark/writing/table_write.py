@@ -1,4 +1,4 @@
-"""A write's changes to one table: files, ledger entry, and the undo of both.
+"""A write's changes to one table: the files, the ledger entry, and how to undo both.
 
 A transaction may write several tables, and one table in several statements. Each statement stages
 its own directories, with its own statement ID; all are published together. A later statement reads
@@ -107,7 +107,7 @@ class TableWrite:
         return token
 
     def check_table(self) -> None:
-        """Check that the table is still the one that the statements were checked against.
+        """Check that the table has not changed since the statements were checked.
 
         Raises:
             TableChangedError: the table's definition changed, or another table now has its name.
@@ -147,7 +147,7 @@ class TableWrite:
         return self._ledger.is_certain(entry)
 
     def confirm_earlier(self, entry: LedgerEntry) -> None:
-        """Confirm an entry whose writer was killed before it could confirm it."""
+        """Confirm an entry if its writer was killed before the writer could confirm it."""
         if not entry.is_confirmed:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
@@ -179,8 +179,8 @@ class TableWrite:
         """Check that no transaction committed a conflicting change since this job began.
 
         The conflict policy decides what conflicts. The metastore does its own check at the commit.
-        This check is earlier. This check also finds changes that the metastore has not recorded,
-        and changes that were committed before a restart.
+        This earlier check also finds changes that the metastore has not recorded, and changes that
+        were committed before a restart.
 
         Raises:
             WriteConflictError: another transaction has committed a conflicting change.
@@ -219,7 +219,8 @@ class TableWrite:
         """Check that no later commit hides this write.
 
         Raises:
-            OvertakenError: a directory with a higher write ID hides this write; restart.
+            OvertakenError: a directory with a higher write ID hides this write, so the job must
+                restart.
         """
         path = hiding_directory(
             partitions,
@@ -228,16 +229,16 @@ class TableWrite:
             replaces=DataOperation.OVERWRITE in self._access.operations,
         )
         if path is not None:
-            raise self.overtaken(f"{path} would hide the rows that it writes")
+            raise self.overtaken(f"{path} would hide the rows of this write")
 
     def look_ahead(self) -> None:
         """Check for conflicts and overtaking before writing, if the snapshot shows newer commits.
 
-        Once the locks are granted, a check before writing has the same result as a check after it,
-        so the early check can avoid useless writing. An UPDATE, DELETE or MERGE must not even read
-        rows with a higher write ID than its own. Hive 4 ignores a delete event whose write ID is
-        lower than its row's (VectorizedOrcAcidRowBatchReader), so it would show both the old row
-        and the new row.
+        Once the locks are granted, a check before writing has the same result as a check after
+        writing. So the early check can avoid useless work. An UPDATE, DELETE or MERGE must not even
+        read rows with a higher write ID than its own: Hive 4 ignores a delete event if its write ID
+        is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So Hive 4 would show
+        both the old row and the new row.
 
         Raises:
             WriteConflictError: as `check_no_rival`.
@@ -254,7 +255,7 @@ class TableWrite:
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
 
     def _has_news(self, now: ValidWriteIdList) -> bool:
-        """Return True if a write to the table is known to be committed since the job began."""
+        """Return True if it is known that a write to the table committed since the job began."""
         began = self._txn.began.get(self.table.ref)
         return began is not None and any(
             now.is_visible(WriteId(w))
@@ -268,7 +269,7 @@ class TableWrite:
     # ---- files -----------------------------------------------------------------------------------
 
     def check_locations(self, locations: Collection[str]) -> None:
-        """Check that files can be published to these locations, and remember them.
+        """Check that files can be published to these locations, and remember the locations.
 
         Raises:
             UnsupportedTableError: a partition is on a store without renames.
@@ -283,10 +284,10 @@ class TableWrite:
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
     ) -> None:
-        """Add the directories of a statement, whose files are all written.
+        """Add the directories of a statement; all their files must have been written.
 
-        A base replaces the directories that earlier statements have staged in its partition.
-        Readers would ignore the replaced directories, so those are not published.
+        A base replaces the directories that earlier statements have staged in its partition. The
+        replaced directories are not published, since readers would ignore them.
 
         Args:
             directories: the statement's directories; empty if it changes nothing.
@@ -301,10 +302,11 @@ class TableWrite:
             self._operations.setdefault(directory.partition, set()).update(done)
 
     def register(self) -> None:
-        """Register the changed partitions with the metastore, before a file appears in any of them.
+        """Register the changed partitions with the metastore, before they contain new files.
 
         Raises:
-            OvertakenError: a partition was created, or created again, at another location; restart.
+            OvertakenError: a partition was created, or created again, at another location, so the
+                job must restart.
         """
         if not self._directories:
             self._txn.change_nothing(self.table.ref)
@@ -321,7 +323,8 @@ class TableWrite:
         """Check, right before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: the table was replaced; the client that dropped it took no lock.
+            TableChangedError: a client that took no lock dropped the table, and another table has
+                its name now.
             WriteConflictError: as `check_no_rival`.
             OvertakenError: another directory would hide the published files.
             DirectoryExistsError: a directory exists under a final name. The ledger has no entry
@@ -367,8 +370,8 @@ class TableWrite:
         """Check that the published directories are where readers look.
 
         Raises:
-            OvertakenError: a partition was dropped or moved to another location; the client
-                    took no lock. A later drop also removes the published directories.
+            OvertakenError: a client that took no lock dropped a partition or moved it to another
+                    location. A later drop also removes the published directories.
         """
         if self.table.is_partitioned:
             self._check_locations(self._client.get_partitions(self.table, self._partitions))
@@ -441,7 +444,7 @@ class TableWrite:
 
 
 def _is_of_earlier_release(entry: LedgerEntry) -> bool:
-    """Return True if an entry may be from a release whose job keys named no installation."""
+    """Return True if the entry may be from a release without installation names in job keys."""
     version = version_of(entry.result)
     return not entry.is_legible or (version is not None and version < FIRST_WITH_INSTALLATION)
 

@@ -2,11 +2,11 @@
 
 The input is checked statements and a write that is open. Each statement's events are staged under
 the statement's own ID. A later statement reads the staged files of earlier statements as if these
-files were committed. Every statement sees changes of other transactions as of the transaction's
-snapshot. `finish` publishes the files of all statements.
+files were committed. All statements see those changes of other transactions that the snapshot
+includes. `finish` publishes the files of all statements.
 
-Statement IDs increase. If a row and its delete event have the same write ID, Hive looks for the
-event only in later statements (VectorizedOrcAcidRowBatchReader).
+Statement IDs increase. If a row and its delete event have the same write ID, Hive finds the event
+only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.codec import JsonValue, to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.reading.access import Touched
@@ -67,30 +68,32 @@ log = logging.getLogger("hiveacid")
 _NOW: Final[Mapping[str, str]] = {}
 
 MakeEvents = Callable[[Target, Callable[[], DataFrame]], Events]
-"""Function that turns a target, and a function that reads the source, into events."""
+"""A function that makes events from a target, and from a function that reads the source."""
 
 TargetAsOf = Callable[[VersionSpec], Target]
-"""Function that returns the target as of a version, under the transaction's snapshot."""
+"""A function that returns the target as of a version, under the transaction's snapshot."""
 
 MakeFiles = Callable[[WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
-"""Function that stages files, from the write plan, the target, and the target's `TargetAsOf`."""
+"""A function that stages files, from the write plan, the target, and the target's `TargetAsOf`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedStatement:
     """A statement that was checked against its tables, ready to run.
 
-    `kind` is its name: `insert`, `merge` and so on. `operations` are its operations on the table,
-    which decide the lock. `make_events` turns the target (its files as the statement sees them) and
-    the source into events; None means no events. `make_files` stages files without events.
+    `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
+    operations on the table, which decide the lock. `make_events` turns the target (its files as the
+    statement sees them) and the source into events; None means no events. `make_files` stages files
+    without events.
 
     `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
-    itself. `tables` are the tables that queries within its expressions read, by view name.
-    `partitions` returns the only partitions that the statement can touch at present, if that is
-    known. `fixed` contains these partitions if the statement itself specifies them, even if they do
-    not exist. `empties` selects the existing partitions that an overwrite replaces even without new
-    rows; by default the partitions that it can touch. `common` contains inputs shared with other
-    statements; all these statements see the tables as the first statement does.
+    itself. `tables` are the tables for queries within the statement's expressions, by view name.
+    `partitions` returns the partitions that the statement can touch at present, if they are known.
+    `fixed` contains these partitions if the statement itself specifies them, even if they do not
+    exist. `empties` selects the existing partitions that an overwrite replaces even without new
+    rows. By default, these are the partitions that the overwrite can touch. `common` contains
+    inputs shared with other statements; all these statements see the tables as the first statement
+    does.
     """
 
     kind: str
@@ -114,13 +117,8 @@ def naming(number: int, count: int) -> Iterator[None]:
 
     An executor's error is first converted back to its own type (`typed_failures`).
     """
-    try:
-        with typed_failures():
-            yield
-    except HiveAcidError as error:
-        if count > 1:
-            error.add_note(f"in statement {number} of the transaction")
-        raise
+    with numbered(number, count), typed_failures():
+        yield
 
 
 class TransactionWork:
@@ -165,7 +163,7 @@ class TransactionWork:
 
         Args:
             change: the statement.
-            touched: the only partitions that the statement can touch; they are locked.
+            touched: the partitions that the statement can touch; only these are locked.
 
         Raises:
             HiveAcidError: the statement failed; no change of the transaction will become visible.
@@ -204,7 +202,7 @@ class TransactionWork:
         operations: frozenset[DataOperation],
         results: tuple[StatementResult, ...],
     ) -> None:
-        """Use the staged files and result of the job's only statement from before a restart."""
+        """Use the result and the files that the job's only statement staged before a restart."""
         self._write.stage(ref, directories, operations)
         size = sum(file.size_bytes for directory in directories for file in directory.files)
         self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
@@ -213,7 +211,7 @@ class TransactionWork:
         """Publish the files of all statements; leaving the write's block then commits them.
 
         Args:
-            retried: details for the result about the run before a restart.
+            retried: details about the run before a restart, for the result.
 
         Raises:
             HiveAcidError: see the steps of `Write`.
@@ -244,8 +242,8 @@ class TransactionWork:
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
 
-        For other sources the result is the frame with which the statement was checked. Listing the
-        files and reading the columns again would double the cost, and might find different files.
+        For other sources the result is the frame with which the statement was checked. A second
+        listing of the files would double the cost, and might find different files.
         """
         if change.common is not None and change.source is not None:
             frames = self._common_frames(change.common)
@@ -259,9 +257,9 @@ class TransactionWork:
         return self._job.load(change.source, frames)
 
     def _common_frames(self, common: Common) -> dict[str, DataFrame]:
-        """Return shared inputs: computed for the first statement, kept for the other statements.
+        """Return shared inputs, computed for the first statement and kept for the other statements.
 
-        Files are listed only once, even if an earlier statement has staged more files.
+        The other statements do not list files again, even if the first statement has staged files.
         """
         if self._common is None or self._common[0] is not common:
             tables = self._frames(self._job.tables(common.tables), common.versions)

@@ -5,18 +5,18 @@ the order of these states; each method moves all tables to the next state:
 
 | state | what is true |
 | --- | --- |
-| begun | the transaction has its locks and its snapshot; the tables are as they were checked |
-| staged | every file of a statement is written to staging, where no reader looks |
-| registered | the changed partitions are registered with the metastore |
+| begun | the transaction has its locks and its snapshot; no table has changed since the check |
+| staged | every file of a statement is in staging, where no reader looks |
+| registered | the metastore has a record of the changed partitions |
 | verified | the metastore confirmed that the transaction is open; no newer base hides the files |
 | noted | every table's ledger records the directories that will be published, and the job |
 | published | every directory has its final name; readers ignore the open write IDs |
 | settled, committed | the transaction is committed; the ledgers confirm it |
 
-If the transaction is known to be aborted, at any point and for any reason, exactly this write's
-changes are undone. These changes are the write's renamed directories, its staging and its ledger
-entries. If the outcome of the commit is unknown, all files stay. `writing` decides this from the
-transaction's state alone (`Transaction.on_abort`). Must not depend on Spark.
+When the transaction is known to be aborted, exactly this write's changes are undone: the renamed
+directories, the staging and the ledger entries. If the outcome of the commit is unknown, all files
+stay. `writing` chooses between these two by the transaction's state alone
+(`Transaction.on_abort`). Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Write:
         return tuple(d for table in self._tables.values() for d in table.directories)
 
     def check_tables(self) -> None:
-        """Check that every table is still the one that the statements were checked against.
+        """Check that no table has changed since the statements were checked.
 
         Raises:
             TableChangedError: a table's definition changed, or another table now has its name.
@@ -107,7 +107,7 @@ class Write:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run that makes this run unnecessary; None if this run is needed.
 
-        Tables of a transaction are committed together, so the ledger of one table decides. If this
+        A transaction commits all its tables together, so the ledger of one table decides. If this
         run is needed, this method also removes files and entries of this job's aborted attempts.
 
         Raises:
@@ -142,7 +142,7 @@ class Write:
 
         Raises:
             WriteConflictError: another transaction's commit conflicts with this write.
-            OvertakenError: another transaction overtook this write; restart.
+            OvertakenError: another transaction overtook this write, so the job must restart.
         """
         for table in self._tables.values():
             table.look_ahead()
@@ -158,10 +158,11 @@ class Write:
         self._enter(WriteState.STAGED)
 
     def register(self) -> None:
-        """Register the changed partitions with the metastore, before a file appears in any of them.
+        """Register the changed partitions with the metastore, before they contain new files.
 
         Raises:
-            OvertakenError: a partition was created, or created again, at another location; restart.
+            OvertakenError: a partition was created, or created again, at another location, so the
+                job must restart.
         """
         for table in self._tables.values():
             table.register()
@@ -171,7 +172,8 @@ class Write:
         """Check, right before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: a table was replaced; the client that dropped it took no lock.
+            TableChangedError: a client that took no lock dropped a table, and another table has its
+                name now.
             TransactionAbortedError, FencedError: the transaction has ended.
             OvertakenError: another directory would hide the published files.
             DirectoryExistsError: a directory exists under a final name. The ledgers have no entry
@@ -194,8 +196,8 @@ class Write:
         Raises:
             DirectoryExistsError: a directory exists already; it was not touched.
             StorageError: a rename failed.
-            OvertakenError: a partition was dropped or moved to another location; the client took
-                no lock.
+            OvertakenError: a client that took no lock dropped a partition or moved it to another
+                location.
         """
         for table in self._tables.values():
             table.publish()
@@ -242,7 +244,7 @@ class Write:
         )
 
     def name_winner(self, error: WriteConflictError) -> None:
-        """Add policies, the winning transaction and its job, if known, to a conflict's error."""
+        """Add details to a conflict's error: the policies, and the winner with its job if known."""
         error.policies = {str(a.ref): a.policy.value for a in self._order.accesses}
         for table in self._tables.values():
             try:
@@ -259,7 +261,7 @@ class Write:
 
 @contextmanager
 def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
-    """Run a block as one write: commit when it ends, roll back when it raises an error.
+    """Run a block as one write: commit at the end of the block, or roll back after an error.
 
     Raises:
         TableChangedError: a table was replaced or changed after the statements were checked.

@@ -2,8 +2,9 @@
 
 Engines have different forms of the clause, and sqlglot parses only some of them. This module
 supports all forms in the table below. Input is a statement. Output is the statement without the
-clauses. The last token of the table's name stores the clause for the code that reads earlier
-versions. If no code has used a clause, `check_all_read` refuses the statement.
+clauses. The last token of the table's name stores the removed clause in `Token.as_of`. Other
+modules then read the versions that the clauses name. `check_all_read` refuses a statement that has
+an unused clause.
 
 | clause | engines |
 | --- | --- |
@@ -59,10 +60,10 @@ def without_clauses(piece: Piece) -> Piece:
 
 
 def check_all_read(piece: Piece) -> None:
-    """Refuse AS OF clauses where no earlier version can be read.
+    """Refuse AS OF clauses in places where no earlier version can be read.
 
     Raises:
-        SqlTextError: no code has used the statement's AS OF clause.
+        SqlTextError: the statement has an unused AS OF clause.
     """
     for token in piece.tokens:
         if token.as_of is not None and not token.as_of.is_read:

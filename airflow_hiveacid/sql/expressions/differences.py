@@ -1,16 +1,16 @@
 """Checks that refuse SQL which Hive and Spark both accept but evaluate differently.
 
-Spark evaluates the user's expressions. This module refuses expressions whose results would differ
-from Hive's, if the difference is visible in the SQL. Differences that depend on column types are
-not found. Each error proposes SQL that has the same meaning in both engines. `functions`
-decides which functions are refused.
+Spark evaluates the user's expressions. This module refuses an expression if the SQL alone shows
+that Hive would return a different result. This module does not find differences that depend on
+column types. Each error proposes SQL that has the same meaning in both engines. The module
+`functions` decides which functions are refused.
 
 In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
 first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
 most one of them), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and `^` has lower
-precedence than `&`. All comparisons have equal precedence, which is higher than that of `IS NULL`,
-`IN` and similar predicates. So an expression that mixes these operators without parentheses is
-refused.
+precedence than `&`. Spark gives all comparisons equal precedence, higher than the precedence of `IS
+NULL`, `IN` and similar predicates. So this module refuses an expression that mixes these operators
+without parentheses.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -157,7 +157,8 @@ def _check_name(piece: Piece, index: int) -> None:
 def _check_number(piece: Piece, token: Token) -> None:
     if _FLOAT.fullmatch(token.raw):
         piece.fail(
-            "a number followed by F contains a name in Hive, but is a float in Spark",
+            "Hive reads a number followed by F as a number and a name, but Spark reads it as a"
+            " float",
             "write cast(1.1 AS float)",
             token,
         )
@@ -216,7 +217,7 @@ def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str]
     if has_idle(text) and _is_pattern(piece, index):
         piece.fail(
             "in a LIKE pattern, a backslash that does not precede % or _ is one character in Hive,"
-            " but an error or something else in Spark",
+            " but is an error or has a different meaning in Spark",
             "write RLIKE, or instr(x, y) > 0",
             token,
         )
@@ -273,7 +274,7 @@ def _opening_before(piece: Piece, index: int) -> int | None:
 
 
 def _with_neighbours(piece: Piece, index: int, text: str) -> str:
-    """Return a string and the literals directly after it as one string."""
+    """Join a string with the literals that directly follow the string."""
     for token in piece.tokens[index + 1 :]:
         if token.kind is not Kind.STRING:
             break
@@ -310,7 +311,7 @@ def _is_pattern(piece: Piece, index: int) -> bool:
         word = piece.word(at)
         if word == "LIKE":
             return True
-        if word in {",", "THEN", "ELSE"}:  # tokens before this are another value
+        if word in {",", "THEN", "ELSE"}:  # the tokens before this word are a different value
             at = _opening_before(piece, at)
         elif word in _CLOSING:
             at = _opening_before(piece, at)
@@ -352,7 +353,8 @@ def _check_interval(piece: Piece, index: int) -> None:
     )
     if is_value or in_parentheses:
         piece.fail(
-            f"a number before {token.raw} is an interval in Hive, but has an alias in Spark",
+            f"a number before {token.raw} is an interval in Hive, but a number with an alias"
+            " in Spark",
             "write INTERVAL '1' DAY for an interval, and AS before an alias",
             token,
         )
@@ -372,7 +374,7 @@ class _Run:
 
 
 def _check_operators(piece: Piece, in_types: Collection[int]) -> None:
-    """Refuse operators without parentheses whose precedence differs between Hive and Spark."""
+    """Refuse combinations of operators that Hive and Spark group differently."""
     runs = [_Run()]
     for index, token in [(i, t) for i, t in enumerate(piece.tokens) if i not in in_types]:
         run = runs[-1]

@@ -46,7 +46,7 @@ _NO_DEFAULT: Final = (
 class NameScope:
     """The names that a statement's expressions can use.
 
-    `qualifiers` maps the user's name of a table (`alias` or `db.table`, in lower case) to `t` or
+    `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t` or
     `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
     maps columns of the source to new names. `views` has the tables that subqueries in expressions
     read, or is None if subqueries are not allowed.
@@ -60,7 +60,7 @@ class NameScope:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column in an expression: its name as tokens, and the side to which its qualifier refers.
+    """A column in an expression: the tokens of its name, and the side that its qualifier names.
 
     For a column in a query, `inner` contains the table names of all enclosing queries. These names
     hide the table names of the statement. `owner` is the name of the column's table.
@@ -116,10 +116,10 @@ def parsed(piece: Piece, names: NameScope) -> exp.Expr:
 
 
 def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a function argument that is a name but that sqlglot does not parse as a column.
+    """Refuse a name as a function argument if sqlglot does not parse the name as a column.
 
-    sqlglot parses some names as units of time, and drops names that it does not expect. The table
-    of such a column would be unknown.
+    sqlglot parses some names as units of time, and drops unexpected names. If such a name is a
+    column, the column's table would be unknown.
 
     Raises:
         SqlTextError: a name was not parsed as a column.
@@ -166,7 +166,7 @@ def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
 
 
 def _requalified(piece: Piece, use: ColumnUse, side: str) -> dict[int, str]:
-    """Return the changes that replace a table's name, in one or more parts, with `t` or `s`."""
+    """Return the changes that replace a table's name (one or more parts) with `t` or `s`."""
     first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
     between = {t.start: "" for t in piece.tokens if first < t.start <= last}
     return {first: side, **between}
@@ -296,7 +296,7 @@ def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token])
 
 
 def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
-    """Yield the struct fields after a name's fourth part, which are separate nodes in sqlglot."""
+    """Yield the struct fields after a name's fourth part; sqlglot has a separate node for each."""
     parent = node.parent
     while isinstance(parent, exp.Dot) and parent.this is node:
         if isinstance(parent.expression, exp.Identifier):

@@ -1,9 +1,10 @@
 """The Hive functions that SQL may call, and the Spark SQL that replaces them.
 
-A function is allowed if its results were compared with those of Hive 4.0.1 for rows with NULL,
-empty strings, negative numbers and more (tests/interop/test_functions.py). A call runs as Spark's
-own function, as Hive's Java class in Spark (`plan.hive_functions`), or as a Spark expression with
-the same results. All other functions are refused, and the error proposes a replacement.
+A function is allowed if a test has compared its results in Spark and in Hive 4.0.1
+(tests/interop/test_functions.py). The compared rows contain NULL, empty strings, negative numbers
+and more. A call runs as Spark's own function, as Hive's Java class in Spark
+(`plan.hive_functions`), or as a Spark expression with the same results. All other functions are
+refused, and the error proposes a replacement.
 
 A replacement changes names, parentheses and commas in the user's SQL, but never an argument.
 
@@ -171,7 +172,7 @@ _BEFORE_NAMES: Final = frozenset({"AS", ")", "."})
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """A condition on the argument at `position`, from 0."""
+    """A condition on the argument at `position`, which counts from 0."""
 
     position: int
     is_right: Callable[[Piece], bool]
@@ -252,7 +253,10 @@ _ZONE: Final = (
     "the name of a time zone as a string, such as 'Europe/Vienna'",
 )
 _LENGTH: Final = (
-    "for a constant length below 0, Hive 4.0.1 returns the whole string, but Spark none of it",
+    (
+        "for a constant length below 0, Hive 4.0.1 returns the whole string, but Spark returns an"
+        " empty string"
+    ),
     "a number of 0 or more, a length that is not a constant, or '' for an empty string",
 )
 _IS_ZONE: Final = _matches(r"[A-Za-z]+(/[A-Za-z_]+)*(/[A-Za-z_]+)?|GMT[+-][0-9]{1,2}")
@@ -283,7 +287,8 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
         _Argument(
             1,
             _is_among({0, 224, 256, 384, 512}),
-            "for a length but 0, 224, 256, 384 or 512, Hive returns SHA-1 or fails, and Spark NULL",
+            "for a length other than 0, 224, 256, 384 or 512, Hive returns SHA-1 or fails, and"
+            " Spark returns NULL",
             "one of these numbers, or sha1(x)",
         ),
     ),
@@ -305,9 +310,10 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
 class _Way:
     """The replacement for a Hive function whose results differ from those of Spark's function.
 
-    `alike` is a condition on an argument under which the results are equal, or None. `body` is a
-    Spark expression over the arguments a, b, c and d. `bodies` has separate expressions by number
-    of arguments. Without `body` and `bodies`, Hive's Java class is called.
+    `alike` is a condition on an argument, or None. If the condition is true, Hive and Spark return
+    equal results. `body` is a Spark expression over the arguments a, b, c and d. `bodies` maps a
+    number of arguments to such an expression. Without `body` and `bodies`, Spark calls Hive's Java
+    class.
     """
 
     alike: _Argument | None = None
@@ -347,7 +353,7 @@ _WAYS: Final[Mapping[str, _Way]] = {
     "instr": _Way(
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
     ),
-    "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at every start
+    "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at any start
     "lpad": _Way(alike=_PAD),
     "map_keys": _Way(),
     "map_values": _Way(),
@@ -389,8 +395,8 @@ _WITHOUT_BLANKS: Final = frozenset(
 )
 _BLANKS: Final = f"cast({_HELD} AS string) RLIKE '^[\\\\p{{Cntrl}}\\\\s]|[\\\\p{{Cntrl}}\\\\s]$'"
 _NO_NUMBER: Final = (
-    "raise_error('a text with blanks around a number is not a number in tasks of Hive: remove"
-    ' blanks by trim(x), tabs and line ends by regexp_replace(x, "[^0-9-]", "")\')'
+    "raise_error('Hive tasks do not read a string with blanks around a number as a number: remove"
+    ' blanks with trim(x), tabs and line ends with regexp_replace(x, "[^0-9-]", "")\')'
 )
 _ELSE: Final = f"CASE WHEN {_BLANKS} THEN {_NO_NUMBER} ELSE"
 _PARAMETERS: Final = "abcd"
@@ -420,7 +426,7 @@ def check_function(piece: Piece, index: int) -> None:
 
 
 def check_calls(piece: Piece) -> None:
-    """Refuse each call of a function whose results were not compared with Hive's.
+    """Refuse calls of functions whose results were not compared with Hive's results.
 
     Raises:
         SqlTextError: a called function is not in `COMPARED`, or has a different number of
@@ -516,7 +522,7 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
 
 
 def _cast_changes(piece: Piece, index: int) -> dict[int, str]:
-    """Make a cast to an integer fail for strings with blanks; Hive's tasks return NULL for them."""
+    """Make casts of strings with blanks to integers fail; Hive's tasks return NULL in this case."""
     closes = piece.closing(index + 1)
     inner = piece[index + 2 : closes]
     at = inner.find("AS")
@@ -556,7 +562,7 @@ _CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {
 
 
 def _has_no_blanks(piece: Piece) -> bool:
-    """Return True if a value is known not to be a string with leading or trailing blanks."""
+    """Return True if a value is certainly not a string with leading or trailing blanks."""
     if len(piece) == 1:
         token = piece.tokens[0]
         return token.kind in {Kind.NUMBER, Kind.STRING} or token.word in {"NULL", "TRUE", "FALSE"}
@@ -613,8 +619,8 @@ def _is_call(piece: Piece, index: int) -> bool:
 def _calls_though(piece: Piece, index: int) -> bool:
     """Return True if a word of Hive's grammar is used as the name of a Spark function.
 
-    In Hive's own use of such a word, one pattern follows an operator such as LIKE; a query follows
-    ANY, SOME or EXISTS; and a precision follows a type.
+    In Hive's grammar, one pattern follows an operator such as LIKE, a query follows ANY, SOME or
+    EXISTS, and a precision follows a type.
     """
     word, before = piece.tokens[index].word, piece.word(index - 1)
     arguments = _arguments(piece, index)

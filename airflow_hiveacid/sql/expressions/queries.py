@@ -1,7 +1,7 @@
 """Conversion of a query to a source of rows, with views in place of tables.
 
-Input is the user's SELECT. Output is a `SourceSpec` with the same SQL, in which views replace the
-tables, and with the table of each view. The user's name of a table remains as an alias.
+Input is the user's SELECT. Output is a `SourceSpec`: the same SQL with views in place of the
+tables, and a mapping from views to tables. The user's name for a table remains as an alias.
 
 This module refuses SQL for which Hive and Spark return different results; see also `differences`.
 
@@ -61,7 +61,7 @@ def parsed_query(piece: Piece) -> exp.Expr:
 
 
 def check_queries(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a tree if a query in it, or its root, has a different meaning in Spark.
+    """Refuse a tree if any query in it has a different meaning in Spark.
 
     Raises:
         SqlTextError: a query has a different meaning in Spark.
@@ -89,7 +89,7 @@ def source_of(piece: Piece, views: Views) -> SourceSpec:
 
     Args:
         piece: the query.
-        views: the views of the statement; the query's views are added to them.
+        views: the views of the statement; this function adds the query's views.
 
     Raises:
         SqlTextError: a name is not a valid table name; or an error of `parsed_query`.
@@ -137,7 +137,7 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
 def _check_ordered(piece: Piece, select: exp.Select) -> None:
     """Refuse ORDER BY x LIMIT n if x is both a GROUP BY column and an alias.
 
-    Hive sorts by the column, and Spark by the alias.
+    Hive sorts by the column, but Spark sorts by the alias.
     """
     order, group = select.args.get("order"), select.args.get("group")
     if (

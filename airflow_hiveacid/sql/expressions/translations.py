@@ -1,7 +1,7 @@
-"""The replacements of tokens that make Spark's results equal to Hive's.
+"""Replacements of tokens, so that Spark returns the same results as Hive.
 
 Function calls (see `functions`) and decimal constants are replaced. In Hive, `1.10` has one digit
-after the decimal point, and the number of digits of a quotient depends on the operands' digits.
+after the decimal point, and the digits of the operands determine the digits of a quotient.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

@@ -40,7 +40,7 @@ _CHANGE_FORM: Final = "write CHANGE COLUMN a a type [COMMENT 'x'] [CASCADE]"
 _AFTER_TYPE: Final = frozenset({"FIRST", "AFTER", "CASCADE", "RESTRICT"})
 _NO_RENAME: Final = (
     "a column cannot be renamed: Hive 3.1, Trino and Spark match file columns by name, but Hive 4"
-    " by position, so in existing rows some would return NULL, and others the old values"
+    " by position, so for existing rows, some engines would return NULL and others the old values"
 )
 
 
@@ -167,4 +167,4 @@ _FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], Metas
     ("ADD",): _add_partitions,
     ("DROP",): _drop_partitions,
 }
-"""The forms that may follow the table's name; a long form comes before its own prefix."""
+"""The forms that may follow the table's name; if two forms start alike, the longer one is first."""

@@ -1,8 +1,8 @@
 """Calls that no statement may contain, because they run Java code or expose the driver's files.
 
 The driver refuses such calls in all SQL that Spark's analyser has resolved
-(docs/decisions/values.md). In Hive's dialect, this module refuses the calls when the DAG is parsed,
-even if the connection allows them.
+(docs/decisions/values.md). This module refuses such calls in Hive's dialect when the DAG is parsed,
+even if the connection allows such calls.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -31,7 +31,7 @@ def check_calls(piece: Piece) -> None:
     for index, token in enumerate(piece.tokens):
         if (token.name or "").lower() in _REFUSED and piece.word(index + 1) == "(":
             piece.fail(
-                f"{token.raw} accesses not only tables, but Java or files",
+                f"{token.raw} accesses Java or files, not only tables",
                 "write the statement without it",
                 token,
             )

@@ -1,8 +1,8 @@
 """A left-to-right reader of tokens, for statements that sqlglot does not parse.
 
 Input is a piece. The caller reads names, strings, lists and definitions one after another. If the
-next tokens do not match, the statement is refused at their position. Extra tokens at the end are
-also refused.
+next tokens do not match, the cursor refuses the statement and reports their position. The method
+`end` refuses extra tokens.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

@@ -1,8 +1,8 @@
-"""The parser of the ON condition of a MERGE, which finds the keys.
+"""The parser that finds the keys in the ON condition of a MERGE.
 
-The keys are the equalities of a target column and a source column in `ON`. The rest of `ON` is an
-additional condition. A key must have the same name on both sides. If the names differ, the source
-is wrapped in a query that renames the source columns.
+A key is an equality of a target column and a source column in `ON`. The rest of `ON` is an
+additional condition. In a `MergeSpec`, both columns of a key have the same name. If the two names
+differ in `ON`, a query around the source renames the source column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SOURCE_ALIAS: Final = "source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """The names of a target column and the source column that it must equal, in lower case."""
+    """The lower-case names of a target column and of the source column with an equal value."""
 
     target: str
     source: str
@@ -125,7 +125,7 @@ def renamed(
 def named_columns(
     keys: Sequence[KeyPair], names: NameScope, pieces: Sequence[Piece]
 ) -> dict[str, str]:
-    """Return the source columns in expressions, each with a new name that no key has.
+    """Return a dict from source columns in expressions to new names, which differ from all keys.
 
     Raises:
         SqlTextError: a column may belong to either table.
@@ -135,7 +135,7 @@ def named_columns(
     for piece in pieces:
         for use in column_uses(piece, parsed(piece, names), names):
             if use.side is None and use.inner:
-                continue  # a column of a table of the query that contains it
+                continue  # the column belongs to a table of the enclosing query
             if use.side is None:
                 piece.fail(
                     f"{use.parts[0].raw} may be a column of either table",

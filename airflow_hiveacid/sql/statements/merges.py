@@ -49,7 +49,7 @@ _ACTIONS: Final = {action.value.upper(): action for action in MergeAction}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _When:
-    """A WHEN clause, split into pieces; `rest` follows UPDATE, INSERT or DELETE."""
+    """A WHEN clause, split into pieces; `rest` has the tokens after UPDATE, INSERT or DELETE."""
 
     when: MergeWhen
     action: MergeAction
@@ -113,7 +113,7 @@ def _source(
 ) -> tuple[SourceSpec, NamedTable | str, int]:
     """Return three values: the source, its name, and the index after its alias.
 
-    The name is a table, if the source is a table, or the alias of a query.
+    If the source is a table, its name is a `NamedTable`. If it is a query, its name is the alias.
     """
     stops = frozenset({"ON"})
     if piece.word(at) == "(":
@@ -268,7 +268,8 @@ def _insert(
     """Return the inserted expressions as one of two values; the other value is None.
 
     With a column list, the first value maps columns to expressions. Without a column list, the
-    second value contains the expressions in the table's order. With `INSERT *`, both are None.
+    second value contains the expressions in the table's order. With `INSERT *`, both values are
+    None.
     """
     rest = clause.rest
     if not isinstance(then, exp.Insert):

@@ -1,8 +1,8 @@
 """FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
 
-Each INSERT is parsed as a separate statement, into which the tokens of WITH and FROM are copied. So
-all rules for INSERT also apply here. The INSERTs share the queries in WITH and FROM, and each of
-these queries runs only once.
+This module copies the tokens of WITH and FROM into each INSERT, and parses each INSERT as a
+separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
+queries in WITH and FROM, and each of these queries runs only once.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -62,9 +62,10 @@ _OF_CHANCE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A multi-insert, split into clauses; each INSERT has the index where FROM is to be inserted.
+    """A multi-insert, split into clauses.
 
-    `with_` is empty if there is no WITH clause.
+    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_` is empty
+    if there is no WITH clause.
     """
 
     with_: Piece

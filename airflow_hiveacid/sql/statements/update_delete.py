@@ -75,7 +75,7 @@ def _names(table: NamedTable, database: str | None) -> NameScope:
 
 
 def _tables(names: NameScope) -> dict[str, str]:
-    """Return the tables by view name, for the queries in all expressions translated so far."""
+    """Return a dict from view to table, for the queries in all expressions translated so far."""
     return {} if names.views is None else names.views.tables
 
 

@@ -57,8 +57,8 @@ def values_of(
         columns: the statement's column list; empty without a list.
 
     Returns:
-        The rows, and the positions of columns with DEFAULT. Columns with DEFAULT in all rows are
-        left out. For each column with DEFAULT in some rows, an additional column at the end marks
+        The rows, and the positions of columns with DEFAULT. A column with DEFAULT in all rows is
+        omitted. A column with DEFAULT in only some rows gets a flag column at the end, which marks
         these rows.
 
     Raises:
@@ -165,7 +165,7 @@ def _parameter(cell: Piece) -> Parameter | None:
 
 
 def _as_text(value: _Value) -> str:
-    """Return a Spark SQL literal of the string that a string column would store for a constant."""
+    """Return a constant as a Spark SQL literal: the string that a string column would store."""
     return "NULL" if value is None else sql_string(str(value))
 
 
@@ -174,8 +174,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
 
     Raises:
         SqlTextError: a column has both DEFAULT and numbers, and the numbers do not have the same
-            number of digits after the decimal point. In a column of strings, the default would
-            decide with how many digits Hive stores such numbers.
+            number of digits after the decimal point. In a string column, the digits that Hive
+            stores for such numbers would depend on the default.
     """
     default_at, default_where = [], []
     for at, cells in enumerate(zip(*rows, strict=True)):
@@ -186,7 +186,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
             default_where.append(at)
             if len(set(_fractions(others))) > 1:
                 others[0].fail(
-                    "in a string column, a number's digits beside DEFAULT depend on the default",
+                    "in a string column with DEFAULT in some rows, the digits of numbers depend on"
+                    " the default",
                     "write all of them with the same number of digits, or use two statements",
                 )
     return DefaultPositions(default_at=tuple(default_at), default_where=tuple(default_where))
@@ -195,8 +196,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
 def _check_alike(cells: Sequence[Piece]) -> None:
     """Refuse a column with both strings and numbers.
 
-    The rows become a UNION, in which Spark would convert the column to numbers. Hive converts it to
-    strings.
+    The rows become a UNION, in which Spark would convert the column to numbers. Hive converts the
+    column to strings.
 
     Raises:
         SqlTextError: the column has both strings and numbers.

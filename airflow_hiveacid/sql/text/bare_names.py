@@ -1,9 +1,9 @@
-"""Names that Spark interprets as functions without parentheses if no column has that name.
+"""Names that Spark interprets as function calls without parentheses, unless a column has the name.
 
 Examples are `user` and `current_time`. Hive has only two functions without parentheses,
-`current_date` and `current_timestamp`. The names of Spark's additional functions are refused if
-they have no backticks. A name in backticks is a column, as in Hive. The table's name is inserted
-before the column, because Spark never interprets a qualified name as a function.
+`current_date` and `current_timestamp`. This module refuses the name of an additional Spark function
+unless the name has backticks. A name in backticks is a column, as in Hive. This module inserts the
+table's name before such a column, because Spark never interprets a qualified name as a function.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -37,7 +37,7 @@ def is_bare(token: Token) -> bool:
 
 
 def check_bare(piece: Piece, index: int) -> None:
-    """Refuse a name without backticks and table name if Spark may interpret it as a function.
+    """Refuse a name with neither backticks nor qualifier if Spark may interpret it as a function.
 
     Raises:
         SqlTextError: Spark may interpret the token as a function.
@@ -53,7 +53,7 @@ def check_bare(piece: Piece, index: int) -> None:
 
 
 def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
-    """Return a dict from start position to replacement, which qualifies columns in backticks.
+    """Return replacements, by start position, that qualify columns in backticks.
 
     Args:
         piece: a query that has passed the checks.

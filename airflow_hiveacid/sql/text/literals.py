@@ -57,9 +57,9 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     A marker is treated like a literal of its value. Doubles and timestamps with time zone are not
     constants.
 
-    Numbers have the same form as in Hive: 1.50 is 1.5. A number with a decimal point is a float if
-    the float has the same digits, otherwise a string with all digits. A date or timestamp is a
-    string.
+    Numbers have the same form as in Hive: 1.50 is 1.5. The value of a number with a decimal point
+    is a float if the float has the same digits; otherwise, the value is a string with all digits.
+    The value of a date or timestamp is a string.
 
     Raises:
         SqlTextError: a string contains half of a surrogate pair, or a parameter is a list.
@@ -129,14 +129,19 @@ def _of_digits(digits: str, sign: str) -> str | int | float:
 def text(piece: Piece, index: int) -> str:
     """Return the decoded value of a string token.
 
-    Raises: SqlTextError: the string contains half of a surrogate pair.
+    Raises:
+        SqlTextError: the string contains half of a surrogate pair.
     """
     token = piece.tokens[index]
     found = _ESCAPE.sub(_unescaped, token.raw[1:-1])
     try:
         return found.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        piece.fail("this string contains half a character", "write the character itself", token)
+        piece.fail(
+            "this string contains an unpaired surrogate (half a character)",
+            "write the character itself",
+            token,
+        )
 
 
 def _unescaped(found: re.Match[str]) -> str:

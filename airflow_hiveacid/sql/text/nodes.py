@@ -1,8 +1,8 @@
-"""The kinds of node in sqlglot's trees that are supported; all other kinds are refused.
+"""The supported kinds of node in sqlglot's trees; all other kinds are refused.
 
-Trees are only inspected, never converted to SQL. The supported keys of each kind of node are
-listed. So a clause that sqlglot parses but we do not support is an error, and is never silently
-dropped.
+This module inspects trees, but never converts a tree to SQL. For each kind of node, this module
+lists the supported keys. So a clause that sqlglot parses but we do not support causes an error; no
+clause is silently dropped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The statements of a script as pieces: sequences of tokens that can be split, parsed and edited.
 
 Input is a script. Output is a `Piece` for each statement. sqlglot parses pieces, but the SQL that
-we return consists of the user's own tokens without comments. SQL is never generated from sqlglot's
-tree, because it could have a different meaning.
+we return consists of the user's own tokens without comments. We never generate SQL from sqlglot's
+tree, because the generated SQL could have a different meaning.
 
 Example:
     >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
@@ -39,7 +39,7 @@ class _Quiet(Hive):
 _HIVE: Final = _Quiet()
 _OPENING: Final = {"(": ")", "[": "]"}
 _DEEPEST: Final = 100
-"""The maximum depth of parentheses; sqlglot's own limit is lower, but not always applied."""
+"""The maximum depth of parentheses; sqlglot does not always apply its own, lower limit."""
 _TOO_DEEP: Final = "this is nested too deeply"
 
 
@@ -77,7 +77,7 @@ class Piece:
         return self.written({})
 
     def written(self, changes: Mapping[int, str]) -> str:
-        """Return the SQL with some tokens replaced; `changes` has their start positions as keys."""
+        """Return the SQL with some tokens replaced; `changes` maps start positions to new text."""
         parts: list[str] = []
         before = None
         for token in self.tokens:
@@ -244,7 +244,7 @@ def _check_balance(piece: Piece) -> None:
 
 
 def _position(piece: Piece, text: object, line: object, column: object) -> int | None:
-    """Return the position of the token whose line and end column sqlglot's error contains."""
+    """Return the position of the token at the line and end column of an error from sqlglot."""
     if not isinstance(line, int) or not isinstance(column, int):
         return None
     for token in piece.tokens:

@@ -1,7 +1,7 @@
 """The tokens of a script with their positions, and checks of the characters between them.
 
 Input is a script. Output is the script's tokens, with the user's own characters. This module
-refuses SQL that Hive, sqlglot and Spark do not parse equally: hints, nested comments, variables
+refuses SQL that Hive, sqlglot and Spark parse differently: hints, nested comments, variables
 (`${x}`), doubled quotes.
 
 Example:
@@ -44,7 +44,10 @@ _OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
 
 
 class _Words(Hive):
-    """Hive's dialect without sqlglot's commands, such as SHOW, whose arguments are one token."""
+    """Hive's dialect without sqlglot's commands, such as SHOW.
+
+    sqlglot turns all arguments of a command into one token.
+    """
 
     class Tokenizer(Hive.Tokenizer):
         """Hive's tokenizer without sqlglot's commands."""
@@ -76,11 +79,11 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token; for a word or symbol, `word` is the token in upper case, else empty.
+    """One token. `word` is the upper-case text of a word or symbol, and empty for any other token.
 
-    `parts` are sqlglot's tokens, such as two for a number with a suffix. `as_of` is the AS OF
-    clause after a table's name; the last token of the name has this clause. `parameter` is the
-    parameter of a marker such as `:day`.
+    `parts` are sqlglot's tokens for this token; for example, a number with a suffix has two.
+    `as_of` is the AS OF clause after a table's name, stored in the last token of the name.
+    `parameter` is the parameter of a marker such as `:day`.
     """
 
     kind: Kind
@@ -143,7 +146,7 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
 def _with_parameters(
     script: str, tokens: Sequence[Token], parameters: Mapping[str, Parameter]
 ) -> Iterator[Token]:
-    """Yield the tokens, with one token for each marker, which is a colon and a name.
+    """Yield the tokens, and join the colon and name of each marker into one token.
 
     A colon in a type, or directly after a name, value or bracket, does not begin a marker.
 
@@ -193,7 +196,7 @@ def _is_marker(script: str, token: Token, name: Token) -> bool:
 
 
 def _joined(script: str, raw: list[SqlglotToken]) -> Iterator[Token]:
-    """Yield one token for each position; sqlglot has several for a number with a suffix."""
+    """Yield one token per position; sqlglot returns several tokens for a number with a suffix."""
     index = 0
     while index < len(raw):
         first = raw[index]
@@ -223,7 +226,7 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
     Hints, nested comments and unclosed comments are also refused.
 
     Raises:
-        SqlTextError: the script contains one of these, or no blank between two strings.
+        SqlTextError: the script contains such text, or two strings without a blank between them.
     """
     for token in tokens:
         if token.word.startswith("/*"):

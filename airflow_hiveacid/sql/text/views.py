@@ -1,7 +1,7 @@
 """The views that replace the tables in a statement's queries.
 
 Input is a parsed query or expression. Output is the replacement for each table's name. The user's
-name of a table remains as an alias.
+name for a table remains as an alias.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
             return found
         if found is not None:
             piece.fail(
-                f"{table.name!r} is a later WITH query, which Hive reads, but Spark reads a table",
+                f"{table.name!r} names a later WITH query: Hive reads that query, but Spark reads a"
+                " table",
                 "put it first, or write db.table for a table of that name",
                 position_of(piece, table),
             )

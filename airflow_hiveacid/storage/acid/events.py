@@ -1,7 +1,7 @@
 """Create and check ACID events; each event inserts or deletes one row.
 
-Input is rows or row identities. Output is record batches with the ACID schema. Batches that are
-invalid in an ACID file are refused. This module must not read or write files.
+Input is rows or row identities. Output is record batches with the ACID schema. The module refuses
+batches that an ACID file must not contain. This module must not read or write files.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})
@@ -49,10 +49,10 @@ def insert_events(
     bucket_property: BucketProperty,
     first_row_id: RowId,
 ) -> pa.RecordBatch:
-    """Return insert events for rows; their row IDs count up from `first_row_id`.
+    """Return insert events for rows, with row IDs that count up from `first_row_id`.
 
-    Row IDs restart at 0 for every file and write ID (OrcRecordUpdater). The caller must continue
-    the count over all batches of a file. The events have the order of the rows.
+    Row IDs restart at 0 for every file and write ID (as in Hive's OrcRecordUpdater). The caller
+    must continue the count over all batches of a file. The events have the order of the rows.
     """
     count = rows.num_rows if isinstance(rows, pa.RecordBatch) else len(rows)
     row = rows.to_struct_array() if isinstance(rows, pa.RecordBatch) else rows
@@ -72,13 +72,14 @@ def insert_events(
 def delete_events(
     identity: pa.RecordBatch, write_id: WriteId, columns: Sequence[Column]
 ) -> pa.RecordBatch:
-    """Return delete events with current write ID `write_id` for the rows with these identities.
+    """Return a delete event with current write ID `write_id` for each of these identities.
 
     Args:
         identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
             order of this batch; a file needs ascending identities.
         write_id: The deleting transaction's write ID.
-        columns: The table's columns, which determine the type of the row (the row itself is NULL).
+        columns: The table's columns, which determine the type of the column `row` (its values are
+            NULL).
 
     Raises:
         InvalidNameError: a column's type is not a Hive type.
@@ -110,9 +111,9 @@ class EventCheck:
     """A check that batches of events form a valid file.
 
     The check makes a few passes over the five integer columns of each batch. Readers merge files
-    and search delete events in identity order (RecordIdentifier.compareTo,
-    VectorizedOrcAcidRowBatchReader of Hive). Without this order, they would lose rows or return
-    deleted rows. Hive 4 fails if a file contains rows of a different bucket.
+    and search delete events in identity order (as in Hive's RecordIdentifier.compareTo and
+    VectorizedOrcAcidRowBatchReader). Without this order, readers would lose rows or return deleted
+    rows. Hive 4 fails if a file contains a row that does not belong to the file's bucket.
     """
 
     def __init__(self, path: str, bucket_id: BucketId, *, is_delete: bool) -> None:
@@ -137,7 +138,7 @@ class EventCheck:
     def _check_operation(self, events: pa.RecordBatch) -> None:
         found = _numbers(events, OPERATION)
         if not np.all(found == self._operation):
-            raise self._refused(f"it holds other events than {self._operation.name}")
+            raise self._refused(f"it contains events other than {self._operation.name}")
         rows = events.column(ROW)
         if self._operation is Operation.DELETE:
             if rows.null_count != len(rows):
@@ -147,7 +148,7 @@ class EventCheck:
         elif not pc.all(
             pc.equal(events.column(ORIGINAL_WRITE_ID), events.column(CURRENT_WRITE_ID))
         ).as_py():
-            raise self._refused("an insert event has an original write ID that is not its own")
+            raise self._refused("the original and current write IDs of an insert event differ")
 
     def _check_bucket(self, properties: npt.NDArray[np.signedinteger]) -> None:
         first = properties[0]
@@ -167,7 +168,7 @@ class EventCheck:
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:
-        """Accept the events from `first` to `last` without a check. The caller has checked them.
+        """Accept the events from `first` to `last` unchecked, because the caller has checked them.
 
         Raises:
             CorruptFileError: `first` is not greater than the last identity of the previous batch.

@@ -1,9 +1,9 @@
 """Sort, split and search row identities as whole columns, without a loop over rows.
 
 The identity of a row is (original write ID, bucket property, row ID), compared as signed integers
-in that order (RecordIdentifier.compareToInternal). Every ACID file is sorted by row identity. Input
-is Arrow batches that contain these three columns under their ORC names. Output is NumPy views of
-these columns. This module must not read or write files.
+in that order (as in Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
+identity. Input is Arrow batches that contain these three columns under their ORC names. Output is
+NumPy views of these columns. This module must not read or write files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID, IDENTITY_COLUMNS
 
 Key = tuple[int, int, int]
-"""(original write ID, bucket property, row ID) of one row; tuples compare in the order of rows."""
+"""(original write ID, bucket property, row ID) of one row; tuples sort in the same order as
+rows."""
 
 INT_MIN: Final = -(1 << 31)
 LONG_MIN: Final = -(1 << 63)
@@ -46,7 +47,7 @@ class Keys:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Keys:
-        """Return the identity columns of a batch, without copying; they must contain no NULL."""
+        """Return the identity columns of a batch, which must contain no NULL, without copying."""
         return cls(*(_column(batch, name) for name in IDENTITY_COLUMNS))
 
     def __len__(self) -> int:
@@ -117,8 +118,8 @@ class Keys:
         """Return the positions of the rows that are also in `others`, in ascending order.
 
         `self` and `others` must be sorted, and `others` must not contain duplicates. The result
-        contains the positions that `found_in` marks. This method looks up each row of `others` in
-        `self`, so it is faster if `others` is small.
+        contains the positions of the rows that `found_in` marks. This method looks up each row of
+        `others` in `self`, so it is faster than `found_in` if `others` is small.
         """
         found: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
         if len(self) and len(others):
@@ -130,7 +131,7 @@ class Keys:
                 wanted = near.row[start:stop]
                 at = np.searchsorted(rows, wanted, "left")
                 count = np.searchsorted(rows, wanted, "right") - at
-                if (count > 1).any():  # a valid file has no row twice
+                if (count > 1).any():  # a valid file contains each row only once
                     return np.flatnonzero(self.found_in(others))
                 found.append(low + at[count == 1])
         return np.concatenate(found)
@@ -138,7 +139,7 @@ class Keys:
     def repeats(self) -> Mask:
         """Return a mask of the rows that are equal to the previous row.
 
-        It is False for the first row.
+        The mask is False for the first row.
         """
         same = np.zeros(len(self), dtype=np.bool_)
         if len(self) > 1:

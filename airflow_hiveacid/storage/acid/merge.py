@@ -1,8 +1,8 @@
 """Process sorted streams of events: merge streams, apply deletes, drop invisible events.
 
 Input and output are iterators of Arrow batches, in ascending order of row identity. All other
-columns are passed through. The merge holds one batch of every open stream in memory, and joins
-small batches into batches of up to 4096 rows. This module must not read or write files.
+columns are unchanged. The merge holds one batch of every open stream in memory, and joins small
+batches into batches of up to 4096 rows. This module must not read or write files.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NO_BOUND: Final = least_key(LONG_MIN)
 # Batches of a stream are concatenated up to these limits, so that a short stream is one batch.
 _SHORT_ROWS: Final = 4096
 _SHORT_BYTES: Final = 1 << 20
-# The cost of each step of a merge grows with the number of open streams. If there are more streams
-# than this, groups of streams are merged first.
+# The cost of each step of a merge grows with the number of open streams. If there are more than
+# `_MOST_AT_ONCE` streams, groups of streams are merged first.
 _MOST_AT_ONCE: Final = 64
 
 _Part = tuple[pa.RecordBatch, Keys]
@@ -90,12 +90,13 @@ class _Head:
 
 
 def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
-    """Merge sorted streams with the same schema; rows with equal identities come in any order.
+    """Merge sorted streams with the same schema; rows with equal identities have no fixed order.
 
-    Every open stream holds a batch of rows. Each step compares the last rows of these batches,
-    takes all rows up to the smallest of them from all streams, and sorts only the taken rows. Rows
-    are not compared one by one, and a range of rows that is in only one stream is not sorted. A
-    short stream fits into one batch, so many short streams are concatenated and sorted once.
+    Every open stream holds a batch of rows. Each step finds the smallest among the last rows of
+    these batches. The step then takes the rows up to this row from every stream, and sorts only the
+    taken rows. Rows are not compared one by one. If only one stream has rows in a range, these rows
+    are not sorted. A short stream fits into one batch. Therefore even a large number of short
+    streams is sorted only once.
 
     Args:
         streams: the inputs, each sorted ascending by identity.
@@ -156,8 +157,8 @@ def _sorted_run(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
     """Drop every row that has a delete event, regardless of write IDs.
 
-    `inserts` and `deletes` must be sorted by identity; the result is also sorted. Delete events
-    whose row is not in `inserts` are ignored. Empty batches are dropped.
+    `inserts` and `deletes` must be sorted by identity; the result is also sorted. Delete events for
+    rows that are not in `inserts` are ignored. Empty batches are dropped.
     """
     tomb: tuple[Keys, Key] | None = _next_keys(deletes)
     for batch in inserts:
@@ -188,8 +189,8 @@ def _next_keys(stream: Batches) -> tuple[Keys, Key] | None:
 def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList) -> Batches:
     """Keep only the events whose current write ID is visible to the reader.
 
-    Insert and delete events are checked one by one (OrcRawRecordMerger.next of Hive), because one
-    file may hold events of several write IDs. Empty batches are dropped.
+    Like Hive's OrcRawRecordMerger.next, this function checks insert and delete events one by one,
+    because one file may hold events of several write IDs. Empty batches are dropped.
     """
     for batch in stream:
         visible = visible_mask(current_write_ids(batch), write_ids)
@@ -243,9 +244,10 @@ def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
 def unique_deletes(stream: Batches) -> Batches:
     """Keep only the delete event with the lowest current write ID for each row.
 
-    If any delete event of a row is visible in a snapshot, this event is visible. If a row has two
-    delete events, other readers may lose all rows of a file ("Two readers for" in
-    OrcRawRecordMerger). The input must be sorted by identity; the result is also sorted.
+    If any delete event of a row is visible in a snapshot, the delete event with the lowest write ID
+    is also visible. If a row has two delete events, other readers may lose all rows of a file (see
+    the message "Two readers for" in OrcRawRecordMerger). The input must be sorted by identity; the
+    result is also sorted.
     """
     held: pa.RecordBatch | None = None
     for batch in stream:

@@ -36,10 +36,10 @@ CURRENT_WRITE_ID: Final = "currentTransaction"
 ROW: Final = "row"
 
 IDENTITY_COLUMNS: Final = (ORIGINAL_WRITE_ID, BUCKET_PROPERTY, ROW_ID)
-"""Root columns that identify a row; every file is sorted by them."""
+"""Root columns that identify a row; every file is sorted by these columns."""
 
 ROOT_NAMES: Final = (OPERATION, *IDENTITY_COLUMNS, CURRENT_WRITE_ID, ROW)
-"""All root columns, in the order that every file has."""
+"""All root columns, in the order in which every file stores them."""
 
 ROOT_KINDS: Final = (
     TypeKind.INT,
@@ -52,7 +52,7 @@ ROOT_KINDS: Final = (
 """The ORC kinds of the root columns."""
 
 ROW_COLUMN_ID: Final = 6
-"""ORC column ID of `row`; the root columns before it have 1..5, in order."""
+"""ORC column ID of `row`; the root columns before it have the IDs 1 to 5, in order."""
 
 OPERATION_COLUMN_ID: Final = 1
 """ORC column ID of `operation`."""
@@ -111,7 +111,7 @@ def root_schema(row: pa.StructType) -> pa.Schema:
 
 
 def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
-    """Return the types of all columns with their ORC column IDs, in depth-first order from 7.
+    """Return the types of all columns with their ORC column IDs, counted depth first from 7.
 
     Raises:
         InvalidNameError: a column's type is not a Hive type.

@@ -1,9 +1,10 @@
 """Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
 The module takes Arrow arrays of the CLUSTERED BY columns and their Hive types. Readers skip files
-by bucket, so they would miss a row in the wrong bucket. Therefore types whose hash depends on the
-machine are refused. The module must not depend on files or tables. The rules are those of Hive's
-ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld); all arithmetic is modulo 2**32.
+by bucket, so they would miss a row in the wrong bucket. Therefore the module refuses types for
+which it cannot compute Hive's hash. The module must not depend on files or tables. The rules are
+those of Hive's ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld); all arithmetic is
+modulo 2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -69,8 +70,8 @@ def bucket_ids(
         version: The table property `bucketing_version`: 1 or 2.
 
     Raises:
-        UnsupportedTableError: the hash of a type is unknown outside the JVM that wrote the table,
-            or the version is neither 1 nor 2.
+        UnsupportedTableError: Hive's hash of a type cannot be computed, or the version is neither 1
+            nor 2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).
@@ -78,7 +79,7 @@ def bucket_ids(
 
 
 def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
-    """Return each row's hash over these columns as in Hive, before the modulo by the bucket count.
+    """Return Hive's hash of each row over these columns, before the modulo by the bucket count.
 
     Raises:
         UnsupportedTableError: see `bucket_ids`.
@@ -92,7 +93,7 @@ def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: i
 
 
 def check_hashable(hive_type: HiveType, version: int) -> None:
-    """Check that a column of this type can be hashed as Hive does.
+    """Check that Hive's hash can be computed for a column of this type.
 
     Raises:
         UnsupportedTableError: Hive's hash cannot be computed; the message gives the reason.
@@ -111,7 +112,7 @@ def check_hashable(hive_type: HiveType, version: int) -> None:
 _UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
     ("timestamp", OLD): "its hash depends on the time zone of the JVM",
     ("binary", MURMUR): "its hash covers unused bytes behind the value",
-    (TIMESTAMP_LOCAL, OLD): "its hash is that of a Java object",
+    (TIMESTAMP_LOCAL, OLD): "its hash is the hash code of a Java object",
     (TIMESTAMP_LOCAL, MURMUR): "its bytes are not known outside Hive",
 }
 
@@ -122,7 +123,7 @@ def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
         case ArrayType(element=element):
             return [(element, version)]
         case MapType(key=key, value=value):
-            return [(key, version), (value, OLD)]  # both versions hash map values this way
+            return [(key, version), (value, OLD)]  # values in maps always have the old hash
         case StructType(fields=fields):
             return [(field, version) for _, field in fields]
         case _:

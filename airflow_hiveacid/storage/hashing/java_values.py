@@ -1,6 +1,6 @@
 """Java's and Hive's hash codes and binary forms of decimals, timestamps and integers.
 
-The module takes and returns plain Python values. It must not depend on arrays.
+The module takes and returns plain Python values. The module must not depend on arrays.
 """
 
 from __future__ import annotations

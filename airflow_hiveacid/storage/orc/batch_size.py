@@ -1,8 +1,8 @@
 """Compute how many rows a batch may have without exceeding a size limit.
 
 Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The module takes a tail and the columns to
-read. It computes the number of rows per batch from statistics of text and list lengths. It must not
-read rows.
+read. The module computes the number of rows per batch from statistics of text and list lengths.
+This module must not read rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 _FEWEST_ROWS: Final = 16
 # The size of the largest fixed-length value in Arrow, including its validity bit.
 _VALUE_BYTES: Final = 17
-# The assumed ratio of size in memory to size in the file if statistics are missing.
+# If statistics are missing, data is assumed to be this many times as large in memory as in the
+# file.
 _EXPANSION: Final = 8
 _OF_ANY_LENGTH: Final = frozenset(
     {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.BINARY}
@@ -33,7 +34,7 @@ _OF_ANY_LENGTH: Final = frozenset(
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
     """Return the number of rows for a batch of about `BATCH_BYTES`, at most `most`.
 
-    Long values may be concentrated in a few stripes, so the stripe with the most bytes per row is
+    A few stripes may contain most of the long values. So the stripe with the most bytes per row is
     also measured.
     """
     columns = list(_below(tail, column_ids))

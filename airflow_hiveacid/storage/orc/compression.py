@@ -1,8 +1,8 @@
-"""Compression of the sections of an ORC file, in chunks that have a three-byte header.
+"""Compress and expand sections of an ORC file, in chunks with a three-byte header each.
 
 The module takes and returns the bytes of whole sections (metadata, footer, stripe footer). A
-chunk's header holds its length and a flag that marks chunks stored uncompressed because compression
-did not help. The module must not depend on a section's content.
+chunk's header holds the chunk's length and a flag. The flag is set if the chunk is stored
+uncompressed, because compression did not help. The module must not depend on a section's content.
 
 Example:
     >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
-# In real files, a section larger than this never compresses as strongly as a run of zeros.
+# In real files, sections of at least this size never compress as well as a run of zeros does.
 _LARGE_SECTION_BYTES: Final = 32 << 20
 _MOST_EXPANSION: Final = 128
 _LZ4_FULL_NIBBLE: Final = 15
 _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
-# A length has 32 bits, seven per byte. A damaged length could fill the whole chunk, and decoding it
-# would then take hours.
+# A length has 32 bits, with seven bits in each byte. Without this limit, a damaged length could
+# extend over the whole chunk, and decoding it would take hours.
 _SNAPPY_LENGTH_BYTES: Final = 5
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SINGLE_SEGMENT: Final = 0x20
-# The content size and the dictionary ID in a header have these sizes in bytes; two bits of the
-# descriptor are the index.
+# The possible lengths, in bytes, of the content size and of the dictionary ID in a header. Two bits
+# of the header's descriptor are an index into this tuple.
 _ZSTD_SIZES: Final = (0, 2, 4, 8)
 _ZSTD_DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 _ZSTD_OFFSET: Final = 256  # added to a length that is stored in two bytes
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 1024
-"""The block size of a file whose postscript has none."""
+"""The block size of a file if its postscript does not state one."""
 
 MOST_BLOCK_BYTES: Final = 1 << 23
-"""The limit for a block in all writers, because a chunk's header has 23 bits for the length."""
+"""The largest block of any writer, because a chunk's header stores the length in 23 bits."""
 
 MOST_SECTION_BYTES: Final = 256 << 20
-"""The limit for a section, stored or expanded. It allows millions of numbers; Hive's own reader
-accepts a footer of 1 GiB."""
+"""The size limit for a section, both stored and expanded. A section of this size can hold millions
+of numbers. Hive's own reader accepts a footer of 1 GiB."""
 
 
 class Compression(enum.IntEnum):
-    """The compression of a file's streams and tail; a file stores a member's number."""
+    """The compression methods for a file's streams and tail, by their number in a file."""
 
     NONE = 0
     ZLIB = 1
@@ -73,11 +73,11 @@ def decompress(
     Args:
         data: The whole section.
         kind: A `Compression`, or a number that only later ORC releases define.
-        block_bytes: The largest size of an expanded chunk, because a few bytes could expand to
-            gigabytes.
+        block_bytes: The largest size of an expanded chunk. Without this limit, a few bytes could
+            expand to gigabytes.
         path: The file, for messages.
-        small_bytes: Every section may expand to this size. A larger section is refused if it
-            expands more than `_MOST_EXPANSION` times.
+        small_bytes: The size to which every section may expand. A larger section is refused if its
+            expanded size is more than `_MOST_EXPANSION` times its stored size.
 
     Raises:
         CorruptFileError: the section is damaged, or exceeds the size of any real section.
@@ -101,7 +101,9 @@ def decompress(
             raise CorruptFileError(path=path, reason="a section cannot be decompressed") from error
         size += len(parts[-1])
         if size > most or (not stored and len(parts[-1]) > block_bytes):
-            raise CorruptFileError(path=path, reason="a section expands to more than it may")
+            raise CorruptFileError(
+                path=path, reason="a section expands to more than the allowed size"
+            )
     return b"".join(parts)
 
 
@@ -128,7 +130,7 @@ def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = ""
 
 
 def _chunks(data: bytes, *, path: str) -> Iterator[tuple[bool, bytes]]:
-    """For each chunk, yield whether the chunk is stored uncompressed, and yield its bytes."""
+    """Yield each chunk as a pair: True if the chunk is stored uncompressed, and its bytes."""
     at = 0
     while at < len(data):
         header = int.from_bytes(data[at : at + _HEADER_BYTES], "little")
@@ -161,8 +163,8 @@ def _expand_zstd(chunk: bytes, most: int) -> bytes:
     if length is not None and length <= most:
         return _arrow_decompress("zstd", chunk, length, most)
     # Expand as a stream, because Arrow's one-shot call needs the length, which a frame may omit.
-    # Otherwise avoid streams: they take ten times as long, and a plan reads hundreds of thousands
-    # of footers.
+    # All other cases avoid streams, because streams take ten times as long, and a plan reads
+    # hundreds of thousands of footers.
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(most + 1))
 
@@ -238,7 +240,7 @@ def _lz4_length(chunk: bytes) -> int:
 
 
 def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
-    """Return a length and the position after it; if a nibble or byte is full, add the next byte."""
+    """Return a length and its end position; a part with the maximum value continues in the next."""
     count = nibble
     more = nibble == _LZ4_FULL_NIBBLE
     while more:

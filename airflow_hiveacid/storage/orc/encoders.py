@@ -1,12 +1,12 @@
 """Encoders that write batches as ORC stripes: the protocol, the Arrow encoder and the sink.
 
-An encoder takes record batches and writes finished stripes to a stream. At the end it writes the
-tail that describes the stripes. An encoder must not depend on the meaning of columns.
+An encoder takes record batches and writes finished stripes to a stream. At the end, the encoder
+writes the tail that describes the stripes. An encoder must not depend on the meaning of columns.
 
-An encoder checks whether a stripe is full only at the end of its internal batch. Therefore callers
-pass pieces of exactly that batch size. If the sink receives bytes while a piece is encoded, a
-stripe has ended with the piece's last row. Thus the writer learns the key of each stripe's last row
-without reading the file again.
+An encoder checks the size of a stripe only at the end of its internal batch. Therefore callers pass
+pieces of exactly that batch size. If the sink receives bytes while a piece is encoded, a stripe has
+ended with the piece's last row. Thus the writer learns the key of each stripe's last row without
+reading the file again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PIECE_ROWS: Final = 4096
-"""Rows that an encoder takes at once; stripes end between pieces."""
+"""The number of rows that an encoder takes at once."""
 
 DICTIONARY_THRESHOLD: Final = 0.8
-"""Text with a lower share of distinct values gets a dictionary (orc.dictionary.key.threshold)."""
+"""A text column gets a dictionary if its share of distinct values is lower than this threshold
+(`orc.dictionary.key.threshold`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,9 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 class StripeSink:
     """The file object that an encoder writes to; it forwards stripes but keeps the tail.
 
-    The sink drops the encoder's magic bytes: a file contains them once, even with stripes of
-    several encoders. After `hold`, the last stripe and the tail stay in memory, because only the
-    tail shows where the stripe ends.
+    The sink drops each encoder's magic bytes, because a file contains these bytes only once, even
+    if several encoders write its stripes. After `hold`, the last stripe and the tail stay in
+    memory, because only the tail shows where the stripe ends.
     """
 
     closed = False
@@ -103,7 +104,7 @@ class StripeSink:
         return len(data)
 
     def hold(self) -> None:
-        """Keep all bytes that arrive after this call in memory."""
+        """Hold all later bytes in memory."""
         self._held = []
 
     def release(self, path: str) -> OrcTail:
@@ -168,7 +169,8 @@ class ArrowEncoder:
             row_index_stride=options.row_index_stride,
             dictionary_key_size_threshold=DICTIONARY_THRESHOLD,
         )
-        # The writer takes its types from the first table; without a table it would write nothing.
+        # Arrow's writer takes the types from the first table. Without a table, the writer would
+        # write nothing.
         self._writer.write(schema.empty_table())
 
     @property
@@ -193,9 +195,9 @@ def _whole(array: pa.Array) -> pa.Array:
     """Copy a nested array into buffers that begin at offset 0; return other arrays unchanged.
 
     Arrow's ORC writer copies the NULLs of a nested column to its children (NormalizeArray). The
-    writer ignores the offset of a sliced column or child, so values would move to different rows.
-    The writer is correct for a struct without NULL, such as `row` of ACID files, even with sliced
-    children.
+    writer ignores the offset of a sliced column or child, so values would move to different rows. A
+    struct without NULL, such as `row` of ACID files, is written correctly even if its children are
+    sliced.
     """
     is_right = pa.types.is_struct(array.type) and not array.null_count
     if is_right or not pa.types.is_nested(array.type):

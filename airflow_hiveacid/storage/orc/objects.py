@@ -1,8 +1,8 @@
-"""Count the objects that parsing a section of a tail would create, without parsing it.
+"""Count the objects that a parser would create for a section of a tail, without parsing it.
 
 An empty message takes two bytes in a section and two hundred bytes in memory. Compression shrinks a
 section of empty messages a thousandfold. This module takes the expanded section and counts up to a
-limit. It must not create any of the objects.
+limit. The module must not create any of the objects.
 
 Example:
     >>> from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -52,7 +52,7 @@ METADATA: Final = Shape({1: Shape({1: _STATISTICS})})
 
 
 def count_objects(section: bytes, shape: Shape, most: int) -> int:
-    """Return the number of objects in a section; stop counting once it exceeds `most`.
+    """Return the number of objects in a section; stop counting above `most`.
 
     Raises:
         DecodeError: the bytes are not a protobuf message.

@@ -1,4 +1,4 @@
-"""A reader that fetches only the streams that will be decoded, in large windows.
+"""A reader that fetches, in large windows, only the streams that Arrow will decode.
 
 Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
 costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 
 HELD_BYTES: Final = 32 << 20
-"""The approximate limit of bytes held from one stripe; a batch of rows may be as large."""
+"""The approximate limit of the bytes that are held from one stripe; a batch of rows may take as
+many bytes."""
 
 LARGEST_READ_BYTES: Final = 8 << 20
 
-# Reading across a gap of this size takes as long as another round trip.
+# Reading a gap of this size takes as long as another round trip.
 _GAP_BYTES: Final = 128 << 10
 _LEAST_READ_BYTES: Final = 128 << 10
 _SMALL_STRIPE_BYTES: Final = 256 << 10
@@ -37,7 +38,10 @@ _INDEX_KINDS: Final = frozenset({6, 7, 8})
 
 
 class ReadAhead:
-    """An open file, read in windows. Mutable: it holds the bytes read from one stripe."""
+    """An open file that is read in windows.
+
+    The object is mutable, because it holds the bytes read from one stripe.
+    """
 
     def __init__(self, source: pa.NativeFile, tail: OrcTail, columns: Iterable[int]) -> None:
         self._source = source
@@ -103,7 +107,7 @@ class ReadAhead:
 class _Window:
     """A range of bytes that is read from start to end, `step` bytes at a time.
 
-    Mutable: it holds the bytes that were read last.
+    The object is mutable, because it holds the bytes that were read last.
     """
 
     start: int
@@ -113,7 +117,7 @@ class _Window:
     _held: bytes = b""
 
     def read(self, source: pa.NativeFile, at: int, stop: int) -> bytes:
-        """Return bytes from `at` on, up to `stop` at most; return none at the end of the file."""
+        """Return bytes from `at` to at most `stop`; return no bytes at the end of the file."""
         if not self._at <= at < self._at + len(self._held):
             self._held = source.read_at(min(self.step, self.stop - at), at)
             self._at = at
@@ -137,7 +141,7 @@ def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
 def _joined(
     streams: Sequence[tuple[int, int]], most: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Join streams that have only small gaps between them into ranges of about `most` bytes."""
+    """Join streams into ranges of about `most` bytes if the gaps between the streams are small."""
     if not streams:
         return
     start, reached = streams[0]

@@ -1,8 +1,8 @@
 """Encode constant or evenly increasing integer columns as streams of an ORC stripe.
 
-The module takes a first value, a step and a number of rows. It returns the bytes of the data stream
-and the row index. No encoder is needed, because the data are runs with a fixed delta (RLE version
-2). The module must not depend on the column's meaning.
+The module takes a first value, a step and a number of rows. The module returns the bytes of the
+data stream and the row index. No encoder is needed, because the data are runs with a fixed delta
+(RLE version 2). The module must not depend on the column's meaning.
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)
@@ -42,7 +42,7 @@ class RunLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """The values `first`, `first + step`, ..., one for each of `rows` rows (at least one)."""
+    """The values `first`, `first + step`, and so on: one value per row; `rows` is at least 1."""
 
     first: int
     step: int

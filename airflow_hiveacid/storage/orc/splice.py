@@ -1,8 +1,8 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-The module takes an open file and a list of pieces; a piece is a range of that file or new bytes. It
-returns a file object that consists of the pieces. It also builds pieces for stripes in which the
-seconds of timestamps are 0. It must not depend on the meaning of columns.
+The module takes an open file and a list of pieces; a piece is a range of that file or new bytes.
+The module returns a file object that consists of the pieces. The module also builds pieces that
+replace the seconds of timestamps with 0. The module must not depend on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
-# The largest number of values of one column in a stripe: Java's limit, because Java counts the
-# values with the length of an array. Each value costs some memory, because a zero is inserted for
-# it.
+# The largest number of values of one column in a stripe. Java has this limit, because Java stores
+# the number of values as the length of an array. Each value costs some memory, because this module
+# inserts a zero for it.
 _MOST_VALUES: Final = 1 << 31
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
@@ -90,11 +90,11 @@ def splice(
     Args:
         source: the file.
         pieces: the file's ranges and new bytes, in order.
-        ahead: a second reader of the same file, which is used if the pieces are large.
+        ahead: a second reader of the same file, to use if the pieces are large.
 
     Raises:
-        EOFError: the source is too short for the pieces. With large pieces, the error occurs at a
-            later read.
+        EOFError: the source is too short for the pieces. If the pieces are large, a later read
+            raises this error instead.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:
@@ -104,7 +104,7 @@ def splice(
 
 
 def _in_memory(source: OpenedFile, pieces: Sequence[Content]) -> OpenedFile:
-    """Read the range that covers all stretches into memory if it is small; else return the file."""
+    """Return the file, or a part of it in memory if a small part contains all stretches."""
     stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
     end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
     start = min((stretch.offset for stretch in stretches), default=0)
@@ -134,7 +134,7 @@ def _content(source: OpenedFile, piece: Content) -> bytes:
 
 
 class _SplicedFile(io.RawIOBase):
-    """A file that consists of pieces. Mutable: it has a position."""
+    """A file that consists of pieces. The object is mutable, because it has a position."""
 
     def __init__(
         self, source: OpenedFile, pieces: Sequence[Content], lengths: Sequence[int]
@@ -219,7 +219,7 @@ def without_seconds(
     timestamps: Collection[int],
     values: Callable[[int, int], int],
 ) -> tuple[list[Content], pb.Footer]:
-    """Return pieces for stripes in which all seconds of some timestamp columns are 0.
+    """Return pieces that replace all seconds of some timestamp columns with 0.
 
     Seconds and nanoseconds are separate streams; zeros replace the stream of seconds. In ORC, 0
     seconds means 2015-01-01.
@@ -228,8 +228,8 @@ def without_seconds(
         source: the open file.
         tail: the file's tail, with only the wanted stripes.
         timestamps: the IDs of the timestamp columns.
-        values: returns an upper bound for the number of values, given a stripe number and a column
-            ID.
+        values: a function that takes a stripe number and a column ID, and returns the maximum
+            number of values.
 
     Returns:
         The pieces of the new file without its tail, and the new footer.
@@ -258,8 +258,8 @@ def without_seconds(
         end = compress(inside.SerializeToString(), kind, block_bytes, path=tail.path)
         pieces.append(end)
         stripe.offset = offset
-        # `index_length` may be wrong, which is harmless: Arrow finds streams only with the stripe
-        # footer.
+        # A wrong `index_length` is harmless, because Arrow finds streams by the stripe footer
+        # alone.
         stripe.data_length = sum(s.length for s in inside.streams) - stripe.index_length
         stripe.footer_length = len(end)
         offset += stripe.index_length + stripe.data_length + len(end)
@@ -270,11 +270,11 @@ def _zeros(tail: OrcTail, encoding: int, count: int) -> bytes:
     if encoding not in _ZERO_RUNS:
         raise CorruptFileError(
             path=tail.path,
-            reason=f"timestamps have the encoding {encoding}, which they cannot have",
+            reason=f"timestamps have the invalid encoding {encoding}",
         )
     if count > _MOST_VALUES:
         raise CorruptFileError(
-            path=tail.path, reason=f"a stripe of it claims {count} values of one column"
+            path=tail.path, reason=f"one of its stripes states {count} values for a column"
         )
     run, size = _ZERO_RUNS[encoding]
     plain = run * -(-count // size)

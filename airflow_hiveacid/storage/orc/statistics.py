@@ -1,7 +1,7 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-The module takes and returns protobuf messages. It merges the statistics of several parts into
-statistics of all rows. Typed statistics that are incomplete in one part are left out of the result.
+The module takes and returns protobuf messages. The module merges the statistics of several parts
+into statistics of all rows. If typed statistics are incomplete in one part, the result omits them.
 If typed statistics have no minimum, a reader assumes that the column is all NULL, and skips its
 rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module must not depend on files.
 
@@ -33,17 +33,15 @@ _CONTINUATION_MASK: Final = 0xC0
 _CONTINUATION: Final = 0x80
 _BEFORE_SURROGATES: Final = 0xD7FF
 _BEHIND_SURROGATES: Final = 0xE000
-# The last code points before a longer encoding in UTF-8 or UTF-16 begins, and the last code point
-# of all.
+# The greatest code point of each encoded length in UTF-8 and UTF-16.
 _GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
-# The results when Java increments U+D7FF and U+FFFF. In UTF-16, they sort before the original
-# characters.
+# Java increments U+D7FF and U+FFFF to these strings. In UTF-16, these strings sort before the
+# original characters.
 _NOT_COUNTED_UP: Final = ("?", "\U00010000")
 _REPLACED: Final = "\ufffd".encode()
 # With this precision, sums of 38-digit decimals of any scale are exact for up to 2**64 rows.
 _EXACT: Final = decimal.Context(prec=160)
-# Defaults of absent fields. Each field holds the nanoseconds within the millisecond, increased by
-# 1.
+# Defaults of absent fields. A field's value is 1 more than the nanoseconds within the millisecond.
 _LEAST_NANOS: Final = 1
 _MOST_NANOS: Final = 1_000_000
 
@@ -55,7 +53,7 @@ def merge_statistics(parts: Sequence[pb.ColumnStatistics]) -> pb.ColumnStatistic
     """Merge the statistics of one column from all parts; `parts` must not be empty."""
     merged = pb.ColumnStatistics(
         values=sum(part.values for part in parts),
-        # A part without this field may hold NULL (ORC's ColumnStatisticsImpl).
+        # A part without this field may hold NULL (as in ORC's ColumnStatisticsImpl).
         has_null=any(part.has_null or not part.HasField("has_null") for part in parts),
     )
     if all(part.HasField("bytes_on_disk") for part in parts):
@@ -73,7 +71,7 @@ def merge_stripes(stripes: Sequence[pb.StripeStatistics]) -> list[pb.ColumnStati
 
 
 def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
-    """Replace string bounds that would bloat the footer with shorter, wider bounds.
+    """Shorten long string bounds, which would make the footer large; the new bounds are wider.
 
     The C++ writer stores whole values. Java's writer stores truncated bounds in the fields
     `lower_bound` and `upper_bound`. Readers in ORC 1.5 (Hive 3.1) ignore these fields, and treat a
@@ -104,11 +102,11 @@ def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
 
 
 def plain_bounds(column: pb.ColumnStatistics) -> bool:
-    """Move Java's string bounds to the fields that all readers use; return True if any changed.
+    """Move Java's string bounds to the fields that all readers use; return True if one changed.
 
-    Java increments the last character of a shortened upper bound. The bounds are dropped unless, in
-    UTF-16, the incremented string sorts after the original string. They are also dropped if Java
-    may have replaced bytes in them.
+    Java increments the last character of a shortened upper bound. If the incremented string does
+    not sort after the original string in UTF-16, both bounds are dropped. Bounds in which Java may
+    have replaced bytes are also dropped.
     """
     strings = column.strings
     if has_replaced_bounds(strings):
@@ -181,7 +179,7 @@ def _prefix(text: bytes) -> bytes:
 def _above(prefix: bytes) -> bytes | None:
     """Return a string, no longer than the prefix, that sorts after all strings with this prefix.
 
-    The string sorts later in both orders: by bytes, and by UTF-16 units as Java compares. Return
+    The returned string sorts later both by bytes and by UTF-16 units, which Java compares. Return
     None if there is no such string, or if the prefix is not UTF-8.
     """
     try:
@@ -200,7 +198,7 @@ def _merge_typed(
     merged: pb.ColumnStatistics, kind: str, parts: Sequence[pb.ColumnStatistics]
 ) -> None:
     filled = [part for part in parts if part.values]
-    if not filled:  # all values are NULL, so statistics of any part are right
+    if not filled:  # all values are NULL, so the statistics of any part are correct
         typed = next(getattr(part, kind) for part in parts if part.HasField(kind))
         getattr(merged, kind).CopyFrom(typed)
     elif all(part.HasField(kind) for part in filled):

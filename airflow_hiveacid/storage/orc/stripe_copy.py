@@ -35,7 +35,7 @@ _WINDOW_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeStream:
-    """One stream: its kind, its column, and its bytes or their position in the source file."""
+    """One stream: its kind, its column, and either its bytes or its position in the source file."""
 
     kind: int
     column: int
@@ -57,8 +57,8 @@ class StripeStream:
 class StripeContent:
     """One stripe.
 
-    `encodings` are in order of column ID. The stripe is written with all index streams first;
-    otherwise the order of `streams` is kept.
+    `encodings` are in order of column ID. `StripeWriter` writes all index streams first, and
+    otherwise keeps the order of `streams`.
     """
 
     rows: int
@@ -88,7 +88,11 @@ def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeC
         at += stream.length
     lengths = [sum(s.length for s in streams if s.is_index is index) for index in (True, False)]
     if lengths != [stripe.index_length, stripe.data_length]:
-        raise CorruptFileError(path=tail.path, reason="the streams of a stripe do not fill it")
+        raise CorruptFileError(
+            path=tail.path,
+            reason="the lengths of a stripe's streams do not add up to the lengths of its index and"
+            " data",
+        )
     if len(footer.columns) != len(tail.types):
         raise CorruptFileError(path=tail.path, reason="a stripe has other columns than the file")
     return StripeContent(
@@ -126,11 +130,11 @@ def with_row_index(
 
 
 class StripeWriter:
-    """A writer of consecutive stripes. Mutable: it counts the bytes written.
+    """A writer of consecutive stripes. The object is mutable, because it counts the bytes written.
 
     `out` writes bytes to the file. All source files must have the same compression. `position` is
-    the number of bytes that the file already holds. If it is 0, the writer first writes the magic
-    bytes.
+    the number of bytes that the file already holds. If `position` is 0, the writer first writes the
+    magic bytes.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class StripeWriter:
         """Write one stripe with streams from `source`; return its entry for the new footer.
 
         Raises:
-            CorruptFileError: the source is shorter than the positions of its streams require.
+            CorruptFileError: the source ends before one of its streams ends.
         """
         streams = sorted(content.streams, key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)

@@ -2,8 +2,8 @@
 
 The module takes a file system and a path, or the last bytes of a file, and returns an `OrcTail`.
 Arrow's reader does not validate a tail, and crashes on some invalid tails. Therefore this module
-refuses tails that no writer would write. It checks lengths against the file, stripes against each
-other, and types against their kinds. It must not decode rows.
+refuses tails that no writer would write. The module checks lengths against the file, stripes
+against each other, and types against their kinds. This module must not decode rows.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -56,9 +56,9 @@ _DEEPEST: Final = 100
 # Some tables have thousands of columns. A type can take two bytes in a footer but half a kilobyte
 # in memory.
 _MOST_TYPES: Final = 1 << 17
-# The file's length limits a tail's expanded size. Compression shrinks a tail of zeros a
-# thousandfold, and parsing expands it a hundredfold. With the limit, a file of 8 KB takes at most
-# 64 MB of memory.
+# The length of a file limits the expanded size of its tail and the number of objects in it.
+# Otherwise a small file could need much memory: compression shrinks a tail of zeros a thousandfold,
+# and parsing expands it a hundredfold. With these limits, a file of 8 KB takes at most 64 MB.
 _SMALL_SECTION_BYTES: Final = 4 << 20
 _FREE_OBJECTS: Final = 1 << 16
 _OBJECTS_A_BYTE: Final = 16
@@ -102,7 +102,7 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
 def _last_bytes(
     fs: pa.fs.FileSystem, source: pa.NativeFile, path: str, end: int, count: int
 ) -> bytes:
-    """Return the `count` bytes before `end`; do not use the size that the file system reports.
+    """Return the `count` bytes before `end`, without relying on the reported size of the file.
 
     While a writer has a file open, HDFS returns the size up to the last closed block, so only a
     read shows the real end.
@@ -111,7 +111,7 @@ def _last_bytes(
     if len(data) != count and not traits_of(fs).reads_open_files:
         raise UnsupportedFileError(
             path=path,
-            reason=f"it counts up to byte {end}, which cannot be read: {OPEN_FILE}",
+            reason=f"it cannot be read up to byte {end}: {OPEN_FILE}",
         )
     if not count or len(data) != count:
         raise CorruptFileError(path=path, reason=f"it ends before byte {end}, or is empty")
@@ -163,7 +163,7 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
 
 
 def serialize_tail(tail: OrcTail) -> bytes:
-    """Return the bytes after the last stripe: metadata, footer, postscript and its length.
+    """Return the bytes after the last stripe: metadata, footer, postscript, postscript length.
 
     The two lengths in the postscript are recalculated; everything else is unchanged.
 
@@ -202,10 +202,10 @@ def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
 
 def _tail_length(path: str, postscript: pb.PostScript, start: int, size: int) -> int:
     """Return the tail's length; `start` is the postscript's position in the last `size` bytes."""
-    if postscript.stripe_statistics_length:  # only files with encrypted columns have it
+    if postscript.stripe_statistics_length:  # only files with encrypted columns have this length
         raise UnsupportedFileError(path=path, reason="it holds encrypted columns")
     if max(postscript.footer_length, postscript.metadata_length) > MOST_SECTION_BYTES:
-        raise CorruptFileError(path=path, reason="a part of its tail is longer than it may be")
+        raise CorruptFileError(path=path, reason="a part of its tail is longer than allowed")
     length: int = postscript.footer_length + postscript.metadata_length + size - start
     return length
 
@@ -219,10 +219,10 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 
 
 def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
-    """Return an upper bound for the number of objects that parsing a section creates.
+    """Return the maximum number of objects that a parser would create for a section.
 
-    Counting takes a microsecond per object. It is skipped if an estimate of one object per two
-    bytes is low enough.
+    Counting takes a microsecond per object. If an estimate of one object per two bytes is low
+    enough, nothing is counted.
     """
     count = len(section) // _FEWEST_BYTES_OF_OBJECT
     if count <= most // 2:
@@ -249,7 +249,9 @@ def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_leng
     if len(footer.types) > _MOST_TYPES:
         raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")
     if len(metadata.stripes) > len(footer.stripes):
-        raise CorruptFileError(path=path, reason="stripes and their statistics differ in number")
+        raise CorruptFileError(
+            path=path, reason="the numbers of stripes and of stripe statistics differ"
+        )
     free = max(_FREE_COUNT, file_length)
     for what, count, most in (
         ("stripes", len(footer.stripes), file_length),
@@ -258,7 +260,7 @@ def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_leng
     ):
         if count > most:
             raise CorruptFileError(
-                path=path, reason=f"it names {count} {what}, and can have {most} at most"
+                path=path, reason=f"it has {count} {what}, but at most {most} are possible"
             )
 
 
@@ -317,7 +319,7 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
     if type_.kind not in _OF_ANY_WIDTH and len(type_.children) != _CHILDREN.get(
         type_.kind, len(type_.children)
     ):
-        yield f"has {len(type_.children)} types below it, which its kind {type_.kind} does not"
+        yield f"has {len(type_.children)} child types, which its kind {type_.kind} does not allow"
     if type_.kind == TypeKind.STRUCT and len(type_.field_names) != len(type_.children):
         yield "is a struct that has fields without a name"
     if not all(
@@ -351,15 +353,19 @@ def _check_stripes(tail: OrcTail, end: int) -> None:
     """Check that stripes do not overlap, and lie between the magic bytes and the tail."""
     path = tail.path
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
-        raise CorruptFileError(path=path, reason="its stripes do not add up to its rows")
+        raise CorruptFileError(
+            path=path, reason="the row counts of its stripes do not add up to its row count"
+        )
     at = len(MAGIC)
     for stripe in tail.stripes:
         if stripe.offset < at:
-            raise CorruptFileError(path=path, reason="a stripe begins before the last one ends")
+            raise CorruptFileError(path=path, reason="a stripe begins before the previous one ends")
         if stripe.footer_length > MOST_SECTION_BYTES:
-            raise CorruptFileError(path=path, reason="a stripe's footer is longer than it may be")
+            raise CorruptFileError(path=path, reason="a stripe's footer is longer than allowed")
         at = stripe.offset + stripe.length
     if at > end:
         raise CorruptFileError(path=path, reason="a stripe lies beyond the end of the file")
     if tail.metadata.stripes and len(tail.metadata.stripes) != len(tail.stripes):
-        raise CorruptFileError(path=path, reason="stripes and their statistics differ in number")
+        raise CorruptFileError(
+            path=path, reason="the numbers of stripes and of stripe statistics differ"
+        )

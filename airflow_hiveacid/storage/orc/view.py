@@ -1,11 +1,11 @@
 """Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams a file in bounded memory. But it can skip only whole top-level columns,
-and always reads all stripes that the footer lists. Therefore this module replaces the footer. The
-struct `row` becomes empty and keeps its position, and its fields become columns right after it.
-Thus all column IDs and all streams in the file stay the same. Columns are called `c<column ID>`,
-regardless of their names in the table. The module takes a tail and a `ColumnView`, and returns
-batches. It must not depend on the meaning of columns.
+Arrow's batch reader streams a file in bounded memory. But the reader can skip only whole top-level
+columns, and always reads all stripes that the footer lists. Therefore this module replaces the
+footer. The struct `row` becomes empty and keeps its position, and its fields become columns right
+after it. Thus all column IDs and all streams in the file stay the same. Columns are called
+`c<column ID>`, regardless of their names in the table. The module takes a tail and a `ColumnView`,
+and returns batches. This module must not depend on the meaning of columns.
 
 Timestamps can also be shown as seconds or as nanoseconds alone. Arrow counts nanoseconds in 64
 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores seconds and
@@ -80,7 +80,7 @@ class ColumnView:
 def read_view(
     fs: pafs.FileSystem, tail: OrcTail, view: ColumnView, batch_rows: int = DEFAULT_BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows that a view shows in file order, at most `batch_rows` rows per batch.
+    """Read a view's rows in file order, in batches of at most `batch_rows` rows.
 
     Raises:
         CorruptFileError: the file cannot be decoded.
@@ -138,7 +138,7 @@ def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
 def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
     footer = pb.Footer()
     footer.CopyFrom(tail.footer)
-    # Arrow does not need statistics and metadata to read rows, and they may be large.
+    # Statistics and metadata may be large, and Arrow reads rows without them.
     del footer.statistics[:]
     del footer.metadata[:]
     if view.stripes is not None:

@@ -81,7 +81,7 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
         try:
             return _written(work, attempt, form)
         except UnsupportedFileError:
-            continue  # if the form was not the reason, the next form fails, too
+            continue  # if the failure had another reason, the next form also fails
     return _written(work, attempt, last)
 
 

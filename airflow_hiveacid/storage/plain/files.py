@@ -31,7 +31,7 @@ class PlainFile:
     """The description of one file of rows, as a plain value that is sent to tasks.
 
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
-    the table or partition. For a staged file, it is relative to `root` (a URI). `length` is the
+    the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     file size in bytes. `text` describes how lines of a text file are split into fields. `columns`
     are the leading columns of the table that exist in the file's partition; the other columns are
     NULL. None means all columns.
@@ -56,7 +56,7 @@ class PlainFile:
         return client_of(self.store)
 
     def knows(self, name: str) -> bool:
-        """Return whether a column exists in the file's partition; otherwise the column is NULL."""
+        """Return whether the file's partition has a column; a missing column is NULL."""
         return self.columns is None or any(column.name == name for column in self.columns)
 
 
@@ -84,12 +84,13 @@ def plain_files(
     """
     for delta in state.deltas:
         if not delta.is_resolved:
-            # A delta with unresolved write IDs contains no rows of aborted writes. If a compactor
-            # of Hive wrote the delta, its visibility suffix hides it from older snapshots.
+            # A delta with unresolved write IDs contains no rows of aborted writes. If Hive's
+            # compactor wrote the delta, the delta's visibility suffix hides it from older
+            # snapshots.
             raise UnsupportedFileError(
                 path=f"{state.location}/{delta.text}",
-                reason="it mixes rows of writes that this snapshot sees with rows of others, and"
-                " they cannot be separated. Read a newer snapshot",
+                reason="it contains rows that this snapshot must not see, and they cannot be"
+                " separated from the visible rows. Read a newer snapshot",
             )
     if state.delete_deltas:
         raise CorruptFileError(

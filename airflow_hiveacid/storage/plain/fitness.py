@@ -2,7 +2,7 @@
 
 Input is tables, partitions and their storage, in any format. A check raises an error or returns
 nothing. Every reader, writer and compaction calls these checks, so add the checks of a new format
-here. `parquet_fit`, `orc_fit` and their neighbours check each column of a file.
+here. For each format, a different module, such as `orc_fit`, checks the columns of a file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def check_files_readable(
         columns: the data columns of the table or partition.
 
     Raises:
-        UnsupportedTableError: the format of the files, or the source of their column definitions,
-            is not supported.
+        UnsupportedTableError: the format of the files is not supported, or their columns are
+            defined in an unsupported place.
         ConfigurationError: the library of the format is not installed.
     """
     check_format(table, storage, parameters)
@@ -42,7 +42,7 @@ def check_files_readable(
 def check_files_writable(
     table: TableInfo, partitions: Sequence[PartitionInfo] = (), *, keeps_text_form: bool = False
 ) -> None:
-    """Raise an error if Hive would read different rows than this provider writes.
+    """Raise an error if Hive would not read the same rows that this provider writes.
 
     Args:
         table: a table of any kind; full-ACID tables always pass.

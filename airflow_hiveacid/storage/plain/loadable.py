@@ -1,8 +1,8 @@
 """Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
 
 Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
-byte. So a file is refused if Hive 3.1, Hive 4 and our reader would not all read the same rows from
-it, or if one of them would change a value. Reasons for a refusal are different column names or a
+byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, and must not
+change a value. Otherwise the file is refused. Reasons for a refusal are different column names or a
 different column order, types that do not fit, and values in an unknown calendar. Such files can
 instead be used as the source of an INSERT. This module must not depend on the directory layout of
 tables.
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
-_REMEDY: Final = "INSERT from such files: HiveAcidInsertOperator, with them as its source"
+_REMEDY: Final = (
+    "insert the rows instead: use HiveAcidInsertOperator with these files as the source"
+)
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 
@@ -72,7 +74,8 @@ def loadable_files(
     Args:
         table: the table to load into.
         location: a file, or a directory that contains only files; hidden files are ignored.
-        generation: the generation of the table's metastore, which shows how old readers may be.
+        generation: the generation of the table's metastore, which limits the age of possible
+            readers.
 
     Raises:
         SourceNotFoundError: there is no file.
@@ -84,7 +87,8 @@ def loadable_files(
     """
     if _is_within(location, table.location):
         raise SourceUnreadableError(
-            source=location, reason=f"it is in {table.ref} itself, and already part of its rows"
+            source=location,
+            reason=f"it is inside {table.ref}, so its rows are already in that table",
         )
     check = partial(_checked, table, generation)
     return tuple(side_by_side(check, _found(location)))
@@ -161,7 +165,7 @@ def _looked_at(
             raise UnsupportedFileError(
                 path=path,
                 reason=f"files cannot be loaded unchanged into a table stored as {table.storage};"
-                " INSERT from a flat table over them",
+                " create a flat table over the files, and INSERT from that table",
             )
         case other:
             assert_never(other)
@@ -178,13 +182,13 @@ def _why_not_orc(
     found, known = root.field_names, tuple(column.name for column in columns)
     # Hive 4 finds columns by position; Hive 3.1 finds columns by name, and the case matters.
     if found != known:
-        return f"its columns are {', '.join(found)}, and those of the table {', '.join(known)}"
+        return f"its columns are {', '.join(found)}, but the table's are {', '.join(known)}"
     for column, column_id in zip(columns, root.children, strict=True):
         if not is_stored_as(tail.types, column_id, parse_type(column.type)):
             return f"column {column.name} is not stored as {column.type} in it"
     if not are_old_values_known(tail):
         return (
-            "its writer does not say how it counts old times, and it may have dates before"
+            "it does not state the calendar of its old times, and it may have dates before"
             " 1582-10-15 or times before 1970"
         )
     return None
@@ -218,5 +222,5 @@ def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str 
         return "has times in 64 bits, which Hive 3.1 does not read"
     is_dated = holds(wanted, _TIMESTAMP) or holds(wanted, _DATE)
     if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
-        return "may have dates before 1582-10-15, and its file does not say how it counts them"
+        return "may have dates before 1582-10-15, and its file does not state their calendar"
     return None

@@ -1,8 +1,9 @@
 """Check that all readers read the same rows from an ORC file without ACID columns.
 
-Input is the types in a file's tail. Output is whether a column is stored exactly as a Hive type.
-Readers could convert a different type, but Hive's compactor would fail, because it does not convert
-the rows of a file (OrcRawRecordMerger). This module must not read values.
+Input is the types in a file's tail. Output is True if a column is stored exactly as a Hive type,
+and False otherwise. Readers could convert a different type. But Hive's compactor would fail,
+because it does not convert a file's rows (as in Hive's OrcRawRecordMerger). This module must not
+read values.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _are_stored_as(
 def are_old_values_known(tail: OrcTail) -> bool:
     """Return whether all readers show the same values for all dates and timestamps of a file.
 
-    Java's writer stores the calendar in the file. Other writers do not, and Arrow writes negative
+    Java's writer stores the calendar in the file, but other writers do not. Arrow writes negative
     nanoseconds before 1970, which Hive cannot read.
     """
     return tail.footer.writer == _JAVA or all(

@@ -61,7 +61,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
             columns by name.
 
     Returns:
-        Batches that are not empty, with the columns in the types of `read_schema`.
+        Non-empty batches, with the column types of `read_schema`.
 
     Raises:
         UnknownColumnError: `data_columns` contains a column that the table does not have.
@@ -94,7 +94,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
         case _:
             raise UnsupportedFileError(
                 path=file.path,
-                reason=f"files of the format {file.format.value} cannot be read here; Hive can",
+                reason=f"its format is {file.format.value}; Hive can read the file",
             )
     yield from (batch for batch in rows if batch.num_rows)
 

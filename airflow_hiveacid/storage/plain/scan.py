@@ -59,8 +59,8 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
             select.
 
     Raises:
-        HiveAcidError: see `files.plain_files` and `rows.read_rows`; or the location cannot be
-            listed.
+        HiveAcidError: the location cannot be listed; for other reasons, see `files.plain_files` and
+            `rows.read_rows`.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)

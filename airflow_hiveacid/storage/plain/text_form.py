@@ -31,7 +31,7 @@ _DEFAULT_NULL: Final = "\\N"
 _ASCII: Final = 0x80
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MOST_FIELDS: Final = 10_000
-# Maps each parameter that can change the meaning of a line to the values without effect.
+# Parameters that could change the meaning of a line, each with the values that have no effect.
 _WITHOUT_EFFECT: Final[Mapping[str, frozenset[str]]] = {
     "escape.delim": frozenset(),
     "line.delim": frozenset({"\n"}),
@@ -65,7 +65,7 @@ def is_in_text(hive_type: HiveType) -> bool:
 
 
 def spelling(hive_type: HiveType) -> str | None:
-    """Return the regular expression for values of a type as Hive writes them in text, or None."""
+    """Return the regular expression that matches Hive's text for values of a type, or None."""
     match hive_type:
         case PrimitiveType(name=name):
             return _SPELT.get(name)
@@ -97,8 +97,8 @@ def text_form(
 ) -> TextForm:
     """Return the form of the text files of a table or partition, or a default for other formats.
 
-    Parameters of a partition's SerDe override the table's parameters, which override parameters of
-    the table's SerDe. Only the table determines the number of header lines.
+    Parameters of a partition's SerDe override the table's parameters. The table's parameters
+    override parameters of the table's SerDe. Only the table determines the number of header lines.
 
     Args:
         table: the table, for messages.
@@ -134,7 +134,7 @@ def text_form(
 
 
 def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
-    """Raise an error if Hive would read different rows from a text table than this provider writes.
+    """Raise an error if Hive would misread the rows that this provider writes to a text table.
 
     Args:
         table: a table in any format; only text tables are checked.
@@ -172,7 +172,7 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
 def _byte(text: str) -> str | None:
     """Parse a delimiter, which is a character or its code (LazyUtils.getByte).
 
-    Return None if it is not ASCII.
+    Return None if the delimiter is not ASCII.
     """
     if not text:
         return _DEFAULT_DELIMITER

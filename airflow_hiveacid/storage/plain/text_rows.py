@@ -1,9 +1,9 @@
 """Read the rows of one text file in the types of a Hive table, like LazySimpleSerDe.
 
 Input is a file and columns. Output is batches in file order. Columns are found by position; a
-column that is missing in a line is NULL. A text file contains no metadata, so a value that Hive
-would not have written is refused. Hive reads some of these values as NULL, and truncates or rounds
-others.
+column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
+value that Hive would not have written. Hive reads some of these values as NULL, and truncates or
+rounds others.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def text_rows(
     narrower = _narrower(file, types)
     for texts in _texts(file, form):
         for name, type_ in narrower.items():
-            if positions[name] < texts.num_columns:  # else Hive shows NULL
+            if positions[name] < texts.num_columns:  # Hive shows a missing column as NULL
                 _values(file, texts.column(positions[name]), type_, name, timestamps)
         values = [
             _values(file, texts.column(positions[f.name]), types[f.name], f.name, timestamps)
@@ -113,7 +113,7 @@ def text_rows(
 
 
 def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:
-    """Return the partition's type of each integer column that is narrower in the partition.
+    """Return the partition's types of integer columns that have wider types in the table.
 
     Hive reads a value with the partition's type and then converts it to the table's type.
     """
@@ -124,7 +124,8 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
         if not (_INTEGERS.issuperset(pair) and sorted(pair, key=_WIDTHS.index) == pair):
             raise UnsupportedFileError(
                 path=file.path,
-                reason=f"column {name!r} is a {type_} in its partition, and a {types[name]} now",
+                reason=f"column {name!r} is {type_} in its partition, but {types[name]} in the"
+                " table",
             )
     return found
 
@@ -134,7 +135,7 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
     extension = posixpath.splitext(file.path)[1]
     if extension in _OTHER_CODECS:
         raise UnsupportedFileError(
-            path=file.path, reason=f"text in {extension} cannot be read here; gzip and bzip2 can"
+            path=file.path, reason=f"text in {extension} cannot be read here; use gzip or bzip2"
         )
     compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
@@ -156,7 +157,8 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
                 yield from _parsed(file, opened, stream, form)
             except pa.ArrowInvalid as error:
                 raise UnsupportedFileError(
-                    path=file.path, reason=f"its lines cannot be parsed as Hive does: {error}"
+                    path=file.path,
+                    reason=f"its lines cannot be parsed as Hive parses them: {error}",
                 ) from error
 
 
@@ -178,7 +180,7 @@ def _has_empty_lines(stream: pa.NativeFile) -> bool:
     end = b"\n"
     while block := bytes(stream.read(_LOOK_BYTES)):
         if block.endswith(b"\r"):
-            block += bytes(stream.read(1))  # the rest of the line end, or of the next line
+            block += bytes(stream.read(1))  # keep \r\n in one block
         ends = end + block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if b"\n\n" in ends:
             return True
@@ -217,7 +219,7 @@ def _parsed(
         if any(type_ != pa.string() for type_ in batch.schema.types):
             raise UnsupportedFileError(path=file.path, reason="it has too many fields")
         if batch.num_columns > 1 and not is_looked_through and _may_have_empty_line(batch):
-            # Hive reads an empty line as one empty field and then NULLs; Arrow reads only empty
+            # Hive reads an empty line as one empty field, followed by NULLs; Arrow reads only empty
             # fields.
             with opened() as again:
                 if _has_empty_lines(again):

@@ -1,9 +1,8 @@
-"""Write text files like Hive's LazySimpleSerDe: one line per row, which contains only the fields.
+"""Write text files like Hive's LazySimpleSerDe: each line contains the fields of one row.
 
-Input is batches of rows. Output is one file. A text file contains no metadata, so a value is
-refused if a reader would read it as a different value or as two values. Such a value contains a
-delimiter or a line end, or is spelled like NULL. Hive writes such values, but then reads different
-rows.
+Input is batches of rows. Output is one file. A text file contains no metadata. So a value is
+refused if a reader would read a different value or two values. Such a value contains a delimiter or
+a line end, or is spelled like NULL. Hive writes such values, but then reads different rows.
 """
 
 from __future__ import annotations

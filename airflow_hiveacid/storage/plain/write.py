@@ -1,8 +1,8 @@
 """Write one data file of an insert-only table, in a form that Hive can read.
 
 Input is batches of rows in the types of the table's columns. Output is one file, in one of several
-formats. Values are either stored as Hive stores them or refused. The file is never read. This
-module must not interpret directory names.
+formats. Values are stored as in Hive, or refused. The module never reads the file. This module must
+not interpret directory names.
 
 Example:
     >>> import tempfile
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# A row group is in memory once, and twice while it is written.
+# One row group is held in memory; while it is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # Compressions that Hive 3.1 and every version of Java's Parquet library can read.
@@ -87,7 +87,7 @@ class RowsWriter(Protocol):
         """Abort the file unless the writer was closed."""
 
     def write(self, rows: pa.StructArray) -> None:
-        """Append rows, none of which may be NULL; their fields are the table's columns.
+        """Append rows with the table's columns as fields; no row may be NULL.
 
         Raises:
             TypeMismatchError: the rows have different types than the columns, or a value cannot be
@@ -292,7 +292,7 @@ class ParquetWriter(AbortsUnlessClosed):
                 table=self._table,
                 column="(a timestamp)",
                 column_type="timestamp, in microseconds",
-                value_type=f"not one: {error}",
+                value_type=f"a timestamp that this unit cannot store: {error}",
             ) from error
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
@@ -325,7 +325,7 @@ def _bounded(field: pa.Field, below: str = "") -> Iterator[str]:
     """Yield the Parquet names of the columns that get minimum and maximum statistics.
 
     Floating-point columns get no such statistics, because Arrow ignores NaN when it computes them.
-    A reader that sorts NaN as the greatest number would skip rows that it should return.
+    With such statistics, a reader that sorts NaN as the greatest number would wrongly skip rows.
     """
     type_, name = field.type, f"{below}{field.name}"
     if pa.types.is_struct(type_):

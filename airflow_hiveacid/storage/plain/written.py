@@ -1,4 +1,4 @@
-"""The result of writing a file of rows in any format. A plain value."""
+"""The result of writing a file of rows in any format, as a plain value."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """A change feed: for each range of versions, a directory with Parquet files and a note.
 
 The notes record which versions the feed covers, because a range without rows has no files. A range
-exists once its note exists. Its directory name contains the version at which it begins, so only one
-of two writers can continue from a version.
+exists once its note exists. The name of a range's directory contains the version at which the range
+begins. So only one of two writers can continue from a version.
 
 On a store that renames directories, files and note appear in one step. Tasks write to a staging
 directory, which is never published. The driver moves the accepted files to a second directory and
-then renames this directory. On other stores, tasks upload files to the attempt's directory inside
-the range's directory, but leave the uploads open. The driver completes the uploads that tasks
-reported to it, and writes the note last. Files without a note are not part of the feed.
+then renames the second directory. On other stores, tasks upload files to the attempt's directory
+inside the range's directory, but leave the uploads open. The driver completes the uploads that
+tasks reported to it, and writes the note last. Files without a note are not part of the feed.
 
-A consumer may remove ranges that it has read, except the last range, because the feed continues
-from there.
+A consumer may remove ranges that it has read. The consumer must keep the last range, from which the
+feed continues.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")
@@ -161,10 +161,10 @@ class ChangeFeed:
         try:
             return _note_in(self.location, read_bytes(fs, path))
         except FileNotFoundError:
-            return None  # the writer was killed before the range was complete
+            return None  # the writer was killed before it completed the range
 
     def new_directory(self, since: int, attempt: str) -> str:
-        """Return the directory in which this attempt alone writes a range's files.
+        """Return this attempt's own directory for the files of a range.
 
         Create the directory if the store renames directories.
         """
@@ -224,7 +224,7 @@ class ChangeFeed:
     def _publish_files(
         self, directory: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
     ) -> str:
-        """Publish files one by one on a store without renames, then the note."""
+        """Publish the files one by one, then the note, on a store without renames."""
         fs, path = open_location(directory)
         done = dataclasses.replace(note, directory=_own_directory(directory))
         with storage_errors("publish", path):

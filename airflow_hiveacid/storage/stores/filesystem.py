@@ -1,7 +1,7 @@
 """Operations on single files and directories, with failures raised as typed errors.
 
-The module takes a pyarrow file system and a path on it (`locations` finds both). It must not depend
-on the content of files.
+The module takes a pyarrow file system and a path on it (`locations` finds both). This module must
+not depend on the content of files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ASIDE_PREFIX: Final = "_tmp_"
-"""The name prefix of temporary files of `write_new`; a killed writer leaves its file behind."""
+"""The name prefix of temporary files that `write_new` creates; a killed writer leaves its file
+behind."""
 
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # Error numbers of temporary failures.
@@ -131,7 +132,7 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
 
 
 def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
-    """Write a small file, replacing an existing one; create missing parent directories.
+    """Write a small file, replacing an existing file; create missing parent directories.
 
     Raises:
         LocationPermissionError: writing is not permitted.
@@ -203,10 +204,10 @@ def move(fs: pafs.FileSystem, source: str, target: str) -> None:
 def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
     """Publish a directory under its final name in one step; the parent must exist.
 
-    If the target is an empty directory, a rename on a local disk replaces it. On HDFS through
-    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the target is
-    checked before the rename. If the store does not refuse such a rename, a second check after the
-    rename finds out whether the source is inside the target.
+    If the target is an empty directory, a rename on a local disk replaces the target. On HDFS
+    through libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the
+    target is checked before the rename. If the store allows such a rename, a second check after the
+    rename detects a source that is now inside the target.
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
@@ -231,10 +232,10 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """Remove a directory and its content; do nothing if it is missing.
 
-    The directory disappears in one step. A local disk deletes file by file, so a reader could see
-    half a directory, or a process that was believed dead could publish half. So the directory is
-    first renamed to a hidden name. A store without renames also deletes file by file, but only
-    files that no reader uses.
+    The directory disappears in one step. A local disk deletes file by file. A reader could then see
+    half a directory, and a process that seemed dead could publish half a directory. So the
+    directory is first renamed to a hidden name. A store without renames also deletes file by file,
+    but only files that no reader uses.
 
     Raises:
         LocationPermissionError: removal is not permitted.
@@ -272,7 +273,7 @@ def delete_file(fs: pafs.FileSystem, path: str) -> None:
 
 
 def check_writable(location: str) -> None:
-    """Check that directories can be created at a location, by creating a hidden one.
+    """Check that directories can be created at a location; create and remove a hidden directory.
 
     Permission bits do not suffice: an ACL, a mount option or the server may override them.
 

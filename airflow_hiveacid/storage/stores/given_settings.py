@@ -1,9 +1,9 @@
-"""Store settings in Spark's configuration, which Python's clients need in every process.
+"""Store settings that Python clients need in every process, taken from Spark's configuration.
 
 The driver reads the settings once from its Hadoop configuration (`spark.store_settings`); Python
-workers read them from an environment variable. Only settings with the names below are passed, so no
-secrets are passed. The settings take precedence over `core-site.xml` and `hdfs-site.xml` in
-HADOOP_CONF_DIR.
+workers read them from an environment variable. Only settings with the names below are passed, and
+none of these settings is secret. The settings take precedence over `core-site.xml` and
+`hdfs-site.xml` in HADOOP_CONF_DIR.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "x", "fs.s3a.access.key": "y"}
@@ -33,8 +33,8 @@ JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
 """The setting that tells Python workers that Spark has S3 keys; the keys are not passed."""
 
 UNTESTED_STORES: Final = "hiveacid.untested.stores"
-"""The setting that lists, separated by commas, the schemes of untested stores on which tables may
-be changed. Empty by default."""
+"""The setting with the schemes of untested stores, separated by commas. Tables on these stores may
+be changed. By default, the setting is empty."""
 
 _OURS: Final = r"hiveacid\.untested\.stores"
 _OF_S3: Final = (
@@ -53,7 +53,8 @@ _KEYS: Final = r"fs\.s3a\.(bucket\..+\.)?(access|secret)\.key"
 _TRAVELS: Final = re.compile(rf"({_OF_S3}|{_OF_HDFS}|{_OURS})\Z")
 _KEY: Final = re.compile(rf"{_KEYS}\Z")
 JAVA_PATTERN: Final = f"^({_OF_S3}|{_OF_HDFS}|{_OURS}|{_KEYS})$"
-"""The settings to look up in the JVM: settings for the workers, and S3 keys, which stay there."""
+"""The settings to look up in the JVM: settings for the workers, and S3 keys, which stay in the
+JVM."""
 
 _PROVIDER: Final = "dfs.client.failover.proxy.provider."
 _OF_OBSERVERS: Final = "ObserverRead"
@@ -95,12 +96,12 @@ def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
 
 
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that keep HDFS clients away from observers; empty if none are configured.
+    """Return settings that make HDFS clients avoid observers; empty if none are configured.
 
-    An observer lags behind the active name node. An observer guarantees only that a client sees its
-    own changes (HDFS-12943). So a listing from an observer may lack files that another process has
-    published and committed. A reader would then miss their rows, and compaction and cleaning would
-    remove them for good.
+    An observer lags behind the active name node. An observer guarantees only that each client sees
+    its own changes (HDFS-12943). So a listing from an observer may lack files that another process
+    has published and committed. A reader would then miss the rows in these files. Compaction and
+    cleaning would remove the rows permanently.
     """
     return {
         name: _OF_THE_ACTIVE
@@ -124,7 +125,7 @@ def number_of(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def bytes_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return a setting's value, a size such as `128m`, in bytes; None if it is not set.
+    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set.
 
     Raises:
         ConfigurationError: the value is not a size.

@@ -1,7 +1,7 @@
-"""Hadoop's client settings and umask; hdfs-native does not apply the umask itself.
+"""Hadoop's client settings, and the umask, which hdfs-native does not apply itself.
 
-The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses. It
-returns the settings by name.
+The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses.
+The module returns the settings by name.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"

@@ -1,7 +1,8 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
-The module takes a location, or a directory in a file system. It returns the files with sizes and
-times, and the content of compactors' marker files. It must not depend on the content of data files.
+The module takes a location, or a directory in a file system. The module returns the files with
+sizes and times, and the content of compactors' marker files. This module must not depend on the
+content of data files.
 
 Example:
     >>> metadata_text("compacted")
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo
 
 _LISTING_ATTEMPTS: Final = 5
-# Up to this many directories are listed without threads: most partitions contain fewer, and
-# partitions are already listed in parallel.
+# Up to this many directories are listed without threads. Most partitions contain fewer directories,
+# and partitions are already listed in parallel.
 _FEW: Final = 32
 _METADATA_VERSION: Final = "0"
 
@@ -137,7 +138,7 @@ def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
 
 
 def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], list[str]]:
-    """Act like `_walk` on a store that lists a whole tree, with hidden content, in one call."""
+    """Act like `_walk` on a store that lists a whole tree in one call, including hidden content."""
     top = posixpath.join(root, start).rstrip("/")
     files: list[FileEntry] = []
     directories: list[str] = []
@@ -184,7 +185,7 @@ def _data_format(fs: pafs.FileSystem, path: str) -> str:
         marker = json.loads(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptFileError(path=path, reason=f"no marker file of Hive: {error!r}") from error
+        raise CorruptFileError(path=path, reason=f"not a marker file of Hive: {error!r}") from error
     if version != _METADATA_VERSION or not isinstance(data_format, str):
         raise CorruptFileError(path=path, reason=f"a marker of version {version!r} instead of 0")
     return data_format

@@ -1,9 +1,9 @@
 """Split locations into a store and a path, and open the stores' clients.
 
 The module takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain
-paths). It returns a store and a path as strings, which plans and tasks may contain. It also returns
-the pyarrow file system of a store. A file system is not sent to other processes, because it has
-connections and perhaps secrets. The module must not access files.
+paths). The module returns a store and a path as strings, which plans and tasks may contain. The
+module also returns the pyarrow file system of a store. A file system is not sent to other
+processes, because it has connections and perhaps secrets. The module must not access files.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")
@@ -71,8 +71,9 @@ def open_location(location: str) -> tuple[pafs.FileSystem, str]:
 def locate(location: str) -> tuple[str, str]:
     """Return a location's store and the path in it without a final slash.
 
-    Pass the store to `client_of`. The path is not decoded: unlike a URI, a path of the metastore is
-    not escaped (Hadoop's Path), so a `%2F` in a partition directory's name is literal.
+    Pass the store to `client_of`. The path is not decoded, because the metastore does not escape
+    paths like URIs (see Hadoop's class Path). So a `%2F` in the name of a partition directory is
+    literal.
 
     Raises:
         ConfigurationError: as `open_location`.
@@ -142,7 +143,7 @@ def _hadoop(
     authority: str,
     process_id: int,  # noqa: ARG001 - a forked process lacks its parent's threads
     given: str | None,  # noqa: ARG001 - changed settings need another client
-    tokens: str | None,  # noqa: ARG001 - so do changed tokens, which contain the address
+    tokens: str | None,  # noqa: ARG001 - changed tokens also need another client
 ) -> pafs.FileSystem:
     """Return hdfs-native's client; if hdfs-native is not installed, return libhdfs's client."""
     if importlib.util.find_spec("hdfs_native") is not None:
@@ -160,7 +161,7 @@ def _hadoop(
             f"no {scheme} client for {authority or 'the default file system'}. Install the package"
             " hdfs-native, in the drivers' and executors' environment (and in Airflow's for"
             " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
-            f" --glob), although Arrow reports: {error}"
+            f" --glob). Arrow reports: {error}"
         ) from error
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FileReader(ABC):
-    """A file open for reading. Mutable: it has a position."""
+    """A file open for reading. The object is mutable, because it has a position."""
 
     def __init__(self, size_bytes: int) -> None:
         self._at, self._size_bytes = 0, size_bytes
@@ -67,7 +67,10 @@ class FileReader(ABC):
 
 
 class FileWriter(ABC):
-    """A file open for writing. Mutable: it buffers bytes to send, and records a failure."""
+    """A file open for writing.
+
+    The object is mutable, because it buffers bytes to send and records a failure.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,14 +1,14 @@
 """Build directories where no reader looks, then publish them whole under their final names.
 
-The module takes the location of a table or partition and a token. It returns the paths to write to,
-writes a directory's marker files, and publishes the directory. It must not depend on the content of
-data files.
+The module takes the location of a table or partition and a token. The module returns the paths to
+write to, writes a directory's marker files, and publishes the directory. This module must not
+depend on the content of data files.
 
 All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
-the directory to publish. `_attempts/` has files that tasks wrote and the driver has not accepted
-yet. `_flat/` has rows that are not yet in the table's file format. The home is the table's
-location, so that a new partition has no directory before it is published. For a partition outside
-the table's location, the home is the partition's location.
+the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
+accepted yet. `_flat/` contains rows that are not yet in the table's file format. The home is the
+table's location, so that a new partition has no directory before its files are published. For a
+partition outside the table's location, the home is the partition's location.
 
 Only this module depends on how a directory becomes visible. On most stores a rename publishes the
 directory, and the store must rename in one step (`check_publishable`). On a store without renames,
@@ -86,7 +86,7 @@ MARKERS: Final[Mapping[str, bytes]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedFile:
-    """A file of the accepted attempt, as its task reported it."""
+    """A file of the accepted attempt, as the task described it in its report."""
 
     name: str
     attempt: str
@@ -99,7 +99,7 @@ class Staging:
 
     `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt,
     and consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
-    partition is below it; otherwise it is None, and `location` is the home.
+    partition is below it; otherwise `home` is None, and `location` is the home.
     """
 
     location: str
@@ -311,13 +311,13 @@ def check_publishable(table: object, location: str) -> None:
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
-            f" change, and no setting allows it. {others}",
+            f" change, and no setting allows such changes. {others}",
         )
     if scheme not in untested_stores(given_settings()):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{untried}readers could see half a change. {others}. To try it on a copy with"
-            f" a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml, or"
+            detail=f"{untried}readers could see half a change. {others}. To try changes on a copy"
+            f" with a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml, or"
             f" spark.hadoop.{UNTESTED_STORES}",
         )
     log.warning("%s allows changes on an untested store: %s", UNTESTED_STORES, location)
@@ -329,7 +329,7 @@ def check_renames(table: object, location: str, what: str) -> None:
     Args:
         table: the table, for the message.
         location: the location to check.
-        what: the operation that needs renames, as the subject of a sentence.
+        what: the operation that needs renames; it becomes the subject of the message.
 
     Raises:
         UnsupportedTableError: the location's store has no renames.

@@ -30,8 +30,8 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
     """Return the function's result for each item, in order.
 
     On a fast store, threads only block each other: to read footers from a local disk, sixteen
-    threads take 2.5 times as long as one. So only the calling thread runs the function, until it
-    waits for the store longer than it computes.
+    threads take 2.5 times as long as one thread. So only the calling thread runs the function at
+    first. Other threads start once this thread waits for the store longer than it computes.
 
     Raises:
         Exception: the first exception of the function.

@@ -1,9 +1,9 @@
 """This process's Hadoop credentials in a file that exists only in memory.
 
 At each login, hdfs-native reads delegation tokens from a file; an environment variable contains the
-path. The file of this module is on no disk, disappears when the process ends, and can be opened
-only by the process's user. The content is replaced as a whole, so no client reads half of it. A
-credentials file that YARN gave to a container is not changed.
+path. The file of this module is not on a disk, and disappears when the process ends. Only the
+process's user can open the file. The content is replaced as a whole, so no client reads half of the
+content. The module does not change a credentials file that YARN gave to a container.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 
 
 class TokenFile:
-    """A credentials file in memory. Mutable: its content can be replaced.
+    """A credentials file in memory. The object is mutable, because its content can be replaced.
 
     The file exists until the process ends, since a client may read it at any time.
 

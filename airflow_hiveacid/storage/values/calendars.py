@@ -46,9 +46,10 @@ def is_hybrid(tail: OrcTail) -> bool:
     """Return True if a file's dates before 1582-10-15 are in the hybrid calendar.
 
     A file without a calendar in its footer was written before ORC 1.6. Hive 2 wrote the hybrid
-    calendar; Hive 3.1 (whose dates are LocalDates) and writers not in Java wrote the proleptic
-    calendar. Hive 4 reads all of these files as hybrid, so it shows early dates from Hive 3.1 two
-    days off. This function returns the calendar that the writer really used.
+    calendar. Hive 3.1 (with Java's LocalDate) and writers in other languages wrote the proleptic
+    calendar. Hive 4 reads all files without a calendar as hybrid. So Hive 4 shows early dates from
+    Hive 3.1 with an error of two days. This function returns the calendar that the writer really
+    used.
     """
     match tail.calendar:
         case OrcCalendar.JULIAN_GREGORIAN:
@@ -61,7 +62,7 @@ def is_hybrid(tail: OrcTail) -> bool:
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
-    """Convert hybrid days to the proleptic days with the same label; keep days from 1582-10-15 on.
+    """Convert hybrid days to proleptic days; each day keeps its label (year, month, day).
 
     A 29 February that exists only in the Julian calendar becomes 1 March, as in Hive.
     """
@@ -73,7 +74,7 @@ def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
 
 
 def to_proleptic_seconds(seconds: _Ints) -> _Ints:
-    """Convert wall-clock seconds as `to_proleptic_days` converts days; keep the time of day."""
+    """Convert hybrid wall-clock seconds to proleptic seconds; each time keeps its label."""
     days = np.floor_divide(seconds, _SECONDS_A_DAY)
     return seconds + (to_proleptic_days(days) - days) * _SECONDS_A_DAY
 

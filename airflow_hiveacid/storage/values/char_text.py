@@ -29,7 +29,7 @@ def unpadded(array: pa.Array) -> pa.Array:
 
 
 def padded(array: pa.Array, length: int) -> pa.Array:
-    """Pad strings with blanks to a length in characters; keep longer strings."""
+    """Pad strings with blanks to a length in characters; leave longer strings unchanged."""
     return pc.utf8_rpad(array, length, _BLANK)
 
 

@@ -1,7 +1,7 @@
 """Convert Hive types to Arrow types and to the type tree of an ORC file.
 
-The module takes columns with Hive type strings. It returns Arrow types, and trees of types with ORC
-column IDs. It must not depend on the purpose of columns.
+The module takes columns with Hive type strings. The module returns Arrow types, and trees of types
+with ORC column IDs. The module must not depend on the purpose of columns.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
@@ -77,7 +77,7 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
     Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
 
     Raises:
-        UnsupportedTableError: the type is a union or contains one.
+        UnsupportedTableError: the type is a union or contains a union.
     """
     match hive_type:
         case PrimitiveType(name=name):
@@ -104,7 +104,7 @@ def row_type(columns: Sequence[Column]) -> pa.StructType:
 
     Raises:
         InvalidNameError: a type string is not a Hive type.
-        UnsupportedTableError: a column is a union or contains one.
+        UnsupportedTableError: a column is a union or contains a union.
     """
     return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
 

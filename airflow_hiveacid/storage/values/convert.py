@@ -1,10 +1,10 @@
 """Plan how to read a table's columns from an ORC file.
 
-The module takes the type tree of a file and the wanted columns. For each column it returns the
-column ID to read, and a function that converts Arrow's array to the table's type. Columns are found
-by name at every level, ignoring case; a missing column is NULL. If all columns of a file are called
-`_colN`, as before HIVE-4243, they are found by position, as in ORC's SchemaEvolution. The module
-must not depend on row identities or file paths.
+The module takes the type tree of a file and the wanted columns. For each column, the module returns
+the column ID to read, and a function that converts Arrow's array to the table's type. Columns are
+found by name at every level, ignoring case; a missing column is NULL. If all columns of a file are
+called `_colN`, as before HIVE-4243, the columns are found by position, as in ORC's SchemaEvolution.
+The module must not depend on row identities or file paths.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class FieldPlan:
     """The plan to read one column of the table from one file.
 
     `column_id` is None if the file does not have the column. If `is_split`, the column may have
-    timestamps outside the range of Arrow's nanoseconds, so `convert` also needs the column read as
-    seconds.
+    timestamps outside the range of Arrow's nanoseconds. Then `convert` also needs an array of the
+    column's seconds.
     """
 
     field: pa.Field
@@ -67,16 +67,16 @@ class Matching(enum.Enum):
     position, a moved column gets a different column's values. Both methods match fields of nested
     structs by name.
 
-    UNAMBIGUOUS matches by name, but refuses a file for which NAME and POSITION may differ. If rows
-    were read wrongly and written back, the error would be permanent. There are three cases:
+    UNAMBIGUOUS matches by name, but refuses a file for which NAME and POSITION may differ. If a job
+    read rows wrongly and wrote them back, the error would be permanent. There are three such cases:
 
     * The file lacks a column of the table, and has a column that the table lacks. The column may
       have been renamed.
     * The file and the table have common columns in different orders.
-    * In the table, a column that the file lacks precedes a column that the file has.
+    * The file lacks a column of the table, but contains a later column of the table.
 
-    If only the file has a column, the column was dropped from the table. That is no ambiguity: only
-    Trino can drop columns, and Trino matches by name.
+    If a column exists only in the file, the column was dropped from the table. This case is not
+    ambiguous, because only Trino can drop columns, and Trino matches by name.
     """
 
     NAME = "name"
@@ -149,13 +149,16 @@ def _require_known_names(tail: OrcTail, struct: OrcType, columns: Sequence[Colum
             f" {', '.join(sorted(missing))}: if a column was renamed,"
         )
     elif (kept := [name for name in theirs if name in set(ours)]) != ours[: len(kept)]:
-        why = f"it has the columns {', '.join(kept)}, the table {', '.join(ours)}: in this order,"
+        why = (
+            f"its columns are {', '.join(kept)}, but the table's are {', '.join(ours)}. With this"
+            " order,"
+        )
     else:
         return
     raise UnsupportedFileError(
         path=tail.path,
-        reason=f"{why} Hive 3.1 and 4 read different values here. Compact the table with the Hive"
-        " that it belongs to first",
+        reason=f"{why} Hive 3.1 and Hive 4 read different values. Compact the table with its own"
+        " Hive version first",
     )
 
 

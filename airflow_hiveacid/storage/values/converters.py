@@ -1,7 +1,8 @@
 """Convert a column of an ORC file, as Arrow reads it, to a table's column.
 
 The conversion covers nesting, types and calendars. The module takes the type tree of a file and the
-wanted Hive type, and returns a function on arrays. It must not depend on which column is converted.
+wanted Hive type, and returns a function on arrays. The module must not depend on which column is
+converted.
 """
 
 from __future__ import annotations
@@ -51,19 +52,19 @@ _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
 
 Convert = Callable[[pa.Array, pa.Array | None], pa.Array]
-"""A conversion of a column, as Arrow reads it, to the table's column.
+"""A function that converts an ORC column, as Arrow reads it, to the table's column.
 
 If the column was read in two parts, the second argument is the same column with seconds instead of
 timestamps.
 """
 
 TAG: Final = "tag"
-"""The name of the field with the 0-based number of the union's option that has the value."""
+"""The name of the field that holds the 0-based number of a union's current option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFile:
-    """The properties of a file that conversions of its columns need."""
+    """The properties of a file that are needed to convert its columns."""
 
     tail: OrcTail
     types: tuple[OrcType, ...]
@@ -80,7 +81,7 @@ class ColumnFile:
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
     """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
-    A union, which can only be read, becomes a struct of its tag and one value per option. All
+    A union becomes a struct of its tag and one value per option; unions cannot be written. All
     values except the tagged value are NULL. ORC cannot distinguish a NULL union from a union with a
     NULL value, so both become NULL.
     """
@@ -103,7 +104,7 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
 
 
 def child_named(struct: OrcType, name: str) -> int | None:
-    """Find a child by exact name, else ignoring case: query-based compactions change the case."""
+    """Find a child by exact name, else ignoring case, which query-based compactions change."""
     return struct.by_name.get(name, struct.by_lower_name.get(name.lower()))
 
 
@@ -258,7 +259,7 @@ def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
 
 
 def _plain(source: ColumnFile, type_: OrcType) -> Convert:
-    """Return a conversion that keeps the type: proleptic dates, unpadded chars, timestamp pairs."""
+    """Return a conversion within a type: to proleptic dates, unpadded chars or timestamp pairs."""
 
     def pairs(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         found = instants(array, seconds, hybrid=source.hybrid)

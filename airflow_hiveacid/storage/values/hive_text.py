@@ -1,8 +1,8 @@
 """Format dates, timestamps, decimals and floating-point numbers as Hive does.
 
-The module takes Arrow arrays (timestamps as seconds and nanoseconds). Per row it returns a string,
-or None for NULL. The formats are Java's (Date, Timestamp, HiveDecimal, Double.toString), because
-Hive uses them in a column whose type is changed to string.
+The module takes Arrow arrays (timestamps as seconds and nanoseconds). The module returns a string
+for each row, or None for NULL. The formats are those of Java (Date, Timestamp, HiveDecimal,
+Double.toString). Hive uses these formats if a column's type is changed to string.
 
 Example:
     >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)
@@ -24,7 +24,8 @@ from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
 Texts = list[str | None]
 
 _SECONDS_A_DAY: Final = 86400
-# The days 0001-01-01 and 9999-12-31; in this range, NumPy's format is also Java's.
+# The days 0001-01-01 and 9999-12-31. Between these days, NumPy and Java format days in the same
+# way.
 _PLAIN_DAYS: Final = (-719162, 2932896)
 # Double.toString writes an exponent only for magnitudes outside this range (end excluded).
 _PLAIN_MAGNITUDES: Final = (1e-3, 1e7)

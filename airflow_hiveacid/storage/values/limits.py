@@ -1,7 +1,7 @@
 """Change or refuse values that ORC, its C++ writer or Hive cannot store correctly.
 
-The module takes the `row` column of a batch. It returns the column to store, and facts about the
-column that the writer needs. Every check runs one Arrow or NumPy kernel over a column.
+The module takes the `row` column of a batch. The module returns the column to store, and facts
+about the column that the writer needs. Every check is one Arrow or NumPy kernel over a column.
 
 - The children of a NULL struct become NULL. Otherwise the children's values would move to different
   rows. Arrow's ORC writer makes children NULL only if the outermost struct is NULL
@@ -13,9 +13,9 @@ column that the writer needs. Every check runs one Arrow or NumPy kernel over a 
 - Timestamps before 1970 with a fraction are written row by row: Arrow's ORC writer would store
   negative nanoseconds, which Hive cannot read. Timestamps after 2262, the limit of Arrow's
   nanoseconds, are also written row by row.
-- A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more:
-  the format would add a second to it. (The format adjusts seconds by their sign, and zero has no
-  sign.)
+- A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more.
+  The format would add a second to the timestamp, because the format adjusts seconds by their sign,
+  and zero has no sign.
 - Columns that contain a NUL character are reported, so that their statistics are left out. ORC's
   C++ writer compares strings only up to the NUL, so the minimum and maximum are wrong
   (StringColumnStatisticsImpl::update).
@@ -79,7 +79,10 @@ class FittedRows:
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """The findings about one batch. Mutable: the checks of each column add findings."""
+    """The findings about one batch.
+
+    The object is mutable, because the checks of each column add findings.
+    """
 
     table: object
     is_orc: bool
@@ -108,7 +111,9 @@ def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) 
 
 
 def fit_texts(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> pa.StructArray:
-    """Check rows for a Parquet file: chars are not padded, as in Hive; any timestamp is allowed.
+    """Check rows for a Parquet file.
+
+    As in Hive, chars are not padded. Any timestamp is allowed.
 
     Raises:
         TypeMismatchError: a string is too long for its column.
@@ -127,9 +132,9 @@ def _fit_all(
 
 
 def used_items(lists: pa.Array, items: pa.Array) -> pa.Array:
-    """Return the items of these lists only; `items` has those of the whole, unsliced array."""
+    """Return only the items of these lists; `items` has all items of the whole, unsliced array."""
     if not len(lists):
-        return items.slice(0, 0)  # without lists, Java sends no offsets; a read returns garbage
+        return items.slice(0, 0)  # an empty Java array has no offsets, so a read returns garbage
     first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return items.slice(first, last - first)
 

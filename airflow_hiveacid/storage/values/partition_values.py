@@ -1,7 +1,7 @@
 """Normalise the strings of partition values to the values that Hive reads.
 
-The metastore stores strings as the client that added a partition wrote them, such as `1`, `01` or
-`x`. This module returns a normal spelling that Spark's casts accept in every session, or None for
+The metastore stores the strings that a client wrote when it added a partition, such as `1`, `01` or
+`x`. This module returns a normal spelling, which Spark's casts accept in every session, or None for
 NULL. tests/interop/test_comparisons.py compares the results with Hive 4.0.1.
 
 Example:
@@ -64,7 +64,7 @@ def partition_text_of(text: str, column_type: str) -> str | None:
 
 
 def _promoted(text: str, wanted: HiveType) -> str | None:
-    """Convert with the rules for a string column whose type was changed."""
+    """Convert a string by the rules for a column whose type was changed from string."""
     found = promote(pa.array([text], pa.string()), wanted)
     value = None if found is None else found[0].as_py()
     return (
@@ -84,7 +84,7 @@ def _truth(text: str) -> str:
 
 
 def _day(text: str) -> str | None:
-    """Return the date at the start of a string; None without a date, or if a digit follows it."""
+    """Return the date at the start of a string; None if there is no date or a digit follows it."""
     found = _DAY.match(text.strip(_TRIMMED))
     try:
         return found and dt.date(*(int(part) for part in found.groups())).isoformat()

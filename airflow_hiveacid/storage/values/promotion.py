@@ -1,10 +1,10 @@
 """Convert values to a different primitive type, as after ALTER TABLE ... CHANGE COLUMN.
 
-The module takes an Arrow array with the file's type and the table's Hive type, and returns an array
-with the table's type. Values that do not fit become NULL, as in ORC's ConvertTreeReaderFactory.
-Hive cuts varchar and char values to their length, so this module also cuts them. It must not depend
-on files or nesting. These conversions are for ORC files; `storage.plain.parquet.fit` has the rules
-for Parquet files, whose columns may only be widened.
+The module takes an Arrow array with the file's type, and the Hive type of the table. The module
+returns an array with the table's type. Values that do not fit become NULL, as in ORC's
+ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module also
+cuts them. This module must not depend on files or nesting. These conversions are for ORC files.
+Columns of Parquet files may only be widened; `storage.plain.parquet.fit` has the rules.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
@@ -84,7 +84,7 @@ def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
 
 
 def fit_length(array: pa.Array, wanted: CharType | VarcharType) -> pa.Array:
-    """Cut strings to the type's length in characters; pad char values to it (HiveBaseChar)."""
+    """Cut strings to the type's length in characters; also pad char values to this length."""
     array = cut(array, wanted.length)
     return padded(array, wanted.length) if isinstance(wanted, CharType) else array
 

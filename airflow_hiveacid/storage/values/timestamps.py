@@ -1,7 +1,7 @@
 """Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
 Arrow counts nanoseconds in 64 bits, which cover 1677 to 2262. Arrow refuses a file with a value
-outside this range, and many "valid until" dates are outside. With `orc.view`, a file's seconds and
+outside this range, such as many "valid until" dates. With `orc.view`, a file's seconds and
 nanoseconds can be read separately. This module takes a column that was read as timestamps or as
 separate parts, and returns the form that the caller needs. A value that does not fit into the form
 is an error, and is never changed.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SECONDS: Final = "seconds"
 NANOS: Final = "nanos"
 PAIR_TYPE: Final = pa.struct([(SECONDS, pa.int64()), (NANOS, pa.int32())])
-"""Seconds since 1970-01-01 00:00:00, rounded down, and 0..999999999 nanoseconds after them."""
+"""A pair: seconds since 1970-01-01 00:00:00, rounded down, and the remaining nanoseconds."""
 
 NANOS_A_SECOND: Final = 1_000_000_000
 UNITS_A_SECOND: Final[Mapping[str, int]] = {
@@ -45,7 +45,7 @@ NANOSECONDS_REACH_S: Final = ((1 << 63) - 1) // NANOS_A_SECOND
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
 _CUT_NANOS: Final = 999_999
-# Statistics may be in the writer's time zone, which differs from ours by less than this.
+# Statistics may be in the writer's time zone, which differs from UTC by less than `_MARGIN_S`.
 _MARGIN_S: Final = 2 * 86400
 _MILLIS: Final = 1000
 
@@ -76,8 +76,8 @@ class Instants:
 def may_overflow(tail: OrcTail, column_id: int) -> bool:
     """Return True if a timestamp column may have values outside Arrow's range of nanoseconds.
 
-    The result is based on statistics. It is True for a file without a row index, because the
-    statistics may be wrong.
+    The result is based on statistics. The result is True for a file without a row index, because
+    the statistics may be wrong.
     """
     statistics = tail.statistics(column_id)
     if statistics is None or not tail.row_index_stride:
@@ -97,10 +97,10 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
     """Return the timestamps of a column.
 
     Args:
-        array: the column as Arrow reads it; if `raw_seconds` is given, only the nanoseconds are
-            used.
-        raw_seconds: the column read as seconds, from a writer in UTC; None if `array` has complete
-            timestamps.
+        array: the column as Arrow reads it. If `raw_seconds` is given, only the nanoseconds of
+            `array` are used.
+        raw_seconds: the seconds of the column, which a writer in UTC has stored; None if `array`
+            has complete timestamps.
         hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -109,8 +109,8 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
         return Instants(numbers // NANOS_A_SECOND, numbers % NANOS_A_SECOND, valid)
     nanos = numbers - _ORC_EPOCH_S * NANOS_A_SECOND
     seconds = counts_of(raw_seconds) + _ORC_EPOCH_S
-    # Writers truncate seconds towards zero, so before 1970, the stored seconds of a time with a
-    # fraction are one too high. All readers correct the seconds this way
+    # Writers truncate seconds towards zero. So if a time before 1970 has a fraction, its stored
+    # seconds are one too high. All readers correct the seconds this way
     # (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
     # Arrow's writer instead stores negative nanoseconds for timestamps before 1970.

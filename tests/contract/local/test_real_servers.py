@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from typing import TYPE_CHECKING
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 from airflow_hiveacid.local.stack import metastore_on_postgres, postgres_below
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.server
 
@@ -50,6 +52,22 @@ def test_a_metastore_on_postgres_survives_the_death_of_both(config: LocalMetasto
         metastore.start()
         assert metastore.is_answering()
     assert not postgres.is_running()
+
+
+def test_a_killed_postgres_starts_again_while_its_processes_still_end(tmp_path: Path) -> None:
+    with postgres_below(LocalMetastoreConfig(data_dir=tmp_path, ends_with_parent=True)) as postgres:
+        pid = json.loads(next(postgres.config.data_dir.glob("*.json")).read_text())["pid"]
+        child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        os.kill(child, signal.SIGSTOP)
+        postgres.kill()
+        with ThreadPoolExecutor(1) as beside:
+            starting = beside.submit(postgres.start)
+            while "pre-existing shared memory block" not in postgres.log_file.read_text():
+                assert not starting.done()
+                time.sleep(0.05)
+            os.kill(child, signal.SIGCONT)
+            starting.result()
+        assert postgres.is_running()
 
 
 def test_a_database_can_be_made_afresh(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.clock import SystemClock
 from tests.contract.bench import V3_PARAMS, V4_PARAMS, Bench
@@ -39,7 +40,7 @@ def _bench(request: pytest.FixtureRequest) -> Bench:
     kind, version = request.param.split("-")
     if kind == "fake":
         clock = ManualClock()
-        server = FakeMetastore(MetastoreGeneration(version), clock)
+        server = FakeMetastore(MetastoreGeneration(version), clock, txn_timeout_s=TXN_TIMEOUT_S)
         return Bench(clock=clock, make_client=lambda: FakeClient(server))
     fixture = "hive_metastore_3" if version.startswith("3") else "hive_metastore"
     endpoint = MetastoreEndpoint(uris=(request.getfixturevalue(fixture).uri,))

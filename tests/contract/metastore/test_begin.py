@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.client.catalog_calls import _WriteContext
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
@@ -444,13 +445,13 @@ def test_a_heartbeat_slower_than_the_server_allows_is_refused(
 ) -> None:
     table = bench.table()
     with (
-        pytest.raises(ConfigurationError, match="heartbeat_s=20"),
+        pytest.raises(ConfigurationError, match="heartbeat_s=60"),
         begin(
             client,
             job_key="job",
             writes=[access(table, INSERT)],
             lock_timeout_s=5,
-            heartbeat_s=20,
+            heartbeat_s=TXN_TIMEOUT_S,
         ),
     ):
         pytest.fail("the body must not run")

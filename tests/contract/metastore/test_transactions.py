@@ -7,6 +7,7 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.preflight import Concern, preflight
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import REAL_PARAMS, access, month, start
@@ -169,7 +170,7 @@ def test_history_for_readers_is_accepted_by_every_generation(
 
 
 def test_the_time_out_is_read_from_the_server(client: MetastorePort) -> None:
-    assert client.txn_timeout_s == 20.0
+    assert client.txn_timeout_s == TXN_TIMEOUT_S
     assert client.config_value("metastore.no.such.setting", "mine") == "mine"
 
 

@@ -148,7 +148,7 @@ def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
     s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
-    with pytest.raises(StorageError, match="no note of an upload"):
+    with pytest.raises(StorageError, match="is not the note of an upload"):
         Publication().publish([accepted(staging, "a", size)])
 
 

@@ -72,11 +72,11 @@ def grids(found: Sequence[Pair]) -> tuple[Grid, ...]:
     scans = {p.figure.case: p for p in ours if p.figure.case.startswith(_SCAN)}
     return (
         _steps([pair for pair in ours if pair.figure.case not in scans], peers, by_case),
-        _scans("Scans: CPU seconds / flat ORC's (own seconds)", scans, _cpu),
-        _scans("Scans: wall seconds / flat ORC's (own seconds)", scans, _wall),
+        _scans("Scans: ratio of CPU seconds to flat ORC (own seconds)", scans, _cpu),
+        _scans("Scans: ratio of wall seconds to flat ORC (own seconds)", scans, _wall),
         *(
             _scans(
-                f"Scans: our CPU seconds / {peer}'s ({peer}'s / flat ORC's)",
+                f"Scans: ratio of CPU seconds to {peer} (ratio of {peer} to flat ORC)",
                 scans,
                 partial(_beside_peer, peer, by_case),
             )
@@ -100,11 +100,11 @@ def page(text: str, found: Sequence[Pair], setting: Setting) -> str:
 def _steps(own: Sequence[Pair], peers: Sequence[str], by_case: _Figures) -> Grid:
     """Return a line for each step: our seconds, ratios to all others, theirs to flat files."""
     return Grid(
-        title="Steps: CPU seconds / flat ORC's (rewritten, or compacted by Spark), / the peers'",
+        title="Steps: CPU seconds, and ratios to flat ORC and to the peers",
         header=(
             *("step", "CPU s", "CPU / flat", *(f"CPU / {peer}'s" for peer in peers)),
             *(f"{peer} / flat" for peer in peers),
-            *("wall s", "wall / flat", "MiB", "flat's"),
+            *("wall s", "wall / flat", "MiB", "MiB of flat ORC"),
         ),
         rows=tuple(
             (
@@ -168,7 +168,13 @@ def _memory(own: Sequence[Pair]) -> Grid:
         steps.setdefault(_memory_step(pair.figure.case), []).append(pair)
     return Grid(
         title="Peak resident memory, MiB",
-        header=("step", "driver's JVM", "flat's", "driver's Python", "largest Python worker"),
+        header=(
+            "step",
+            "driver's JVM",
+            "JVM with flat ORC",
+            "driver's Python",
+            "largest Python worker",
+        ),
         rows=tuple(
             (
                 step,

@@ -51,6 +51,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
+    logging.getLogger("hiveacid").setLevel(logging.DEBUG)  # logs the steps
     spark = open_session("hiveacid-campaign")
     box.say_ready()
     while not box.is_over:

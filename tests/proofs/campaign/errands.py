@@ -20,7 +20,6 @@ from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
-from demo.spark_settings import has_classes, record_classes, use_classes
 from tests.proofs.campaign.plans import Action, Plan, Table, draw
 from tests.proofs.campaign.setting import launch_spark
 
@@ -44,14 +43,11 @@ def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: s
     Raises:
         LocalServerError: an undisturbed driver cannot do its work.
     """
-    if has_classes(options.layout):
-        use_classes(options.layout)
+    if options.classes.is_file():
         return
     record.say("making the class archive that drivers start from")
-    record_classes(options.layout)
-    process = launch_spark(options, options.folder / "warm-up", "driver")
+    process = launch_spark(options, options.folder / "warm-up", "driver", makes_classes=True)
     _do(process, endpoint, _jobs_of_every_kind(db))
-    use_classes(options.layout)
 
 
 def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str) -> None:

@@ -51,8 +51,15 @@ _DRAIN_S: Final = 240.0
 _CLOSE_S: Final = 60.0
 _END_S: Final = 180.0  # time that is left for draining, the time-out and the verdict
 _SAY_S: Final = 30.0
+# A read ends with a commit, too. If the metastore is down then, the outcome stays unknown, and the
+# reader discards its rows.
 _FORESEEN_WHILE_READING: Final = frozenset(
-    {"MetastoreUnavailableError", "TransactionAbortedError", "LockNotAcquiredError"}
+    {
+        "CommitStateUnknownError",
+        "LockNotAcquiredError",
+        "MetastoreUnavailableError",
+        "TransactionAbortedError",
+    }
 )
 
 _FORESEEN_IF_LATE: Final = frozenset({"NotEnoughHistoryError"})

@@ -57,8 +57,13 @@ class Options:
 
     @property
     def layout(self) -> DemoLayout:
-        """The folders of Spark's settings and its class archive."""
+        """The folders of Spark and its settings."""
         return DemoLayout(repository=REPOSITORY, home=self.folder)
+
+    @property
+    def classes(self) -> Path:
+        """The archive of Spark's classes, from which drivers start fast."""
+        return self.folder / "spark-classes.jsa"
 
     @property
     def seconds_each(self) -> float:
@@ -71,8 +76,10 @@ class Options:
         return -(-self.kills // len(self.versions))
 
 
-def launch_spark(options: Options, folder: Path, module: str, *arguments: str) -> CampaignProcess:
-    """Start a module of the campaign below spark-submit."""
+def launch_spark(
+    options: Options, folder: Path, module: str, *arguments: str, makes_classes: bool = False
+) -> CampaignProcess:
+    """Start a module of the campaign below spark-submit, with or without the class archive."""
     program = spark_home(options.layout) / "bin" / "spark-submit"
     script = REPOSITORY / "tests" / "proofs" / "campaign" / f"{module}.py"
     command = [str(program), "--master", "local[2]", "--driver-memory", "640m"]
@@ -80,6 +87,10 @@ def launch_spark(options: Options, folder: Path, module: str, *arguments: str) -
         command += ["--conf", f"{name}={value}"]
     # Python gets the store's settings from Spark's JVM.
     environment = {k: v for k, v in _environment(options).items() if k != VARIABLE}
+    archive = "ArchiveClassesAtExit" if makes_classes else "SharedArchiveFile"
+    environment["SPARK_SUBMIT_OPTS"] += (
+        f" -XX:{archive}={options.classes} -Xlog:cds*=off -Dspark.log.level=WARN"
+    )
     return CampaignProcess(folder, [*command, str(script), *arguments], environment)
 
 

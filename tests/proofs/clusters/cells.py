@@ -31,20 +31,20 @@ NOT_RUN: Final = "not run"
 _NOTHING_MORE: Final = "-"
 _HEAD: Final = """# Clusters: what ran where
 
-Use these tables to check whether your metastore login, store and Spark master were tested. All
-combinations in the tables were run. The [last section](#not-run) lists what was not. For an
-overview, see [what is supported](reference/support.md#where-drivers-and-executors-run).
+Use these tables to check whether your metastore login, store and Spark master were tested. The
+[last section](#not-run) lists combinations that were not run. For an overview, see
+[what is supported](reference/support.md#where-drivers-and-executors-run).
 
 `make clusters` writes this page. It starts real servers on one machine and runs each combination.
-Many combinations have the name of the test that ran them. The version is that of the metastore, of
-Hadoop, of PySpark or of the S3 server.
+Many combinations have the name of the test that ran them. The column *version* gives the version of
+the metastore, Hadoop, PySpark or the S3 server.
 
 | outcome | meaning |
 |---|---|
 | ran | the combination worked |
-| refused with an error | it failed as expected, with the error that the details name |
-| none found | no secret was found |
-| Trino loses rows | it ended at a known fault of Trino's, which the details describe |
+| refused with an error | the combination failed as expected; the details give the error |
+| none found | a search for leaked secrets found none |
+| Trino loses rows | the run ended at a known fault of Trino; the details describe it |
 """
 _TAIL: Final = """
 ## Not run
@@ -53,14 +53,16 @@ _TAIL: Final = """
   library before 1.20.
 - **HDFS**: encryption zones with a working KMS; erasure coding; federation by routers; several name
   nodes or data nodes; tokens of several name nodes, of a KMS, and behind a mount table that names
-  hosts; tokens at the end of their longest life; `--proxy-user`; libhdfs (no build was available).
+  hosts; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no build was
+  available).
 - **YARN**: several resource managers; a fair scheduler; node labels; federation;
   LinuxContainerExecutor (containers belonged to the node manager's user); other realms; Knox.
 - **Kubernetes**: a real cluster; pod templates; claimed volumes; dynamic allocation; a mesh. The
-  API server here is `tests/support/pretended_kubernetes.py`, pods are processes, and services are
-  addresses.
+  tests simulate the API server (`tests/support/pretended_kubernetes.py`), pods are processes, and
+  services are addresses.
 - **S3**: AWS itself; MinIO; Ceph; roles; web identity; instance profiles; KMS keys; versioned
-  buckets. The server here is moto, which checks no signatures and says little about ages and pages.
+  buckets. The tests use moto, which checks no signatures. They prove little about the ages of
+  uploads and about paged listings.
 """
 
 

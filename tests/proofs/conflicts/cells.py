@@ -59,18 +59,21 @@ class Order(enum.Enum):
 
 
 _QUEUE: Final = (
-    "4.x's compaction queue accepts no entry for a table or partition that was compacted, is not"
-    " cleaned yet and was not written since; a second compaction that was requested fails with the"
-    " retryable `CompactionNotDoneError`, and an automatic one does nothing"
+    "If a table or partition was compacted, is not cleaned yet and was not written since, the"
+    " compaction queue of 4.x accepts no entry for it. A second compaction then fails with the"
+    " retryable `CompactionNotDoneError` if it was requested; an automatic one does nothing"
 )
 _RESTARTS: Final = (
     "If the other job commits before this job takes its snapshot, this job restarts, as in Hive,"
-    " and sees the other's rows"
+    " and sees the other job's rows"
 )
-_THROUGH: Final = "The second compaction finds the first one finished, and compacts its result"
+_THROUGH: Final = (
+    "The second compaction finds that the first one has finished, and compacts the first one's"
+    " result"
+)
 _GIVES_WAY: Final = (
-    "The overwrite does not wait for a compaction at work; that ends later, has nothing to do under"
-    " `hive`, and fails under `strict`"
+    "The overwrite does not wait for a running compaction. The compaction ends later: under `hive`"
+    " it has nothing to do, and under `strict` it fails"
 )
 _V3, _V4 = MetastoreGeneration
 _MINOR_MAJOR: Final = Meeting(earlier=Doing.MINOR, later=Doing.MAJOR)

@@ -100,7 +100,7 @@ def lines(record: Record) -> Iterator[str]:
         for generation in MetastoreGeneration:
             yield f"### `{policy.value}`, Hive {VERSIONS[generation]}"
             yield ""
-            yield f"| earlier, down; later, across | {' | '.join(_TITLES[d] for d in Doing)} |"
+            yield f"| row: earlier; column: later | {' | '.join(_TITLES[d] for d in Doing)} |"
             yield f"| --- |{' --- |' * len(Doing)}"
             for earlier in Doing:
                 cells = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from tests.proofs.differential.engines import ROWS, Refusal, Values
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from tests.proofs.differential.expressions import Node
 
 _WORD: Final = re.compile(r"(?<![\w'])[a-z_]+(?![\w'(])")
-# The answers of these have no order, so any is right.
-_UNORDERED: Final = frozenset({"collect_set", "collect_list", "map_keys", "map_values"})
+# The answers of these functions have no order.
+UNORDERED: Final = frozenset({"collect_set", "collect_list", "map_keys", "map_values"})
 
 
 class Outcome(enum.Enum):
@@ -118,14 +119,17 @@ class Pair:
         for key in keys:
             ours = self.ours.by_row.get(key, "no row")
             theirs = self.theirs.by_row.get(key, "no row")
-            if name in _UNORDERED and isinstance(ours, list) and isinstance(theirs, list):
-                ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
+            if name in UNORDERED and isinstance(ours, list) and isinstance(theirs, list):
+                ours, theirs = sorted(ours, key=order_of), sorted(theirs, key=order_of)
             if ours is not BROKEN and not same(ours, theirs):
                 found.append((key, ours, theirs))
         return found
 
 
-def _order(value: Value) -> str:
+def order_of(value: Value) -> str:
+    """Return a text that sorts both engines' values alike; equal decimals have equal texts."""
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
     return "" if value is None else str(value)
 
 

@@ -16,6 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.proofs.differential.cases import UNORDERED, order_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -329,6 +331,12 @@ def _scales(seen: Seen) -> bool:
     return seen.name == "array" and _all_kinds(seen, "decimal")
 
 
+@entry("hive-calculated-decimals")
+def _calculated_decimals(seen: Seen) -> bool:
+    is_zero = seen.theirs == 0 and seen.ours != 0
+    return seen.name in {"+", "-"} and _all_kinds(seen, "decimal") and is_zero
+
+
 @entry("range-over-a-decimal")
 def _range(seen: Seen) -> bool:
     return "RANGE BETWEEN" in seen.text and seen.has("decimal")
@@ -414,7 +422,32 @@ def _is_long(value: Value) -> bool:
 @entry("hive-pmod-overflow")
 def _pmod(seen: Seen) -> bool:
     is_whole = isinstance(seen.ours, int) and isinstance(seen.theirs, int)
-    return seen.name == "pmod" and is_whole and seen.ours != seen.theirs < 0
+    modulus = seen.value(1)
+    is_large = isinstance(modulus, int) and modulus > _HALF_OF_INT
+    return seen.name == "pmod" and is_whole and (is_large or seen.theirs < 0)
+
+
+_HALF_OF_INT: Final = 2**30
+
+
+@entry("hive-nullif-of-two-types")
+def _nullif_of_two_types(seen: Seen) -> bool:
+    is_mixed = _all_kinds(seen, *_INTEGERS) and len(set(seen.kinds)) == _TWO
+    return seen.name == "nullif" and is_mixed and seen.theirs is None
+
+
+_TWO: Final = 2
+
+
+@entry("order-of-sets")
+def _order_of_sets(seen: Seen) -> bool:
+    is_list = isinstance(seen.ours, list) and isinstance(seen.theirs, list)
+    is_of_set = any(f"{name}(" in seen.text for name in UNORDERED)
+    return is_of_set and is_list and _sorted(seen.ours) == _sorted(seen.theirs)
+
+
+def _sorted(values: list[Value]) -> list[str]:
+    return sorted(map(order_of, values))
 
 
 @entry("hive-ceil-of-large-bigints")
@@ -451,6 +484,7 @@ MARKS: Final = {
     "totals-of-no-rows": "totals",
     "hive-distinct-of-a-grouped-column": "DISTINCT of a grouped column in totals",
     "hive-fixed-grouped-column": "a grouped column in totals that WHERE fixes",
+    "hive-not-null-safe": "NOT of a comparison by <=>",
 }
 
 

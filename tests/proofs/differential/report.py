@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.proofs.differential.cases import Finding, Outcome
-from tests.proofs.differential.known import entries, names_of
+from tests.proofs.differential.known import entries, names_of, statement_names
 from tests.proofs.differential.twins import Done
 from tests.proofs.differential.values import RULES
 
@@ -101,6 +101,9 @@ def kept() -> tuple[Tally, dict[str, Any]]:
 
 def named(one: Finding | Done) -> Finding | Done:
     """Return the result, named by the current entries."""
+    if isinstance(one, Done) and one.outcome is Outcome.DIFFERENT:
+        found = tuple(statement_names(one.written.all_marks))
+        return replace(one, outcome=Outcome.KNOWN, names=found) if found else one
     if one.outcome not in {Outcome.KNOWN, Outcome.DIFFERENT} or not one.seen:
         return one
     names = [names_of(seen) for seen in one.seen]
@@ -110,14 +113,14 @@ def named(one: Finding | Done) -> Finding | Done:
 
 def lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield "# The same questions, answered by Hive and by us"
+    yield "# Expressions and statements in Hive and in this provider"
     yield ""
     yield "Before you move statements from Hive, read the table of differences in"
     yield "[SQL](reference/sql.md#differences-from-hive). This page is the evidence for that table."
     yield ""
-    yield "`make differential` writes this page. It generates expressions and statements, has Hive"
-    yield "4.0.1's own engine and our jobs answer each, and compares the values and tables."
-    yield "Hive evaluates expressions in a task, as it does for INSERT .. SELECT."
+    yield "`make differential` writes this page. It generates expressions and statements, runs each"
+    yield "with Hive 4.0.1's own engine and with this provider's jobs, and compares the values and"
+    yield "tables. Hive evaluates expressions in a task, as it does for INSERT .. SELECT."
     yield ""
     yield "## The last run"
     yield ""
@@ -129,14 +132,14 @@ def lines(record: Mapping[str, Any]) -> Iterator[str]:
         cells = (str(counts.get(outcome.value, 0)) for counts in record["counts"].values())
         yield f"| {outcome.value} | {' | '.join(cells)} |"
     yield ""
-    yield "A statement that fails in both engines counts as equal. *An error of ours* means that an"
-    yield "expression fails here for some rows and equals Hive's values for all others. *Named*"
-    yield "differences have an entry in [differences.json](differences.json)."
+    yield "If a statement fails in both engines, it counts as equal. *An error of ours* means that"
+    yield "this provider raises an error for some rows, and returns Hive's values for all others."
+    yield "*Named* differences have an entry in [differences.json](differences.json)."
     yield ""
     yield "## Different and named"
     yield ""
-    yield "Each row is an entry of [differences.json](differences.json), with its count in this"
-    yield "run. [SQL](reference/sql.md#differences-from-hive) describes the entries."
+    yield "Each row is an entry of [differences.json](differences.json). *seen* is how often this"
+    yield "run found it. [SQL](reference/sql.md#differences-from-hive) describes the entries."
     yield ""
     yield "| entry | where | seen |"
     yield "| --- | --- | ---: |"

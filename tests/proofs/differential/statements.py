@@ -43,6 +43,7 @@ MERGE_OF_NULL: Final = "a condition of MERGE that may be NULL"
 TOTALS: Final = "totals"
 DISTINCT_IN_TOTALS: Final = "DISTINCT of a grouped column in totals"
 FIXED_IN_TOTALS: Final = "a grouped column in totals that WHERE fixes"
+NOT_NULL_SAFE: Final = "NOT of a comparison by <=>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,13 @@ class Written:
     kind: str
     is_query: bool
     marks: frozenset[str]
+
+    @property
+    def all_marks(self) -> frozenset[str]:
+        """The marks, including the marks that the text shows."""
+        return self.marks | (
+            {NOT_NULL_SAFE} if "<=>" in self.text and "NOT (" in self.text else set()
+        )
 
 
 def create_table(name: str) -> str:

@@ -148,7 +148,7 @@ class Twins:
             return Done(written=written, outcome=Outcome.EQUAL)
         self._changes += 0 if written.is_query else _MOST_CHANGES
         # Without rows, only Hive has totals.
-        names = tuple(statement_names(written.marks - ({TOTALS} if ours else set())))
+        names = tuple(statement_names(written.all_marks - ({TOTALS} if ours else set())))
         outcome = Outcome.KNOWN if names else Outcome.DIFFERENT
         return Done(written=written, outcome=outcome, told=told, names=names)
 

@@ -21,12 +21,12 @@ Value = Any
 RULES: Final = (
     "a char is compared without the padding that Hive prints",
     "a decimal is compared by its value, whatever its scale",
-    "a time is compared without the zeros at the end of its fraction",
+    "a time is compared without trailing zeros of its fraction",
     "doubles are equal within 1e-12 of their size, floats within 1e-6",
     "NaN equals NaN, and 0.0 equals -0.0",
     "a number, a date or a time is compared as a string if Hive returns a string for it",
-    "if only one engine returns bytes and the other a string, the bytes are compared as UTF-8 text",
-    "maps are compared in any order, structs without the names of their fields",
+    "if one engine returns bytes and the other a string, the bytes are compared as UTF-8 text",
+    "the order of entries in a map and the names of fields in a struct are not compared",
     "the order of `collect_set` is not compared, because no engine promises one",
 )
 _DOUBLE: Final = 1e-12

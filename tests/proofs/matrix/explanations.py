@@ -18,59 +18,62 @@ if TYPE_CHECKING:
 
 _DELETES: Final = (
     "Trino ignores delete files with Hive 4's names (`bucket_00000_0`; Trino issue 31302). Deleted"
-    " rows, and old versions of updated ones, come back until the next compaction."
+    " rows and old versions of updated rows reappear until the next compaction."
 )
 _DELETES_3: Final = (
-    "Hive 3.1 looks for a bucket's delete events by file name and ignores Hive 4's names"
-    " (`bucket_00000_0`). Deleted rows come back until a major compaction, Hive's or ours."
+    "Hive 3.1 finds a bucket's delete events by file name, and ignores Hive 4's file names"
+    " (`bucket_00000_0`). Deleted rows reappear until a major compaction by Hive or this provider."
 )
 _TRUNCATED: Final = (
-    "Trino knows directories only by the files in them, and ignores the empty base that Hive's"
-    " TRUNCATE leaves. Rows come back until a major compaction, Hive's or ours."
+    "Trino recognises a directory only by the files in it, and ignores the empty base that Hive's"
+    " TRUNCATE writes. Rows reappear until a major compaction by Hive or this provider."
 )
 _TRUNCATED_3: Final = (
-    "Hive 3.1 fails on the base that Hive 4's TRUNCATE leaves (Unexpected value for dataFormat:"
-    " truncated) until a major compaction, Hive's or ours. It can read the base that our TRUNCATE"
-    " leaves."
+    "Hive 3.1 fails on the base that Hive 4's TRUNCATE writes (Unexpected value for dataFormat:"
+    " truncated), until a major compaction by Hive or this provider. It can read the base that"
+    " this provider's TRUNCATE writes."
 )
 _ONE_FILE: Final = (
-    "Trino writes all delete events of an unbucketed table into one file. To read a row, it looks"
-    " for delete events in the file with the number of the row's own file. Deleted rows of other"
-    " files come back until a major compaction of ours."
+    "Trino writes all delete events of an unbucketed table into one file. To read a row, Trino"
+    " looks for delete events only in the delete file with the number of the row's file. Deleted"
+    " rows of other files reappear until a major compaction by this provider."
 )
 _NO_ORDER: Final = (
     "If a table has several files, Trino writes its delete events unsorted. Hive merges them as if"
-    " they were sorted, and misses some. Rows come back until a major compaction of ours. A major"
-    " compaction of Hive's keeps them for good."
+    " they were sorted, and misses some of them. Deleted rows reappear until a major compaction by"
+    " this provider. A major compaction by Hive makes these rows permanent."
 )
 _FIRST_HASH: Final = (
-    "Hive 3.1 places the rows of INSERT ... SELECT by the first hash, whatever version the table"
-    " says. In its own table, every row lay where version 1 puts it. Every version of Hive and our"
-    " readers read such rows. Trino rejects the files as damaged (is for bucket 0, but contains a"
-    " row for bucket 1) until another engine rewrites them, for example by an INSERT OVERWRITE."
+    "Hive 3.1 assigns the rows of INSERT ... SELECT to buckets by the first hash, whatever"
+    " `bucketing_version` the table has. In the table that it wrote, every row was in the bucket"
+    " of version 1. Every version of Hive and this provider's readers read such rows. Trino"
+    " rejects the files as damaged (is for bucket 0, but contains a row for bucket 1), until"
+    " another engine rewrites them, for example with an INSERT OVERWRITE."
 )
 _TWO_WRITERS: Final = (
-    "Trino distributes the rows that it deletes by their whole bucket property. This includes the"
-    " statement ID that Hive 4's UPDATE and MERGE leave. Two of Trino's writers may then make one"
-    " file, and Trino fails with File already exists (see Trino issue 14636)."
+    "Trino assigns the rows that it deletes to its writers by their whole bucket property, which"
+    " includes the statement ID that Hive 4's UPDATE and MERGE leave. So two of Trino's writers"
+    " may create the same file, and Trino fails with File already exists (see Trino issue 14636)."
 )
 _AVRO_TIMES: Final = (
-    "Trino fails to write timestamps to Avro if hive.timestamp_precision is finer than"
-    " milliseconds, as it is here (Trino issue 20342). Another engine took the step."
+    "If hive.timestamp_precision is finer than milliseconds, as in this test, Trino cannot write"
+    " timestamps to Avro (Trino issue 20342). Another engine ran the step."
 )
 _BLIND: Final = (
-    "An engine whose last answer was wrong is not asked to change, compact or empty the table. It"
-    " would write what it reads, and the wrong rows would stay for all readers. Another engine took"
-    " the step."
+    "If an engine did not read the table correctly after the previous step, it is not asked to"
+    " change, compact or empty the table. It would write the wrong rows that it reads, and all"
+    " readers would then return them. Another engine ran the step."
 )
 _LOADED: Final = (
-    "LOAD DATA leaves files without Hive's six columns in a delta. Trino rejects them as damaged,"
-    " and reads nothing until a compaction of Hive's or a major one of ours."
+    "LOAD DATA leaves files without Hive's six ACID columns in a delta. Trino rejects them as"
+    " damaged, and reads nothing until a compaction by Hive or a major compaction by this"
+    " provider."
 )
 _BELOW: Final = (
-    "Trino requires every file from before a conversion to lie in the table's own directory"
-    " (Partition location in OriginalFile ... does not match). It reads nothing while some lie in"
-    " the directories of a UNION ALL, until a major compaction, Hive's or ours."
+    "Trino requires that every file from before a conversion is in the table's own directory"
+    " (Partition location in OriginalFile ... does not match). While some files are in the"
+    " directories of a UNION ALL, Trino reads nothing, until a major compaction by Hive or this"
+    " provider."
 )
 BLIND: Final = "read the table wrong"
 """The reason why a writer was not asked to take a step."""

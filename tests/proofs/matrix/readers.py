@@ -113,7 +113,7 @@ class ArrowReader:
     def rows(self, table: Table) -> list[Row]:
         """Return all rows; see `Reader`."""
         if table.kind.is_insert_only:
-            raise NotReadHereError("rows without identity have one way")
+            raise NotReadHereError("for rows without row IDs this provider has only one reader")
         target = _target(table)
         names = [column.name for column in target.table.columns]
         found = target.read_with_arrow(names).select(f"{POSITION}.{NUMBER}", *names).collect()
@@ -154,7 +154,7 @@ class BareHiveReader:
     def rows(self, table: Table) -> list[Row]:
         """Return all rows; see `Reader`."""
         if table.kind.is_insert_only:
-            raise NotReadHereError("its ORC reader knows full ACID alone")
+            raise NotReadHereError("this ORC reader supports only full-ACID tables")
         info, snapshot = table.lab.info(table.name), table.lab.snapshot(table.name)
         write_ids = snapshot.write_ids(info.ref)
         schema = f"struct<{','.join(f'{c.name}:{c.type}' for c in info.columns)}>"
@@ -162,7 +162,9 @@ class BareHiveReader:
         for partition in table.lab.client.list_partitions(info):
             state = resolve(list_table(partition.location), write_ids, snapshot.txns)
             if any("_v" in directory.text for directory in state.directories):
-                raise NotReadHereError("Hive 4's own names of compacted directories")
+                raise NotReadHereError(
+                    "this reader cannot parse Hive 4's names of compacted directories"
+                )
             try:
                 rows = self.reader.read(
                     partition.location.removeprefix("file:"),
@@ -174,7 +176,9 @@ class BareHiveReader:
                 )
             except JudgeError as error:
                 if _NAME_OF_HIVE_4.search(str(error)):
-                    raise NotReadHereError("Hive 4's own names of files") from error
+                    raise NotReadHereError(
+                        "this reader cannot parse Hive 4's file names"
+                    ) from error
                 raise
             found += [(*row[1:], *partition.name.values) for row in rows]
         return as_rows(table.columns, found)

@@ -72,8 +72,8 @@ def support_lines(record: Record) -> Iterator[str]:
         key = (group, _readers_of(lives), _writers_of(lives))
         alike.setdefault(key, []).append(name or "plain")
     yield (
-        "| tables | engines that read ours after each statement"
-        " | engines that wrote tables we read, change and compact |"
+        "| tables | engines that read this provider's tables after each statement"
+        " | engines whose tables this provider reads, changes and compacts |"
     )
     yield "| --- | --- | --- |"
     for (group, readers, writers), names in sorted(alike.items(), key=lambda one: one[0][0]):
@@ -125,8 +125,8 @@ def _told_of(life: Life) -> Iterable[str]:
             known = failure(writer, life, text)
             yield known or f"**Not explained**: {one.step} by {writer}: {text}"
     for name, steps in by.items():
-        who = "our jobs" if name == OURS else name
-        yield f"Steps that {who} took instead: {', '.join(steps)}."
+        who = "this provider's jobs" if name == OURS else name
+        yield f"Steps that {who} ran instead: {', '.join(steps)}."
     yield from _told_of_its_end(life)
 
 
@@ -138,7 +138,7 @@ def _told_of_its_end(life: Life) -> Iterable[str]:
         name, text = life.ended.done_by, life.ended.failures[life.ended.done_by]
         known = failure(name, life, text) or f"**Not explained**: {text}"
         yield (
-            f"Ended at {life.ended.step} by {name}, which failed and left the table half changed."
+            f"The run ended at {life.ended.step}: {name} failed and left the table half changed."
             f" {known}"
         )
     if life.broke_off is not None:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 _GZIP: Final = (
-    "Trino compresses text, and leaves out of the name (`00000_0`) that it did: Hive and"
-    " Trino itself go by the name and read NULL, and we refuse such a file;"
-    " hive.compression-codec=NONE"
+    "Trino compresses text files, but their names (`00000_0`) do not show this. Hive and Trino"
+    " itself rely on the name and read NULL, and this provider refuses such files. To avoid this,"
+    " set hive.compression-codec=NONE"
 )
 _ELSEWHERE: Final = (
-    f"{HIVE_4} writes rows whose partition is not named in the statement below the table, also if"
-    " that partition lies elsewhere: no engine sees them, Hive included (seen at its first"
-    " INSERT); such tables are written here"
+    f"{HIVE_4} writes the rows of dynamic partitions below the table's directory, even if a"
+    " partition is elsewhere. No engine reads these rows, not even Hive (seen at its first"
+    " INSERT). Write such tables with this provider"
 )
 _UPSERT: Final = (
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
@@ -95,7 +95,7 @@ class Table:
 def why_not_led(kind: Kind, writer: str) -> str | None:
     """Return why an engine cannot run the life of such a table at all; None if it can."""
     if writer == HIVE_3 and kind.flat:
-        return f"{HIVE_3} knows its own metastore, and cannot begin where a converted table begins"
+        return f"{HIVE_3} uses a separate metastore, which has no converted tables"
     if writer == TRINO and kind.format is FileFormat.TEXT:
         return _GZIP
     if kind.elsewhere and writer in {HIVE_4, ALTERNATING}:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid import __version__
 from airflow_hiveacid.cli import commands as cli
 from airflow_hiveacid.cli.view import absolute
 from tests.judges.golden_plain import GOLDEN_PLAIN
+from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+METASTORE = " --metastore 127.0.0.1:1"
 LIST = "db.t:{}:9223372036854775807::"
 SCHEMA = "struct<id:int,name:string>"
 ROOT = Path(__file__).parents[3]
@@ -30,7 +37,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def scan(table: Path, *more: str, high: int = 2) -> int:
-    return cli.main(
+    return status_of(
         [
             "scan",
             "--location",
@@ -39,15 +46,17 @@ def scan(table: Path, *more: str, high: int = 2) -> int:
             LIST.format(high),
             "--schema",
             SCHEMA,
-            "--json",
+            "-o",
+            "json",
             *more,
         ]
     )
 
 
-def test_scan_prints_one_json_array_a_row(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_prints_one_json_object_a_row(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan(table) == 0
-    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'
+    printed = capsys.readouterr().out
+    assert printed == '[\n{"id": 0, "name": "n0"},\n{"id": 2, "name": "n2"}\n]\n'
 
 
 def test_scan_prints_a_table_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +75,7 @@ def test_scan_prints_a_table_for_people(table: Path, capsys: pytest.CaptureFixtu
 
 def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan(table, "--limit", "1") == 0
-    assert capsys.readouterr().out == '[0, "n0"]\n'
+    assert rows_in(capsys.readouterr().out) == [[0, "n0"]]
 
 
 @pytest.mark.parametrize(
@@ -82,38 +91,74 @@ def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[s
             "inspect --location /t --write-ids db.t:1:1:: --partition a=1",
             "--partition cannot be",
         ),
-        ("inspect --table db.t --write-ids db.t:1:1::", "--write-ids cannot be used with --table"),
-        ("scan --table db.t --schema struct<a:int>", "--schema cannot be used with --table"),
-        ("scan --table flights", "expected db.table"),
+        ("inspect db.t --write-ids db.t:1:1::", "--write-ids cannot be used with a table"),
+        ("scan db.t --schema struct<a:int>", "--schema cannot be used with a table"),
+        ("scan db.t --insert-only orc", "--insert-only cannot be used with a table"),
+        ("scan", "give either TABLE"),
+        ("scan db.t --location /t", "give either TABLE"),
+        ("scan db.t --version 1 --tag a", "--tag cannot be used with --version"),
+        ("keep db.t", "give one of --readable-for, --off"),
+        ("tables --conn-id a --metastore b", "--conn-id cannot be used with --metastore"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(
     argv: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(argv.split()) == 2
+    assert status_of(argv.split()) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("scan flights", "argument TABLE: 'flights' is not a valid table name"),
+        ("health db.t --partition 9", "argument --partition: '9' is not a valid partition name"),
+        ("health db.t --delta-ratio 10", "'10' is not a number above 0 and up to 1"),
+        ("health db.t --delta-count 0", "'0' is not an integer of 1 or more"),
+        ("history db.t --limit -1", "'-1' is not an integer of 0 or more"),
+        ("keep db.t --readable-for long", "'long' is not a duration"),
+        ("tag db.t a --keep-for '7 dayz'", "'7 dayz' is not a duration"),
+        ("restore db.t --version abc", "'abc' is not a version number"),
+        ("restore db.t --timestamp yesterday", "'yesterday' is not a time"),
+        ("abort x", "'x' is not an integer of 1 or more"),
+        ("convert db.t --to acid", "invalid choice: 'acid'"),
+        ("locks db.t -o csv", "invalid choice: 'csv'"),
+        ("inspect --location /t --write-ids db.t", "'db.t' is not a valid"),
+        ("scan --location /t --write-ids db.t:1:1:: --schema int", "'int' is not a valid schema"),
+    ],
+)
+def test_an_invalid_value_is_refused_before_a_server_is_called(
+    argv: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(shlex.split(f"{argv}{METASTORE if 'location' not in argv else ''}")) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+    assert "--help` lists the arguments" in printed
 
 
 def test_scan_puts_identity_in_front_when_asked(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert scan(table, "--row-ids", high=1) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert lines == [[{"writeid": 1, "bucketid": B0, "rowid": i}, i, f"n{i}"] for i in range(3)]
+    assert rows_in(capsys.readouterr().out) == [
+        [{"writeid": 1, "bucketid": B0, "rowid": i}, i, f"n{i}"] for i in range(3)
+    ]
 
 
 def test_scan_honours_the_transactions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_acid(table / "base_2_v7/bucket_00000", [insert(1, 0, 77)])
     assert scan(table, "--txns", "9:7:7:") == 0
+    assert rows_in(capsys.readouterr().out) == [[0, "n0"], [2, "n2"]]
     assert scan(table, "--txns", "9:9223372036854775807::") == 0
-    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n[77, "n77"]\n'
+    assert rows_in(capsys.readouterr().out) == [[77, "n77"]]
 
 
-def test_scan_of_an_empty_directory_prints_nothing(
+def test_scan_of_an_empty_directory_prints_no_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert scan(tmp_path) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "[]\n"
 
 
 def test_a_relative_path_is_one_from_here(
@@ -121,7 +166,7 @@ def test_a_relative_path_is_one_from_here(
 ) -> None:
     monkeypatch.chdir(table.parent)
     assert scan(Path(table.name)) == 0
-    assert capsys.readouterr().out.count("\n") == 2
+    assert len(rows_in(capsys.readouterr().out)) == 2
     assert absolute("file:/x") == "file:/x"
     assert absolute("/x/a:b") == "/x/a:b"
     assert absolute("d/a:b") == f"{table.parent}/d/a:b"
@@ -139,38 +184,30 @@ def test_inspect_prints_a_table_with_the_reason(
 
 
 def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["inspect", "--location", str(table), "--write-ids", LIST.format(2), "--json"]
+    argv = ["inspect", "--location", str(table), "--write-ids", LIST.format(2), "-o", "json"]
     assert cli.main(argv) == 0
-    body = json.loads(capsys.readouterr().out)
-    (place,) = body["roots"]
-    assert (body["table"], body["write_ids"], place["location"]) == (
-        None,
-        LIST.format(2),
-        str(table),
-    )
-    assert [(e["name"], e["state"], e["rows"]) for e in place["entries"]] == [
-        ("delete_delta_2_2_0", "live", 1),
-        ("delta_1_1_0", "live", 3),
+    found = json.loads(capsys.readouterr().out)
+    assert [(e["location"], e["name"], e["state"], e["rows"]) for e in found] == [
+        (str(table), "delete_delta_2_2_0", "live", 1),
+        (str(table), "delta_1_1_0", "live", 3),
     ]
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "error"),
+    ("option", "value", "status", "error"),
     [
-        ("--write-ids", "db.t", "InvalidNameError"),
-        ("--write-ids", "db.t:x:1::", "InvalidNameError"),
-        ("--write-ids", "notable:1:1::", "InvalidNameError"),
-        ("--txns", "1", "InvalidNameError"),
-        ("--schema", "int", "InvalidNameError"),
-        ("--schema", "struct<a:nothing>", "InvalidNameError"),
-        ("--schema", "struct<", "InvalidNameError"),
-        ("--location", "/nowhere/at/all", "LocationNotFoundError"),
-        ("--location", "ftp://host/x", "ConfigurationError"),
-        ("--schema", "struct<id:array<int>>", "UnsupportedFileError"),
+        ("--location", "/nowhere/at/all", 3, "LocationNotFoundError"),
+        ("--location", "ftp://host/x", 2, "ConfigurationError"),
+        ("--schema", "struct<id:array<int>>", 5, "UnsupportedFileError"),
     ],
 )
-def test_bad_input_is_one_typed_line_and_status_2(
-    table: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, error: str
+def test_an_error_is_one_typed_line_and_a_status(
+    table: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    value: str,
+    status: int,
+    error: str,
 ) -> None:
     options = {
         "--location": str(table),
@@ -178,44 +215,68 @@ def test_bad_input_is_one_typed_line_and_status_2(
         "--schema": SCHEMA,
         option: value,
     }
-    assert cli.main(["scan", *(text for pair in options.items() for text in pair)]) == 2
+    assert status_of(["scan", *(text for pair in options.items() for text in pair)]) == status
     printed = capsys.readouterr()
     assert printed.err.startswith(f"error: {error}: ")
     assert printed.err.count("\n") == 1
     assert printed.out == ""
 
 
-@pytest.mark.parametrize(
-    "argv", [[], ["nothing"], ["scan"], ["inspect", "--location", "/x", "--table", "db.t"]]
-)
-def test_missing_options_end_with_2_too(
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["health"], ["abort"]])
+def test_a_missing_argument_is_one_line_without_the_list_of_all(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(argv)
-    assert ended.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    assert status_of(argv) == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert f"`{' '.join(['hiveacid', *[a for a in argv if a != 'nothing']])} --help`" in printed
 
 
-def test_damaged_files_are_one_typed_line_and_status_2(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["--version"]) == 0
+    assert capsys.readouterr().out == f"hiveacid {__version__}\n"
+
+
+def test_damaged_files_are_one_typed_line(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "delta_1_1_0" / "bucket_00000").write_bytes(b"no ORC file at all, but some bytes")
-    assert scan(table) == 2
+    assert scan(table) == 5
     assert capsys.readouterr().err.startswith("error: CorruptFileError: ")
 
 
-def test_even_a_mistake_of_ours_shows_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    def broken(_: argparse.Namespace) -> object:
-        raise ZeroDivisionError("oops")
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ZeroDivisionError("oops"), 1, "error: unexpected ZeroDivisionError: oops\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+    ],
+)
+def test_even_a_mistake_of_ours_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    status: int,
+    said: str,
+) -> None:
+    def broken(_: object) -> Iterator[str]:
+        raise error
 
-    assert cli.run(broken, argparse.Namespace()) == 1  # type: ignore[arg-type]
-    assert capsys.readouterr().err == "error: unexpected ZeroDivisionError: oops\n"
+    monkeypatch.setattr("airflow_hiveacid.cli.tables.tables", broken)
+    assert status_of(["tables"]) == status
+    assert capsys.readouterr().err == said
 
-    def stopped(_: argparse.Namespace) -> object:
-        raise KeyboardInterrupt
 
-    assert cli.run(stopped, argparse.Namespace()) == 130  # type: ignore[arg-type]
+def test_a_missing_package_is_named_with_the_python_that_lacks_it(tmp_path: Path) -> None:
+    # As if pyenv's or conda's Python ran the command: it has no package at all.
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "airflow_hiveacid", "scan", "--location", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {sys.executable} runs this command, but lacks ")
+    assert f"`{sys.executable} -m pip install pyarrow`" in done.stderr
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -224,15 +285,15 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_module_runs_as_a_program(table: Path) -> None:
-    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA} --json"
+    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA} -o json"
     found = run(*argv.split())
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout == '[0, "n0"]\n[2, "n2"]\n'
+    assert rows_in(found.stdout) == [[0, "n0"], [2, "n2"]]
 
 
 def test_a_metastore_that_does_not_answer_is_one_line_of_a_program() -> None:
-    found = run("scan", "--table", "db.t", "--metastore", "127.0.0.1:1")
-    assert found.returncode == 2
+    found = run("scan", "db.t", "--metastore", "127.0.0.1:1")
+    assert found.returncode == 4
     assert found.stderr.startswith("error: MetastoreUnavailableError: ")
     assert found.stderr.count("\n") == 1
 
@@ -257,7 +318,7 @@ def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) ->
 
 def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(30_000)])
-    argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA} --json"
+    argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA} -o json"
     with subprocess.Popen(
         [sys.executable, "-m", "airflow_hiveacid", *argv.split()],
         stdout=subprocess.PIPE,
@@ -267,15 +328,16 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
     ) as program:
         assert program.stdout is not None
         assert program.stderr is not None
-        assert program.stdout.readline() == '[0, "n0"]\n'
+        assert program.stdout.readline() == "[\n"
         program.stdout.close()
         assert program.stderr.read() == ""
     assert program.returncode == 141
 
 
-def test_a_parser_costs_no_heavy_import() -> None:
+@pytest.mark.parametrize(("module", "call"), [("commands", "parser()"), ("definition", "COMMANDS")])
+def test_the_commands_cost_no_heavy_import(module: str, call: str) -> None:
     code = (
-        "import sys; from airflow_hiveacid.cli.commands import parser; parser();"
+        f"import sys; from airflow_hiveacid.cli.{module} import *; {call};"
         "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow', 'thrift'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -283,17 +345,6 @@ def test_a_parser_costs_no_heavy_import() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert found.stdout == "[]\n"
-
-
-def test_the_commands_can_be_mounted_under_another_parser(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    top = argparse.ArgumentParser(prog="airflow hiveacid")
-    cli.add_commands(top.add_subparsers())
-    argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA} --json"
-    options = top.parse_args(argv.split())
-    assert cli.run(options.command, options) == 0
-    assert capsys.readouterr().out == '[0, "n0"]\n[2, "n2"]\n'
 
 
 @pytest.mark.parametrize("name", ["added_orc", "added_parquet", "added_avro"])
@@ -305,13 +356,7 @@ def test_scan_reads_an_insert_only_directory_that_hive_wrote(
     schema = ",".join(f"{column}:{type_}" for column, type_ in case["columns"])
     given = ["--location", str(folder / "table"), "--write-ids", case["valid_write_id_list"]]
     kind = ["--insert-only", name.partition("_")[2]]
-    assert cli.main(["scan", *given, *kind, "--schema", f"struct<{schema}>", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert sorted(rows) == sorted(case["rows"])
+    assert cli.main(["scan", *given, *kind, "--schema", f"struct<{schema}>", "-o", "json"]) == 0
+    assert sorted(rows_in(capsys.readouterr().out)) == sorted(case["rows"])
     assert cli.main(["inspect", *given, *kind]) == 0
     assert "delta_0000001_0000001" in capsys.readouterr().out
-
-
-def test_insert_only_goes_with_a_location_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["scan", "--table", "db.t", "--insert-only"]) == 2
-    assert "--insert-only cannot be used with --table" in capsys.readouterr().err

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 
 import pytest
 
-from airflow_hiveacid.cli import commands as cli
-from airflow_hiveacid.cli.metastore import add_options, endpoint_of
+from airflow_hiveacid.cli.commands import parser
+from airflow_hiveacid.cli.metastore import endpoint_of
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
@@ -18,6 +17,7 @@ from airflow_hiveacid.jobs.logins import (
     Protection,
     SecretSource,
 )
+from tests.support.command_line import status_of
 
 KERBEROS = "--authentication kerberos --kerberos-service hive/_HOST@LAB.TEST"
 
@@ -28,9 +28,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def endpoint(given: str) -> MetastoreEndpoint:
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    return endpoint_of(parser.parse_args(shlex.split(given)))
+    return endpoint_of(parser().parse_args(["tables", *shlex.split(given)]))
 
 
 def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
@@ -88,7 +86,7 @@ def test_a_secret_itself_is_no_option_and_not_repeated(
     secret: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     login = ["--transport", "tls", "--authentication", "password", "--user", "etl"]
-    assert cli.main(["inspect", "--table", "db.t", *login, "--secret-from", secret]) == 2
+    assert status_of(["inspect", "db.t", *login, "--secret-from", secret]) == 2
     said = capsys.readouterr().err
     assert "secret" in said
     assert "hunter2" not in said
@@ -99,14 +97,17 @@ def test_a_secret_itself_is_no_option_and_not_repeated(
 )
 def test_a_login_goes_with_a_table_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     argv = f"inspect --location /t --write-ids db.t:1:1:: {option}"
-    assert cli.main(argv.split()) == 2
+    assert status_of(argv.split()) == 2
     assert f"{option.partition(' ')[0]} cannot be used with --location" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["scan", "inspect", "convert --to full_acid --plan-only"])
+@pytest.mark.parametrize(
+    "command",
+    ["scan", "inspect", "convert --to full_acid --dry-run", "health", "explain", "history"],
+)
 def test_every_command_that_asks_a_metastore_logs_in(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = f"{command} --table db.t {KERBEROS} --kerberos-client c@R --kerberos-keytab /nowhere/k"
-    assert cli.main(argv.split()) == 2
+    argv = f"{command} db.t {KERBEROS} --kerberos-client c@R --kerberos-keytab /nowhere/k"
+    assert status_of(argv.split()) == 2
     assert "cannot read the keytab /nowhere/k" in capsys.readouterr().err

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.cli import commands as cli
-from airflow_hiveacid.cli.output import history_table
+from airflow_hiveacid.cli.output import shown
+from airflow_hiveacid.cli.past import history_answer
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
@@ -18,10 +18,12 @@ from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, tombstone, write_acid
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     assert client
 
     def command(*argv: str, status: int = 0) -> str:
-        assert cli.main(argv) == status
+        assert status_of(argv) == status
         printed = capsys.readouterr()
         return printed.err if status else printed.out
 
@@ -69,23 +71,25 @@ def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
 
 def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
-    assert run("scan", "--table", "default.t", "--version", "1", "--json") == '[1, "n1"]\n'
-    told = run("inspect", "--table", "default.t", "--version", "1")
-    assert "write IDs default.t:1:9223372036854775807::" in told
+    assert rows_in(run("scan", "default.t", "--version", "1", "-o", "json")) == [[1, "n1"]]
+    told = run("inspect", "default.t", "--version", "1")
+    assert "a reader sees writes up to 1\n" in told
     assert "invisible: write ID 2 is above the high watermark 1" in told
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("asked", "status", "why"),
     [
-        (["--version", "9"], "VersionUnknownError: table default.t: has no version 9 yet"),
-        (["--version", "x"], "ConfigurationError: version 'x' is not a version number"),
-        (["--timestamp", "yesterday"], "ConfigurationError: timestamp 'yesterday' is not a time"),
-        (["--tag", "a"], "VersionUnknownError: table default.t: has no tag 'a'"),
+        (["--version", "9"], 3, "VersionUnknownError: table default.t: has no version 9 yet"),
+        (["--version", "x"], 2, "argument --version: version 'x' is not a version number"),
+        (["--timestamp", "yesterday"], 2, "--timestamp: timestamp 'yesterday' is not a time"),
+        (["--tag", "a"], 3, "VersionUnknownError: table default.t: has no tag 'a'"),
     ],
 )
-def test_what_never_was_is_one_line(run: Callable[..., str], asked: list[str], why: str) -> None:
-    assert why in run("scan", "--table", "default.t", *asked, status=2)
+def test_what_never_was_is_one_line(
+    run: Callable[..., str], asked: list[str], status: int, why: str
+) -> None:
+    assert why in run("scan", "default.t", *asked, status=status)
 
 
 def test_a_directory_has_no_versions(run: Callable[..., str], tmp_path: Path) -> None:
@@ -100,34 +104,34 @@ def test_a_history_is_a_table_or_json(
     told = run("history", "default.t")
     assert "the oldest readable version is 3, the newest 3" in told
     assert "another client" in told
-    body = json.loads(run("history", "default.t", "--json", "--limit", "0"))
-    assert [(v["number"], v["operation"], v["is_readable"]) for v in body["versions"]] == [
+    body = json.loads(run("history", "default.t", "-o", "json", "--limit", "0"))
+    assert [(v["number"], v["operation"], v["is_readable"]) for v in body] == [
         (3, "overwrite", True),
         (2, "insert", False),
         (1, "insert", False),
     ]
-    assert len(json.loads(run("history", "default.t", "--json", "--limit", "1"))["versions"]) == 1
+    assert len(json.loads(run("history", "default.t", "-o", "json", "--limit", "1"))) == 1
 
 
 def test_a_tag_is_made_listed_read_and_removed(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
-    made = json.loads(run("tag", "default.t", "first", "--version", "1", "--keep-for", "2 days"))
+    asked = ["tag", "default.t", "first", "--version", "1", "--keep-for", "2 days"]
+    (made,) = json.loads(run(*asked, "-o", "json"))
     assert (made["tag"], made["version"]) == ("first", 1)
     assert made["expires"] > made["made"]
-    assert json.loads(run("tag", "default.t")) == made
+    assert json.loads(run("tag", "default.t", "-o", "json")) == [made]
     write(client, tmp_path, "base_3")
-    assert run("scan", "--table", "default.t", "--tag", "first", "--json") == '[1, "n1"]\n'
-    taken = run("tag", "default.t", "first", "--version", "3", status=2)
+    assert rows_in(run("scan", "default.t", "--tag", "first", "-o", "json")) == [[1, "n1"]]
+    taken = run("tag", "default.t", "first", "--version", "3", status=5)
     assert "has a tag 'first' for version 1" in taken
     run("tag", "default.t", "first", "--remove")
-    assert run("tag", "default.t") == ""
-    short, long = (
-        json.loads(run("tag", "default.t", "now", "--keep-for", t)) for t in ("1 day", "9 years")
-    )
+    assert run("tag", "default.t") == "default.t: no tags\n"
+    asked = ["tag", "default.t", "now", "-o", "json", "--keep-for"]
+    short, long = (json.loads(run(*asked, time))[0] for time in ("1 day", "9 years"))
     assert (long["version"], long["expires"] > short["expires"]) == (short["version"], True)
     run("tag", "default.t", "now", "--remove")
-    assert "no tag 'first'" in run("tag", "default.t", "first", "--remove", status=2)
+    assert "no tag 'first'" in run("tag", "default.t", "first", "--remove", status=3)
     assert "is not a duration" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
 
 
@@ -155,17 +159,12 @@ def test_no_option_of_a_tag_is_passed_over(
     run: Callable[..., str], asked: list[str], why: str
 ) -> None:
     assert why in run("tag", "default.t", *asked, status=2)
-    assert run("tag", "default.t") == ""
+    assert run("tag", "default.t", "-o", "plain") == ""
 
 
 def test_a_missing_tag_is_told_beside_those_that_are_there(run: Callable[..., str]) -> None:
     run("tag", "default.t", "first", "--version", "1")
-    assert "its tags are: first" in run("tag", "default.t", "frist", "--remove", status=2)
-
-
-def test_a_limit_is_a_number_of_lines(run: Callable[..., str]) -> None:
-    with pytest.raises(SystemExit):
-        run("history", "default.t", "--limit", "-1")
+    assert "its tags are: first" in run("tag", "default.t", "frist", "--remove", status=3)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_a_table_without_transactions_has_no_past_and_stays_as_it_is(
         NewTable(ref=flat, columns=COLUMNS, location=str(tmp_path), kind=TransactionalKind.NONE)
     )
     before = client.get_table(flat).parameters
-    told = run(command[0], str(flat), *command[1:], status=2)
+    told = run(command[0], str(flat), *command[1:], status=5)
     assert "table default.flat: is not transactional" in told
     assert client.get_table(flat).parameters == before
 
@@ -190,7 +189,7 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     run("tag", "default.t", "first", "--version", "1")
     run("keep", "default.t", "--readable-for", "7 days")
     before = client.get_table(REF).parameters
-    told = run("keep", "default.t", "--off", status=2)
+    told = run("keep", "default.t", "--off", status=5)
     assert (
         "must be kept for tag 'first'; remove the tag first (`tag default.t first --remove`)"
         in told
@@ -211,17 +210,58 @@ def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
         tags=("first",),
     )
     new = replace(old, number=2, is_readable=True, tags=())
-    told = history_table(
-        TableHistory(
-            table="d.t",
-            oldest=2,
-            newest=3,
-            is_kept=True,
-            versions=(new, replace(old, tags=()), old),
-        )
+    found = TableHistory(
+        table="d.t", oldest=2, newest=3, is_kept=True, versions=(new, replace(old, tags=()), old)
     )
+    told = shown(history_answer(found), "table")
     ends = [line.split()[-1] for line in told.splitlines() if "insert " in line]
     assert ends == ["yes", "no", "tag"]
+
+
+def test_a_table_that_was_just_made_has_no_version_yet(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    new = TableRef("default", "new")
+    client.create_table(NewTable(ref=new, columns=COLUMNS, location=str(tmp_path / "new")))
+    (tmp_path / "new").mkdir(exist_ok=True)
+    assert run("history", "default.new") == "default.new: no version yet\n"
+
+
+def test_only_compactions_that_have_not_finished_are_counted(
+    client: FakeClient, run: Callable[..., str]
+) -> None:
+    client.request_compaction(REF, None, CompactionType.MAJOR)
+    told = run("history", "default.t")
+    assert "; 1 unfinished compaction in the queue (initiated)" in told
+    claim = client.find_next_compaction("w", worker_version="4")
+    assert claim is not None
+    client.mark_refused(claim)
+    assert "compaction" not in run("history", "default.t")
+
+
+def test_times_and_rows_of_a_version_fit_into_a_terminal() -> None:
+    seconds = 1_764_000_000.123
+    one = VersionEntry(
+        number=1,
+        committed=TimeBounds(after_s=seconds - 0.004, by_s=seconds),
+        by="etl",
+        operation="merge",
+        is_readable=True,
+        inserted=1200,
+        updated=3,
+        deleted=0,
+    )
+    found = TableHistory(
+        table="d.t",
+        oldest=1,
+        newest=2,
+        is_kept=False,
+        versions=(replace(one, committed=TimeBounds(by_s=seconds)), one),
+    )
+    told = shown(history_answer(found), "plain").splitlines()
+    assert "by 2025-11-24 16:00:00" in told[1]
+    assert "  2025-11-24 16:00:00" in told[2]
+    assert "+1,200 ~3  " in told[2]
 
 
 def test_a_restore_is_planned_row_by_row_without_spark(
@@ -232,18 +272,18 @@ def test_a_restore_is_planned_row_by_row_without_spark(
     write_acid(tmp_path / "delete_delta_3_3_0" / "bucket_00000", [tombstone(1, 0, write_id)])
     client.commit_txn(txn_id)
     before = sorted(tmp_path.rglob("*"))
-    told = run("restore", "default.t", "--version", "1", "--plan-only")
+    told = run("restore", "default.t", "--version", "1", "--dry-run")
     assert told.splitlines() == [
         "default.t: restore to version 1: planned",
         "partition  how    rows added  removed  unchanged",
         "(table)    delta  1           1        0",
     ]
-    body = json.loads(run("restore", "default.t", "--version", "2", "--plan-only", "--json"))
+    (body,) = json.loads(run("restore", "default.t", "--version", "2", "--dry-run", "-o", "json"))
     assert (body["status"], body["restore"]) == (
         "planned",
         [{"how": "delta", "come": 1, "go": 0, "stay": 1, "partition": ""}],
     )
-    told = run("restore", "default.t", "--version", "3", "--plan-only")
+    told = run("restore", "default.t", "--version", "3", "--dry-run")
     assert told == "default.t: restore to version 3: nothing to do\n"
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -252,7 +292,7 @@ def test_a_restore_that_comes_too_late_says_what_would_have_kept_it(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     write(client, tmp_path, "base_3")
-    told = run("restore", "default.t", "--version", "1", "--plan-only", status=2)
+    told = run("restore", "default.t", "--version", "1", "--dry-run", status=5)
     assert "VersionGoneError: table default.t: version 1 is compacted away" in told
     assert "keep default.t --readable-for '7 days'" in told
 
@@ -298,7 +338,7 @@ def test_a_restore_is_one_job_of_its_own_and_tells_its_version(
         "partition  how    rows added  removed  unchanged",
         "(table)    delta  1           2        3",
     ]
-    body = json.loads(run("restore", "default.t", *asked, "--json"))
+    (body,) = json.loads(run("restore", "default.t", *asked, "-o", "json"))
     assert (body["status"], body["write_id"], body["restore"][0]["go"]) == ("committed", 3, 2)
     assert {job.spec.job for job in jobs} == {RestoreSpec(target="default.t", version=version)}
     assert len({job.spec.job_key for job in jobs}) == 2, "a second command is no retry"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -180,3 +181,15 @@ def test_a_maven_that_fails_is_one_typed_error(
     monkeypatch.setattr(S3aJars, "fetch", away)
     with pytest.raises(ConfigurationError, match=r"(?s)cannot fetch .*nobody answers"):
         list(spark_environment.add_s3a(str(tmp_path)))
+
+
+def test_sparks_python_workers_run_the_same_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark starts the first `python3` on PATH, which may be another one without our libraries."""
+    monkeypatch.setenv("PATH", "/elsewhere")
+    paths: list[str] = []
+    monkeypatch.setattr(
+        "airflow_hiveacid.spark.engine.session.open_session",
+        lambda _: paths.append(os.environ["PATH"]),
+    )
+    spark_environment.local_session("x")
+    assert paths == [f"{Path(sys.executable).parent}:/elsewhere"]

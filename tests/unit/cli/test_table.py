@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.cli import commands as cli
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import (
     Column,
@@ -26,6 +25,7 @@ from airflow_hiveacid.storage.values.column_types import row_type
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def monthly(client: FakeClient, tmp_path: Path) -> TableRef:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def command(*argv: str, status: int = 0) -> str:
-        assert cli.main(argv) == status
+        assert status_of(argv) == status
         printed = capsys.readouterr()
         return printed.err if status else printed.out
 
@@ -97,8 +97,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def test_scan_takes_columns_place_and_write_ids_from_the_metastore(
     plain: TableRef, run: Callable[..., str]
 ) -> None:
-    assert run("scan", "--table", str(plain), "--json") == '[7, "n7"]\n[8, "n8"]\n'
-    assert "default.plain: 2 rows" in run("scan", "--table", "Default.Plain")
+    assert rows_in(run("scan", str(plain), "-o", "json")) == [[7, "n7"], [8, "n8"]]
+    assert "default.plain: 2 rows" in run("scan", "Default.Plain")
 
 
 def test_an_open_write_is_not_shown(
@@ -108,24 +108,24 @@ def test_an_open_write_is_not_shown(
     write_id = client.allocate_write_id(txn_id, plain)
     file = tmp_path / f"delta_{write_id}_{write_id}_0/bucket_00000"
     write_acid(file, [insert(write_id, 0, 99)])
-    assert "99" not in run("scan", "--table", str(plain), "--json")
-    assert "invisible" in run("inspect", "--table", str(plain))
+    assert "99" not in run("scan", str(plain), "-o", "json")
+    assert "invisible" in run("inspect", str(plain))
     client.commit_txn(txn_id)
-    assert "99" in run("scan", "--table", str(plain), "--json")
+    assert "99" in run("scan", str(plain), "-o", "json")
 
 
 def test_partition_values_are_columns_and_one_partition_can_be_named(
     monthly: TableRef, run: Callable[..., str]
 ) -> None:
-    both = run("scan", "--table", str(monthly), "--json")
-    assert both == '[7, "n7", 1]\n[8, "n8", 2]\n'
-    one = run("scan", "--table", str(monthly), "--partition", "month=2", "--json")
-    assert one == '[8, "n8", 2]\n'
-    assert run("scan", "--table", str(monthly), "--limit", "1", "--json") == '[7, "n7", 1]\n'
+    both = json.loads(run("scan", str(monthly), "-o", "json"))
+    assert both == [{"id": 7, "name": "n7", "month": 1}, {"id": 8, "name": "n8", "month": 2}]
+    one = run("scan", str(monthly), "--partition", "month=2", "-o", "json")
+    assert rows_in(one) == [[8, "n8", 2]]
+    assert rows_in(run("scan", str(monthly), "--limit", "1", "-o", "json")) == [[7, "n7", 1]]
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("03", "3"), ("1_000", "null"), ("x", "null"), ("1" + "0" * 30, "null")]
+    ("text", "value"), [("03", 3), ("1_000", None), ("x", None), ("1" + "0" * 30, None)]
 )
 def test_partition_values_mean_what_hive_reads_in_them(
     client: FakeClient,
@@ -133,13 +133,13 @@ def test_partition_values_mean_what_hive_reads_in_them(
     tmp_path: Path,
     run: Callable[..., str],
     text: str,
-    value: str,
+    value: int | None,
 ) -> None:
     name = PartitionName.parse(f"month={text}")
     client.add_partitions(client.get_table(monthly), [name])
     _write(client, monthly, tmp_path / f"month={text}", [9])
-    found = run("scan", "--table", str(monthly), "--partition", str(name), "--json")
-    assert found == f'[9, "n9", {value}]\n'
+    found = run("scan", str(monthly), "--partition", str(name), "-o", "json")
+    assert rows_in(found) == [[9, "n9", value]]
 
 
 def test_scanning_holds_a_transaction_and_inspecting_does_not(
@@ -154,8 +154,8 @@ def test_scanning_holds_a_transaction_and_inspecting_does_not(
 
     monkeypatch.setattr(scan_module, "list_table", listing)
     monkeypatch.setattr("airflow_hiveacid.storage.acid.read.inspect.list_table", listing)
-    run("scan", "--table", str(plain))
-    run("inspect", "--table", str(plain))
+    run("scan", str(plain))
+    run("inspect", str(plain))
     assert seen == [1, 0]
     assert FakeClient(server).show_locks(plain) == ()
 
@@ -163,34 +163,34 @@ def test_scanning_holds_a_transaction_and_inspecting_does_not(
 def test_inspect_shows_every_partition_under_the_snapshot_it_names(
     monthly: TableRef, tmp_path: Path, run: Callable[..., str]
 ) -> None:
-    text = run("inspect", "--table", str(monthly))
-    assert text.startswith("default.monthly: write IDs default.monthly:2:")
-    assert f"month=2  {tmp_path}/month=2" in text
-    body = json.loads(run("inspect", "--table", str(monthly), "--json"))
-    assert [(p["partition"], p["entries"][0]["state"]) for p in body["roots"]] == [
-        ("month=1", "live"),
-        ("month=2", "live"),
+    text = run("inspect", str(monthly))
+    assert text.startswith("default.monthly: a reader sees writes up to 2\n")
+    found = json.loads(run("inspect", str(monthly), "-o", "json"))
+    assert [(one["partition"], one["location"], one["state"]) for one in found] == [
+        (f"month={month}", f"{tmp_path}/month={month}", "live") for month in (1, 2)
     ]
 
 
 @pytest.mark.parametrize(
-    ("argv", "error"),
+    ("argv", "status", "error"),
     [
-        ("scan --table default.nothing", "TableNotFoundError: table default.nothing"),
-        ("scan --table default.monthly --partition month=9", "PartitionNotFoundError"),
-        ("inspect --table default.monthly --partition 9", "InvalidNameError"),
+        ("scan default.nothing", 3, "TableNotFoundError: table default.nothing"),
+        ("scan default.monthly --partition month=9", 3, "PartitionNotFoundError"),
+        ("inspect default.monthly --partition 9", 2, "argument --partition: '9' is not a valid"),
     ],
 )
 @pytest.mark.usefixtures("monthly")
-def test_what_is_not_there_is_named(argv: str, error: str, run: Callable[..., str]) -> None:
-    assert run(*argv.split(), status=2).startswith(f"error: {error}")
+def test_what_is_not_there_is_named(
+    argv: str, status: int, error: str, run: Callable[..., str]
+) -> None:
+    assert run(*argv.split(), status=status).startswith(f"error: {error}")
 
 
 def test_a_partition_of_an_unpartitioned_table_is_a_mistake(
     plain: TableRef, run: Callable[..., str]
 ) -> None:
-    argv = ["inspect", "--table", str(plain), "--partition", "month=1"]
-    assert "is not partitioned; leave out --partition" in run(*argv, status=2)
+    argv = ["inspect", str(plain), "--partition", "month=1"]
+    assert "is not partitioned; omit --partition" in run(*argv, status=2)
 
 
 def test_a_table_without_transactions_is_refused(
@@ -198,11 +198,11 @@ def test_a_table_without_transactions_is_refused(
 ) -> None:
     ref = TableRef("default", "flat")
     client.create_table(NewTable(ref=ref, columns=COLUMNS, kind=TransactionalKind.NONE))
-    assert "NotTransactionalError" in run("scan", "--table", str(ref), status=2)
+    assert "NotTransactionalError" in run("scan", str(ref), status=5)
 
 
 def test_a_metastore_that_does_not_answer_is_one_line(run: Callable[..., str]) -> None:
-    text = run("scan", "--table", "db.t", "--metastore", "127.0.0.1:1", status=2)
+    text = run("scan", "db.t", "--metastore", "127.0.0.1:1", status=4)
     assert text.startswith("error: MetastoreUnavailableError: metastore thrift://127.0.0.1:1")
     assert text.count("\n") == 1
 
@@ -230,11 +230,10 @@ def insert_only(client: FakeClient, tmp_path: Path, request: pytest.FixtureReque
 
 
 def test_an_insert_only_table_is_shown_too(insert_only: TableRef, run: Callable[..., str]) -> None:
-    assert run("scan", "--table", str(insert_only), "--json") == '[7, "n7"]\n'
-    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["roots"]
-    (entry,) = place["entries"]
+    assert rows_in(run("scan", str(insert_only), "-o", "json")) == [[7, "n7"]]
+    (entry,) = json.loads(run("inspect", str(insert_only), "-o", "json"))
     assert (entry["type"], entry["state"], entry["files"], entry["rows"]) == ("delta", "live", 1, 1)
-    refused = run("scan", "--table", str(insert_only), "--row-ids", "--json", status=2)
+    refused = run("scan", str(insert_only), "--row-ids", "-o", "json", status=2)
     assert "have no identity" in refused
 
 
@@ -242,11 +241,11 @@ def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
     insert_only: TableRef, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     (tmp_path / "000000_0").write_text("rows?")
-    (place,) = json.loads(run("inspect", "--table", str(insert_only), "--json"))["roots"]
-    entry = next(e for e in place["entries"] if e["type"] == "original")
+    found = json.loads(run("inspect", str(insert_only), "-o", "json"))
+    entry = next(e for e in found if e["type"] == "original")
     assert entry["state"] == "refused"
     assert "hiveacid.reads.originals" in entry["why"]
-    assert "Trino reads them" in run("scan", "--table", str(insert_only), status=2)
+    assert "Trino reads them" in run("scan", str(insert_only), status=5)
 
 
 def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
@@ -267,13 +266,13 @@ def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
     (tmp_path / f"delta_{write_id}_{write_id}_0").mkdir()
     (tmp_path / f"delta_{write_id}_{write_id}_0/000000_0").write_text("1\x01a\n")
     client.commit_txn(txn_id)
-    inspected = run("inspect", "--table", str(ref), "--json")
+    inspected = run("inspect", str(ref), "-o", "json")
     assert "a text file does not state its number of rows" in inspected
-    assert run("scan", "--table", str(ref), "--json") == '[1, "a"]\n'
+    assert rows_in(run("scan", str(ref), "-o", "json")) == [[1, "a"]]
 
 
 def test_a_conversion_is_planned_without_spark(
-    client: FakeClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    client: FakeClient, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     ref = TableRef("default", "flat")
     location = tmp_path / "flat"
@@ -282,13 +281,11 @@ def test_a_conversion_is_planned_without_spark(
     )
     client.set_table_parameters(ref, {"EXTERNAL": None})
     write_plain(location / "part-0.orc", [{"id": 1, "name": "a"}])
-    arguments = ["convert", "--table", "default.flat", "--plan-only", "--to"]
-    assert cli.main([*arguments, "insert_only"]) == 0
-    shown = capsys.readouterr().out
+    arguments = ["convert", "default.flat", "--dry-run", "--to"]
+    shown = run(*arguments, "insert_only")
     assert shown.startswith("default.flat: flat to insert_only, not done\n")
     assert "1 files are moved into one delta" in shown
-    assert cli.main([*arguments, "full_acid"]) == 2
-    assert "part-0.orc does not have a name in Hive's form" in capsys.readouterr().err
-    assert cli.main([*arguments, "flat"]) == 0
-    assert "it is already of that kind" in capsys.readouterr().out
+    refused = run(*arguments, "full_acid", status=5)
+    assert "part-0.orc does not have a name in Hive's form" in refused
+    assert "it is already of that kind" in run(*arguments, "flat")
     assert client.get_table(ref).kind is TransactionalKind.NONE

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from demo.environment import MARK, airflow_environment
 from demo.errors import SetupError
 from demo.layout import DemoLayout
-from demo.spark_settings import has_classes, record_classes, spark_home, use_classes
+from demo.spark_settings import spark_home
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -29,30 +32,9 @@ def environment_of(layout: DemoLayout) -> dict[str, str]:
 
 
 def test_every_address_is_loopback(layout: DemoLayout) -> None:
-    use_classes(layout)
-    text = json.dumps(environment_of(layout)) + options_of(layout)
+    text = json.dumps(environment_of(layout))
     assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1"}
     assert environment_of(layout)["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
-
-
-def options_of(layout: DemoLayout) -> str:
-    option = environment_of(layout)["SPARK_SUBMIT_OPTS"]
-    return Path(option.removeprefix("-XX:VMOptionsFile=")).read_text()
-
-
-def test_classes_are_recorded_or_used_but_never_both(layout: DemoLayout) -> None:
-    record_classes(layout)
-    assert "ArchiveClassesAtExit" in options_of(layout)
-    assert "SharedArchiveFile" not in options_of(layout)
-    use_classes(layout)
-    assert "ArchiveClassesAtExit" not in options_of(layout)
-    assert "SharedArchiveFile" in options_of(layout)
-    assert not has_classes(layout)
-
-
-def test_the_folder_of_settings_on_the_class_path_is_empty(layout: DemoLayout) -> None:
-    use_classes(layout)
-    assert list(Path(environment_of(layout)["SPARK_CONF_DIR"]).iterdir()) == []
 
 
 def test_nothing_of_another_airflow_or_spark_is_inherited(

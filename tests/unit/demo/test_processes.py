@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from demo.environment import MARK
-from demo.processes import end_all, processes_of
+from demo.processes import descendants_of, end_all, processes_of, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,3 +93,14 @@ def test_a_running_task_ends_before_the_component_that_runs_it(tmp_path: Path) -
     with started(_TASK, tmp_path, str(order)):
         end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)
     assert order.read_text().split() == ["task", "component"]
+
+
+def test_the_descendants_of_a_process_are_found_at_any_depth(tmp_path: Path) -> None:
+    with started(_TASK, tmp_path, str(tmp_path / "order")) as component:
+        by_pid = {found.pid: found for found in processes_of(tmp_path)}
+        (task,) = tasks_of(tuple(by_pid.values()))
+        worker = by_pid[task.parent_pid]
+        assert worker.parent_pid == component.pid
+        assert {d.pid for d in descendants_of(component.pid, tmp_path)} == {worker.pid, task.pid}
+        assert [d.pid for d in descendants_of(worker.pid, tmp_path)] == [task.pid]
+        end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import os
 import runpy
+import subprocess
 from datetime import date
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_hiveacid.cli.metastore import METASTORE_VARIABLE
+from airflow_hiveacid.cli.arguments import METASTORE_VARIABLE
 from demo import shell
 from demo.__main__ import main
 from demo.airflow_api import Run
@@ -77,7 +78,7 @@ def test_three_things_are_offered_with_the_days_that_there_are() -> None:
         "--from-date 2013-01-15 --to-date 2013-01-17",
         "airflow tasks clear flights_merge --task-regex merge --yes",
         "--start-date 2013-01-14 --end-date 2013-01-14",
-        "python -m airflow_hiveacid scan --table demo.flights",
+        "python -m airflow_hiveacid scan demo.flights",
         "pyspark",
     ):
         assert command in text
@@ -111,6 +112,53 @@ def test_it_cuts_three_more_days_and_gives_the_shells_own_status(
         "2013-01-04.parquet",
         BOOTSTRAP_FILE,
     ]
+
+
+@pytest.mark.parametrize(
+    "startup", ['export PATH="$HOME/shims:$PATH"\nalias mine=true\n', None], ids=["pyenv", "none"]
+)
+def test_bash_finds_the_demos_programs_whatever_its_own_file_puts_first(
+    layout: DemoLayout, tmp_path: Path, startup: str | None
+) -> None:
+    for folder in (tmp_path / "shims", layout.spark_programs, layout.airflow_programs):
+        folder.mkdir(parents=True)
+        (folder / "python").touch(mode=0o755)
+    (layout.airflow_programs / "airflow").touch(mode=0o755)
+    if startup is not None:
+        (tmp_path / ".bashrc").write_text(startup)
+    command = shell.shell_command(layout, "/bin/bash")
+    asked = "command -v python airflow; alias mine\n"
+    done = subprocess.run(
+        [*command, "-i"],
+        env={"HOME": str(tmp_path), "PATH": os.defpath},
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[:2] == [
+        str(layout.spark_programs / "python"),
+        str(layout.airflow_programs / "airflow"),
+    ]
+    assert ("alias mine='true'" in done.stdout) == (startup is not None)
+    assert shell.path_lines(layout, command) == ()
+
+
+def test_for_another_shell_it_prints_the_command_that_sets_the_path(layout: DemoLayout) -> None:
+    command = shell.shell_command(layout, "/bin/sh")
+    assert command == ["/bin/sh"]
+    (set_path,) = (
+        line for line in shell.path_lines(layout, command) if line.startswith("  export ")
+    )
+    done = subprocess.run(
+        [*command, "-c", f'{set_path}; echo "$PATH"'],
+        env={"PATH": "/shims"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    folders = [str(layout.spark_programs), str(layout.airflow_programs), "/shims"]
+    assert done.stdout.strip().split(os.pathsep) == folders
 
 
 def test_without_servers_it_says_what_comes_first(

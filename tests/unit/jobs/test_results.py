@@ -35,6 +35,7 @@ RESULT = JobResult(
     files=4,
     size_bytes=5000,
     seconds=1.25,
+    phases={"prepare": 0.5, "work": 0.75},
     spark_app_id="app-1",
     details={"why": ["a", {"b": None}], "n": 1},
 )

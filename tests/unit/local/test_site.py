@@ -128,5 +128,5 @@ def test_a_login_brings_settings_of_its_own(config: LocalMetastoreConfig) -> Non
 
 
 def test_a_login_that_a_release_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="would let every user in"):
+    with pytest.raises(ValueError, match="does not support this login and would accept every user"):
         LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path, access=http())

@@ -151,7 +151,7 @@ def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None
         (Decimal("NaN"), "is not a valid decimal"),
         (Decimal(1).scaleb(-39), "is not a valid decimal"),
         (float("inf"), "is not a valid double"),
-        ("\ud800", "half a character"),
+        ("\ud800", r"an unpaired surrogate \(half a character\)"),
         ([], "is an empty list"),
         ({"type": "int", "value": []}, "is an empty list"),
         ([[1]], "is a list"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -16,9 +18,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import SecretSource
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.spark import runtime
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -107,6 +111,26 @@ def test_a_program_may_stop_the_session_when_it_is_done(
     assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"
 
 
+def test_a_result_says_how_long_each_phase_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+    spec = dataclasses.replace(SPEC, result_uri=f"file:{tmp_path}/result.json")
+    (tmp_path / "spec.json").write_text(spec.dump())
+
+    def stepping(job: JobContext) -> JobResult:
+        for step in ("opened", "locked", "staged", "published", "committed"):
+            job.on_step(step)
+        return succeed(job)
+
+    assert runtime.run_spec(a_session(), stepping, str(tmp_path / "spec.json")) is ExitCode.OK
+    result = JobResult.parse((tmp_path / "result.json").read_text())
+    assert list(result.phases) == ["prepare", "lock", "work", "publish", "commit"]
+    assert sum(result.phases.values()) <= result.seconds + 0.01
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCode]:
     """Run a job whose result goes to a URI."""
@@ -119,6 +143,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCo
         return runtime.run_spec(a_session(), told, str(tmp_path / "spec.json"))
 
     return run
+
+
+def test_an_error_of_spark_is_one_paragraph_without_its_stack_and_plan(
+    tmp_path: Path, run: Callable[..., ExitCode]
+) -> None:
+    def fail(_: JobContext) -> JobResult:
+        raise PySparkException("the shuffle is lost\nJVM stacktrace:\n\tat org.apache.spark.x")
+
+    assert run(f"file:{tmp_path}/result.json", fail) is ExitCode.UNEXPECTED
+    error = JobResult.parse((tmp_path / "result.json").read_text()).error
+    assert error is not None
+    assert error.message.endswith("the shuffle is lost. The driver's log has the details")
 
 
 def begins_nothing(_: JobContext) -> JobResult:
@@ -201,3 +237,16 @@ def test_who_may_write_and_not_remove_leaves_a_result(
     assert run(f"file:{tmp_path}/results/1/result.json") is ExitCode.OK
     names = sorted(p.name for p in (tmp_path / "results" / "1").iterdir())
     assert names == ["result.json", "result.json.probe"]
+
+
+def test_a_driver_hides_a_secret_that_an_error_quotes_in_its_log_and_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ORDERS_PASSWORD", "open sesame")
+    read_secret_text(SecretSource(variable="ORDERS_PASSWORD"))
+    for error in (PySparkException("no: open sesame"), ValueError("no: open sesame")):
+        record = logging.makeLogRecord(
+            {"msg": "%s", "args": (error,), "exc_info": (None, error, None)}
+        )
+        assert "sesame" not in runtime.LogFormatter().format(record)
+        assert "no: ***" in str(runtime._failed(SPEC, error).error)

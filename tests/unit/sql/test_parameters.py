@@ -256,9 +256,18 @@ def test_strings_and_comments_hold_no_markers() -> None:
         ("TRUNCATE TABLE t PARTITION (p = :none)", "NULL as a static partition"),
         ("DELETE FROM :ids WHERE true", "line 1"),
         ("DELETE FROM t WHERE id : nope = 1", "cannot be read at ':'"),
-        ("DELETE FROM t WHERE reflect('a.B', 'c') = 'x'", "accesses not only tables"),
-        ("DELETE FROM t WHERE `Java_Method`('a.B', 'c') = 'x'", "accesses not only tables"),
-        ("INSERT INTO t SELECT input_file_name() FROM s", "accesses not only tables"),
+        (
+            "DELETE FROM t WHERE reflect('a.B', 'c') = 'x'",
+            "accesses Java or files, not only tables",
+        ),
+        (
+            "DELETE FROM t WHERE `Java_Method`('a.B', 'c') = 'x'",
+            "accesses Java or files, not only tables",
+        ),
+        (
+            "INSERT INTO t SELECT input_file_name() FROM s",
+            "accesses Java or files, not only tables",
+        ),
         ("INSERT INTO t SELECT TRANSFORM(a) USING 'cat' AS (b) FROM s", "not supported"),
         ("DELETE FROM t WHERE v IN (SELECT value FROM text.`/etc/passwd`)", "line 1"),
     ],

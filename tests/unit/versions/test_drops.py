@@ -142,6 +142,6 @@ def test_a_drop_is_done_without_a_store_too(
 ) -> None:
     (others.root / HIDDEN_DIRECTORY).write_text("no directory")
     drop(others, "2")
-    assert "is not noted" in caplog.text
+    assert "cannot write notes of dropped partitions" in caplog.text
     names = others.client.partition_names(others.table)
     assert PartitionName.parse("p=2") not in names

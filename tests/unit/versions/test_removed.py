@@ -387,7 +387,7 @@ def test_a_history_says_which_empty_versions_are_proved(bench: Bench) -> None:
     bench.client.allocate_write_id(txn, bench.ref)
     bench.client.commit_txn(txn)
     assert bench.names(version=1) == []
-    with pytest.raises(VersionGoneError, match="it is unknown what they wrote"):
+    with pytest.raises(VersionGoneError, match="it is unknown what those versions wrote"):
         bench.names(version=2)
     found = history_of(bench.client, bench.table)
     assert ({v.number: v.is_readable for v in found.versions}, found.oldest) == (

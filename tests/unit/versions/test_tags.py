@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import (
-    ConfigurationError,
+    TableError,
     TagTakenError,
     VersionGoneError,
     VersionUnknownError,
@@ -211,7 +211,7 @@ def test_the_same_tag_again_moves_its_end(bench: Bench) -> None:
 def test_a_table_with_a_tag_stays_kept(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec())
-    with pytest.raises(ConfigurationError, match="tag 'a'"):
+    with pytest.raises(TableError, match="tag 'a'"):
         keep_no_more(bench.client, bench.table)
 
 

@@ -131,6 +131,11 @@ class Pod:
         return not self.has_ended and (self.state == "Unknown" or is_late)
 
     @property
+    def ui_url(self) -> str:
+        """Always empty, because Kubernetes does not make Spark's UI reachable from outside."""
+        return ""
+
+    @property
     def has_succeeded(self) -> bool:
         """True if the pod's Spark container ended successfully."""
         return self.has_ended and self.state != "Failed" and self.exit_code in (None, 0)
@@ -217,6 +222,10 @@ class ApiServer:
         }
         self._ask("DELETE", _path(pod_id), asked, timeout=timeout, json=terms)
 
+    def page_of(self, pod_id: str) -> str:  # noqa: ARG002 - the protocol's signature
+        """Return an empty string, because the API server has no pages about pods."""
+        return ""
+
     def last_words(self, pod_id: str) -> str:
         """Return the last lines of a driver's log; empty if the log cannot be read."""
         terms = {"container": _CONTAINER, "tailLines": str(_LAST_LINES)}
@@ -252,7 +261,7 @@ class ApiServer:
         try:
             with _session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
-        except OSError as error:  # all errors of requests are OSErrors, as are unreadable files
+        except OSError as error:  # all errors of requests and of unreadable files are OSErrors
             raise ClusterUnavailableError(
                 kind=self.kind, asked=asked, reason=_plain(error)
             ) from None
@@ -295,7 +304,7 @@ class ApiServer:
             allow_redirects=False,  # only the master may see the token
             **more,
         )
-        # The time-outs of `requests` limit each read, not the answer.
+        # The time-outs of `requests` limit each read, not the time of the whole answer.
         return bounded(ask, timeout_s=sum(timeout), name="hiveacid-kubernetes")
 
 

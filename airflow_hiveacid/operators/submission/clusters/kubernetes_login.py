@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.known_secrets import keep_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +39,17 @@ _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _COMMAND_S: Final = 30.0
 _TRUST: Final = "spark.kubernetes.trust.certificates"
+_CONTEXT: Final = "spark.kubernetes.context"
+_SUBMISSION: Final = "spark.kubernetes.authenticate.submission."
+SETTINGS: Final = (
+    _TRUST,
+    _CONTEXT,
+    *(
+        f"{_SUBMISSION}{name}"
+        for name in ("oauthTokenFile", "caCertFile", "clientCertFile", "clientKeyFile")
+    ),
+)
+"""The settings that `login_of` reads for a driver in the cluster; no value is a secret."""
 _EARLY: Final = timedelta(seconds=60)
 
 
@@ -89,7 +101,7 @@ class KubernetesLogin:
         try:
             own = {one["name"]: one["value"] for one in command.get("env") or ()}
             # The output may contain a secret, so no error shows the output.
-            said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names it
+            said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names the command
                 [command["command"], *(command.get("args") or ())],
                 env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
                 capture_output=True,
@@ -111,11 +123,11 @@ class KubernetesLogin:
 
 
 def _checked(token: str) -> str:
-    """Check and return a token; if the token is invalid, an error of `requests` would show it."""
+    """Check and return a token, because an error of `requests` would show an invalid token."""
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise OSError("the login token has several lines or invalid characters")
-    return token
+    return keep_secret(token)
 
 
 def server_of(master: str) -> str:
@@ -133,7 +145,7 @@ def login_of(
         ConfigurationError: the settings contain a token, which every user of the machine could
             read; or the kubeconfig cannot be read.
     """
-    prefix = "spark.kubernetes.authenticate." + ("submission." if is_cluster else "")
+    prefix = _SUBMISSION if is_cluster else "spark.kubernetes.authenticate."
     for name in settings:
         if name.startswith("spark.kubernetes.authenticate.") and name.endswith(".oauthToken"):
             raise ConfigurationError(
@@ -170,7 +182,7 @@ def _of_kubeconfig(
     given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
     home = Path(environment.get("HOME", "~")).expanduser()
     files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
-    current = settings.get("spark.kubernetes.context")
+    current = settings.get(_CONTEXT)
     try:
         found, first = _entries(files)
         if (current := current or first) is None:
@@ -225,7 +237,7 @@ def _read_user(login: KubernetesLogin, file: Path, user: Mapping[str, Any]) -> N
     if pair[0] is not None and pair[1] is not None:
         login.certificate = (pair[0], pair[1])
     if "username" in user:
-        login.user = (str(user["username"]), str(user.get("password", "")))
+        login.user = (str(user["username"]), keep_secret(str(user.get("password", ""))))
 
 
 def _file(kubeconfig: Path, entry: Mapping[str, Any], name: str) -> str | None:

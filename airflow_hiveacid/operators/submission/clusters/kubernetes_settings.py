@@ -40,8 +40,8 @@ def own_settings(
 ) -> dict[str, object]:
     """Return the Spark settings of a submission, including those that we need on Kubernetes.
 
-    Pods have the label of their attempt. The name of a driver's pod contains the attempt, so it is
-    known without reading the output of `spark-submit`. By default, files for the driver are
+    Pods have the label of their attempt. The name of a driver's pod contains the attempt, so we
+    know the name without the output of `spark-submit`. By default, files for the driver are
     uploaded to a directory next to the result's directory. The uploaded files are removed with the
     result, because Spark never removes them.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 """HTTP codes of a refused client; answers with these codes need no proof of the server's identity.
 
-Hadoop answers 403 to a ticket that it does not accept, without a proof (AuthenticationFilter).
+If Hadoop rejects a ticket, its answer is 403 without a proof of identity (AuthenticationFilter).
 """
 
 _SCHEME: Final = re.compile(

@@ -60,13 +60,18 @@ _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YarnApplication:
-    """An application's state; `diagnostics` is YARN's explanation, which may be empty."""
+    """An application's state; `diagnostics` is YARN's explanation, which may be empty.
+
+    `ui_url` leads to Spark's UI while the driver runs, and then to the history server. It is empty
+    before the driver has started.
+    """
 
     id: str
     state: str
     final_status: str = _UNDEFINED
     queue: str = ""
     diagnostics: str = ""
+    ui_url: str = ""
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
@@ -82,6 +87,7 @@ class YarnApplication:
             final_status=str(answer.get("finalStatus") or _UNDEFINED),
             queue=str(answer.get("queue") or ""),
             diagnostics=str(answer.get("diagnostics") or ""),
+            ui_url=str(answer.get("trackingUrl") or ""),
         )
 
     @property
@@ -177,6 +183,10 @@ class ResourceManager:
             json={"state": "KILLED"},
         )
 
+    def page_of(self, application_id: str) -> str:
+        """Return the URL of an application's page; a standby redirects browsers, too."""
+        return f"{self.addresses[0]}/cluster/app/{application_id}"
+
     def last_words(self, application_id: str) -> str:  # noqa: ARG002 - the protocol's signature
         """Return an empty string, because the containers' logs are on YARN's nodes."""
         return ""
@@ -227,8 +237,8 @@ class ResourceManager:
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
-        # If any resource manager refuses us, report the refusal. Another one may be active and not
-        # answer, but it would usually refuse us, too.
+        # If any resource manager refuses us, report the refusal. An active manager that does not
+        # answer would usually refuse us, too.
         failure = ClusterRefusedError if is_refused else ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
@@ -236,7 +246,7 @@ class ResourceManager:
 def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the resource managers' addresses, from the connection or else from yarn-site.xml.
 
-    The result is empty if neither has an address.
+    The result is empty if neither source has an address.
 
     Raises:
         ConfigurationError: the files of Hadoop's settings cannot be read.
@@ -328,7 +338,7 @@ def _send(
                 **more,
             )
 
-    # The time-outs of `requests` limit each read, not the answer.
+    # The time-outs of `requests` limit each read, not the time of the whole answer.
     return bounded(request, timeout_s=sum(timeout), name="hiveacid-yarn")
 
 

@@ -1,1 +1,1 @@
-"""Users' expressions: parsed, checked and resolved, with Hive's functions where Spark's differ."""
+"""Users' expressions: parsed, checked and resolved, with Hive's functions if Spark's differ."""

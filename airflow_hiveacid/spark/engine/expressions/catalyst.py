@@ -1,10 +1,10 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
 This module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
-SQL. The output is each expression as the analyser resolved it: its type, the frame's columns that
-it uses, whether it is deterministic, and a column object. The column object is valid in every frame
-built on the same columns, since it refers to columns by ID, not by name. So a `*` or a name in the
-expression never includes additional columns of such a frame.
+SQL. The output is the resolved form of each expression: its type, the frame's columns that it uses,
+whether it is deterministic, and a column object. The column object refers to columns by ID, not by
+name, so it is valid in every frame that is built on the same columns. So a `*` or a name in the
+expression never refers to a column that such a frame adds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _REPEATABLE: Final = frozenset(
 )
 
 _OF_CODE: Final = frozenset({"LogicalRDD", "MapInArrow", "PythonMapInArrow"})
-"""Nodes whose rows are produced by code that Spark cannot inspect."""
+"""Plan nodes whose rows come from code; Spark cannot inspect this code."""
 
 
 class NotOfOneRowError(Exception):
@@ -120,7 +120,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A comparison of a column, given by its position in a frame, with constants.
+    """A comparison of a column with constants; `position` is the column's position in a frame.
 
     `operator` is the class name of Spark's filter. `values` contains the constants as py4j returns
     them; an "In" may contain several constants.
@@ -136,8 +136,8 @@ class Moment:
     """The time of a statement: the value of `current_timestamp()` and similar functions.
 
     A statement runs several Spark queries, and Spark would use a different current time for each
-    query. `terms` contains the parameters of the statement's SQL, and whether this SQL may contain
-    unsafe calls.
+    query. `terms` contains the parameters of the statement's SQL, and states whether this SQL is
+    allowed to contain unsafe calls.
     """
 
     literals: JavaObject
@@ -167,10 +167,10 @@ class Moment:
 
 
 def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
-    """Return Spark's dataset for an analysed plan. If the plan is a command, this runs it."""
+    """Return Spark's dataset for an analysed plan; if the plan is a command, Spark runs it."""
     sql = jvm_of(spark).org.apache.spark.sql
-    # In Spark 4 the class is sql.classic.Dataset, and sql.Dataset is the base of classic and
-    # Connect.
+    # In Spark 4 the class is sql.classic.Dataset; sql.Dataset is only the superclass of the classic
+    # and Connect classes.
     dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
     return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
 
@@ -198,7 +198,7 @@ def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolve
 
 
 def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
-    """Yield the parts of a condition, joined by AND, that compare a column with constants.
+    """Split a condition at each AND, and yield the parts that compare a column with constants.
 
     Raises:
         AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
@@ -208,7 +208,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     seen = _Output.of(frame)
     _, plan, _ = _asked(frame, [condition], moment)
     rules = sql.catalyst.optimizer
-    # These rules turn BETWEEN into two comparisons, and cast constants instead of columns.
+    # These rules turn BETWEEN into two comparisons, and move casts from columns to constants.
     for name in _SIMPLIFIERS:
         if isinstance(rule := getattr(rules, name), JavaClass):
             plan = rule.apply(plan)
@@ -234,11 +234,11 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
 def over_values(
     frame: DataFrame, text: str, moment: Moment, values: Mapping[int, Column]
 ) -> Column:
-    """Return an expression with each of a frame's columns replaced by a given value.
+    """Return an expression with each of a frame's columns replaced by that column's new value.
 
     Args:
-        frame: the frame.
-        text: the expression.
+        frame: the frame whose columns the expression may use.
+        text: the expression, in Spark SQL.
         moment: the statement's time.
         values: the new values, by the column's position; every column that the expression uses
             needs a value.
@@ -260,7 +260,7 @@ def over_values(
 def _found(
     frame: DataFrame, texts: Sequence[str], moment: Moment
 ) -> list[tuple[JavaObject, DataType]]:
-    """Return each expression as the analyser resolved it, with its type."""
+    """Return each expression as resolved by the analyser, with its type."""
     if not texts:
         return []
     asked, _, named = _asked(frame, texts, moment)
@@ -317,8 +317,8 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
     The order of the rows may change. A frame is repeatable if its plan only reads files, and
     filters, maps and joins rows. Aggregates do not count as repeatable: sums of floating-point
     numbers depend on the order. Limits, samples, windows, and sources other than files do not count
-    as repeatable either. Rows produced by code count as repeatable only in frames that we build,
-    since a user's RDD may hide any of these operations.
+    as repeatable either. Rows produced by code count as repeatable only in frames that we build. A
+    user's RDD may hide any of these operations.
     """
     plan = _analysed(frame)
     if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
@@ -354,7 +354,7 @@ def tried_cast(spark: SparkSession, value: Column, data_type: DataType) -> Colum
     sql = jvm.org.apache.spark.sql
     wanted = sql.types.DataType.fromJson(data_type.json())
     expressions = sql.catalyst.expressions
-    tries = expressions.EvalMode.TRY()  # PySpark 3.5 has no name for it
+    tries = expressions.EvalMode.TRY()  # PySpark 3.5 has no name for this mode
     no_zone = jvm.scala.Option.empty()
     cast = expressions.Cast(_expression_of(jvm, value), wanted, no_zone, tries)
     return Column(_columns(jvm)(cast))
@@ -392,7 +392,7 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A frame's columns, with an index by Spark's expression ID, which makes look-ups fast."""
+    """A frame's columns, indexed by Spark's expression ID for fast look-ups."""
 
     columns: JavaObject
     jvm: JavaNames

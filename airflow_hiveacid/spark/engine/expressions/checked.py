@@ -47,8 +47,8 @@ def resolved(
         return resolve(frame, texts, moment)
     except TEXT_ERRORS as error:
         if len(texts) > 1:
-            # Expressions are first analysed all together, which is much cheaper. Now at least one
-            # has failed: analyse each one alone to find out which.
+            # The expressions were analysed together first, which is much cheaper. At least one
+            # expression has failed, so analyse each expression alone to find it.
             for text in texts:
                 resolved(table, frame, [text], moment)
         raise _in_our_words(table, texts[0], error) from error

@@ -2,7 +2,7 @@
 
 Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
 Spark catalog, which shares the session's function registry, registers the functions. The classes
-are in Spark's jars hive-exec and spark-hive, which executors also have.
+are in Spark's jars hive-exec and spark-hive. Executors have these jars, too.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.spark.engine.java_names import JavaNames
 
-# The tree nodes that are allowed in a query. Every other node is a command, a script, or a node of
-# a later Spark version that has not been reviewed.
+# The tree nodes that are allowed in a query. Every other node is a command, a script, or an
+# unreviewed node of a later Spark version.
 _QUERY_NODES: Final = frozenset(
     {
         "Aggregate", "CTERelationDef", "CTERelationRef", "Deduplicate", "Distinct", "Except",
@@ -55,7 +55,7 @@ _REFUSED_CALLS: Final = {
     "InputFileBlockStart": "input_file_block_start reveals files",
     "InputFileBlockLength": "input_file_block_length reveals files",
 }
-# Some options of these functions name a file, which Spark opens while it analyses a call.
+# Some options of these functions name a file. Spark opens the file while it analyses a call.
 _WITH_OPTIONS: Final = frozenset(
     {"from_xml", "schema_of_xml", "to_xml", "from_avro", "to_avro", "schema_of_avro"}
 )
@@ -78,12 +78,15 @@ class RefusedTextError(Exception):
 
 
 class UnboundParameterError(Exception):
-    """The error for a parameter that has no value, or is in a position where none is allowed."""
+    """The error for a parameter without a value, or in a position that allows no parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTerms:
-    """The parameters of a statement's SQL, and whether the SQL may contain unsafe calls."""
+    """The parameters of a statement's SQL, and a permission for unsafe calls.
+
+    `allows_unsafe` is True if the SQL is allowed to contain such calls.
+    """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     allows_unsafe: bool = False
@@ -125,8 +128,8 @@ def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerm
 class CallCheck:
     """A check that refuses forbidden calls in analysed expressions and queries.
 
-    Spark marks all forbidden calls as non-deterministic, so they are found quickly. Java's names
-    are looked up only once: each lookup is a call to the JVM, and there may be thousands of
+    Spark marks all forbidden calls as non-deterministic, so they are found quickly. The check looks
+    up Java's names only once: each lookup is a call to the JVM, and there may be thousands of
     expressions.
     """
 
@@ -183,14 +186,14 @@ def each(seq: JavaObject) -> list[JavaObject]:
 
 
 def _check_options(name: str, argument: JavaObject, position: int) -> None:
-    """Refuse an argument of a function with options, unless it certainly names no file.
+    """Refuse an argument that may contain an option with a file name.
 
-    Any constant map may hold the options, such as `map_from_arrays(...)`, and a named argument may
-    be in any position.
+    The options may be any constant map, such as `map_from_arrays(...)`. A named argument may be in
+    any position.
     """
     kind = kind_of(argument)
     if position == 0 and kind != "NamedArgumentExpression":
-        return  # the data
+        return  # the first argument is the data
     called = ""
     if kind == "UnresolvedFunction":
         called = str(each(argument.nameParts())[-1]).lower()
@@ -202,8 +205,8 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
             if option.lower() in _FILE_OPTIONS:
                 raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
         return
-    is_schema = called.startswith("schema_of_")  # the nested call is checked, too
-    # The value of a parameter is bound later. It is never a map.
+    is_schema = called.startswith("schema_of_")  # this nested call is checked separately
+    # A parameter's value is bound later, and is never a map.
     if not (is_schema or kind in {"Literal", "NamedParameter"}):
         raise RefusedTextError(
             f"argument {position + 1} of {name} may name files: it is neither a literal, a"
@@ -214,8 +217,8 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
 def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
     """Return Spark's parser; some of its trees depend on the active session's settings."""
     sql = jvm.org.apache.spark.sql
-    # In Spark 4 the class is sql.classic.SparkSession, and sql.SparkSession is the base of classic
-    # and Connect.
+    # In Spark 4 the class is sql.classic.SparkSession; sql.SparkSession is only the superclass of
+    # the classic and Connect classes.
     classic = sql.classic.SparkSession
     sessions = classic if isinstance(classic, JavaClass) else sql.SparkSession
     sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - there is no public way
@@ -255,7 +258,7 @@ def _may_hold_files(text: str) -> bool:
 
 
 def _may_exceed_bigint(text: str) -> bool:
-    """Return whether SQL may contain a number beyond bigint, to avoid a slow search of its tree."""
+    """Return whether SQL may contain a number beyond bigint; finding such numbers is slow."""
     digits = any(Decimal(found) >= _LARGEST_BIGINT for found in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
 
@@ -283,7 +286,7 @@ def _nodes_above_views(plan: JavaObject) -> Iterator[JavaObject]:
 
 @dataclass(frozen=True, slots=True)
 class _Binder:
-    """A check of parsed SQL that also binds the values of parameters.
+    """Checks parsed SQL and binds the values of its parameters.
 
     `markers` and `queries` are Spark's tree patterns for parameters and subqueries.
     """
@@ -356,7 +359,7 @@ class _Binder:
         return found
 
     def _queries_with(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-        """Yield each subquery that is in an expression of a plan and contains a tree pattern."""
+        """Yield those subqueries in a plan's expressions that contain a tree pattern."""
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001 - as above
         for expression in self._holding(plan, pattern):
             if is_instance_of(gateway, expression, _QUERY_CLASS):
@@ -449,8 +452,9 @@ class _Binder:
             return None
         text = f"CAST('{number}' AS {node.dataType().sql()})"
         cast = _parser(self.spark, self.jvm).parseExpression(text)
-        # Spark names a column after its expression. Without the tag of a cast that the user wrote,
-        # this cast does not appear in the column's name.
+        # Spark names a column after its expression, and the name includes only casts that are
+        # tagged as a user's cast. Remove the tag, so that this cast does not appear in the column's
+        # name.
         cast.unsetTagValue(self.catalyst.expressions.Cast.USER_SPECIFIED_CAST())
         return cast
 
@@ -469,7 +473,7 @@ class _Binder:
         return bound
 
     def _with_lists(self, plan: JavaObject) -> JavaObject:
-        """Return the plan with each list parameter in an IN replaced by the list's values."""
+        """Return the plan after replacing each list parameter inside IN by the list's values."""
         if not any(one.is_list for one in self.terms.parameters.values()):
             return plan
         changes = self.jvm.java.util.HashMap()
@@ -491,11 +495,11 @@ class _Binder:
         return self.jvm.PythonUtils.toSeq(found)
 
     def _with_markers(self, plan: JavaObject) -> Iterator[JavaObject]:
-        """Return each expression that contains a marker, in a plan and in its subqueries."""
+        """Return the expressions of a plan and its subqueries that contain a marker."""
         return self._holding(plan, self.markers)
 
     def _holding(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-        """Yield each expression that contains a tree pattern, in a plan and in its subqueries."""
+        """Yield the expressions of a plan and its subqueries that contain a tree pattern."""
         for query in (plan, *each(plan.subqueriesAll())):
             for node in _nodes(query):
                 for expression in each(node.expressions()):

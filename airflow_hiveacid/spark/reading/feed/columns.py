@@ -1,4 +1,4 @@
-"""The columns that describe a change, in addition to the table's: type, version, time, row ID.
+"""The columns that describe a change, in addition to the table's columns: type, version and so on.
 
 The input is frames of inserted and removed rows (`feed.scan`); the output is the columns that users
 see. Must not depend on files.
@@ -28,10 +28,10 @@ CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"
 COMMIT_TIME: Final = "_commit_time"
 ROW_IDENTITY: Final = ("_row_write_id", "_row_bucket", "_row_id")
-"""A row's identity: its original write ID, bucket property, row ID. NULL if it has none."""
+"""A row's identity: its original write ID, bucket property, row ID. NULL if the row has none."""
 
 CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY)
-"""The columns of change reads that follow the table's columns."""
+"""The columns that follow the table's columns when changes are read."""
 
 IDENTITY_TYPES: Final = ("bigint", "int", "bigint")
 _RANK: Final = {kind: rank for rank, kind in enumerate(ChangeType)}
@@ -67,8 +67,8 @@ def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
 def without_old_values(rows: DataFrame, names: Collection[str]) -> DataFrame:
     """Set these columns to NULL in removed rows.
 
-    Some of these values were read anyway: from files that also have inserted rows, or for a
-    condition.
+    Some of these values have been read, because their file also has inserted rows, or because a
+    condition needs them.
     """
     return rows.withColumns({n: F.when(F.col(IS_BORN), F.col(quoted(n))) for n in sorted(names)})
 

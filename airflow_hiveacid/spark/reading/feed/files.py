@@ -1,10 +1,11 @@
 """The files and stripes from which a range of changes is read.
 
-The input is the stretches (segments of a partition's history) that make up the range. The output is
-a frame of changes. A row contains its file number and row ID, data columns, whether it was inserted
-or removed, and the write ID of that change. If a file has no inserts in the range, only stripes
-that may contain a removed row are read; the file's footer shows which stripes. The footers of all
-delete files are read, since a delete event of any age may be for a row of the range.
+The input is stretches: segments of the partitions' histories that together form the range. The
+output is a frame of changes. A row contains its file number and row ID, data columns, whether it
+was inserted or removed, and the write ID of that change. If a file has no inserts in the range,
+only stripes that may contain a removed row are read. The file's footer shows which stripes these
+are. The footers of all delete files are read, since a delete event of any age may delete a row of
+the range.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Changes of a table, and the number of bytes to read for them."""
+    """Changes of a table, and the number of bytes to read in order to find the changes."""
 
     rows: DataFrame
     size_bytes: int
@@ -78,9 +79,9 @@ class Changes:
 class ChangedFiles:
     """The files of a full-ACID table that contain a range of changes.
 
-    A file's number contains the position of the file's stretch in `stretches`, instead of the
-    position of the file's partition. `old` are the data columns to read from files in which rows
-    were only removed; None means all wanted columns.
+    The number of a file contains a position in `stretches`, whereas file numbers in other modules
+    contain the position of a partition. `old` are the data columns to read from files without
+    inserted rows; None means all wanted columns.
     """
 
     spark: SparkSession
@@ -126,7 +127,7 @@ class ChangedFiles:
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
     def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
-        """Return whether all rows of a file were inserted in the range and no row was removed."""
+        """Return whether a file's rows were all inserted in the range, and none was removed."""
         segment = self._segment(target)
         return (
             file.is_whole
@@ -241,7 +242,7 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     is_net: bool,
     position: str,
 ) -> Changes:
-    """Return changes of an insert-only table, where directories are added or overwritten.
+    """Return changes of an insert-only table: rows of directories that were added or replaced.
 
     Raises:
         HiveAcidError: see `PlainRows`.

@@ -1,7 +1,7 @@
 """The changes of a table between two versions, as a frame.
 
-A version is a write ID: it means the table with all committed writes up to that write ID. The
-changes between two versions, applied in order to the first version, give the second.
+A version is a write ID: the table at that version contains all committed writes up to that write
+ID. The changes between two versions, applied in order to the first version, give the second.
 
 For an update the files show only that one write removed a row and inserted a row, not that the new
 row replaced the old row. Keys show which rows belong together: if one write removes one row and
@@ -105,8 +105,8 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
             keys, each key has at most one change: its first preimage and its last postimage.
         columns: the table's columns to return, in this order; all by default.
         where: a condition in Spark SQL over the table's columns. Only changes of rows that meet the
-            condition are returned: if a row no longer meets it after an update, the change is a
-            delete.
+            condition are returned. If an update makes a row fail the condition, the change is
+            returned as a delete.
         parameters: the values of the markers in `where`, as for `read_table`.
         pre_images: whether removed rows contain their old values. If False, removed rows contain
             keys, partition and row ID, and NULL in all other columns. Reading is then much faster,
@@ -160,7 +160,7 @@ class ChangeQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundChanges:
-    """Changes, and the newest directory or file of each partition at the range's end (`newest_of`).
+    """Changes, and each partition's newest directory or file at the range's end (`newest_of`).
 
     `held` maps a partition's name to that newest entry; if a later range does not find the entry,
     files were lost. Unchanged partitions are left out if the caller already has their entry.
@@ -205,8 +205,8 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
         rows = without_old_values(rows, set(names) - known)
     is_small = found.size_bytes <= TASK_BYTES
     if is_small:
-        # With one task, rows with equal keys need no shuffle, and a sort does not run the plan a
-        # second time to sample ranges.
+        # In one task, rows with equal keys need no shuffle, and Spark sorts them without an extra
+        # run of the plan to sample ranges.
         rows = rows.coalesce(1)
     rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
     rows = in_order(rows, is_small=is_small)
@@ -219,7 +219,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 def _touched(
     spark: SparkSession, client: MetastorePort, wanted: ChangeQuery, moment: Moment
 ) -> Touched:
-    """Return the partitions whose changes are requested.
+    """Return the partitions in which changes are requested.
 
     Raises:
         ChangesGoneError: one of these partitions was dropped.
@@ -286,7 +286,7 @@ def _stretches(
 
     Raises:
         ChangesGoneError: the changes of at least one partition cannot be read. The error's `oldest`
-            is the first version since which the changes of all partitions can be read.
+            is the first version from which the changes of all partitions can be read.
     """
     refused: list[ChangesGoneError] = []
 
@@ -350,7 +350,7 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
 ) -> DataFrame:
     """Return changes with the table's columns and the change columns, except the change type.
 
-    The partition position in a row's file number is a position in `partitions`.
+    A row's file number contains a position in `partitions`.
     """
     known = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
     values = target.of_partitions(partitions).values([known[name] for name in names], position)

@@ -39,11 +39,11 @@ VERSION: Final = "__version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePiece:
-    """Data files of one bucket, or stripes of one file, with delete files; plain values.
+    """Data files of one bucket, or stripes of one file, with their delete files, as plain values.
 
     `numbers` are the numbers of the files; `position` is the name of the column with file number
-    and row ID. If `is_whole` is False, the files have no row that was inserted in the range.
-    `size_bytes` is the size of the stripes.
+    and row ID. If `is_whole` is False, no row of the files was inserted in the range. `size_bytes`
+    is the size of the stripes.
     """
 
     numbers: tuple[int, ...]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 _SPLIT_BYTES: Final = 64 << 20
-# Each batch costs about a millisecond, whatever its size; wide rows come in smaller batches.
+# A batch of any size costs about a millisecond. Wide rows come in smaller batches.
 BATCH_ROWS: Final = 64 * 1024
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 
@@ -56,7 +56,7 @@ class TargetFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPiece:
-    """Data files of one bucket, or stripes of one file, with their delete files; plain values.
+    """Data files of one bucket, or stripes of one file, with their delete files, as plain values.
 
     `numbers` are the numbers of the files; `position` is the name of the column with the
     `POSITION_FIELDS`.
@@ -105,12 +105,12 @@ def deletes_of(files: Sequence[TargetFile]) -> tuple[AcidFile, ...]:
     """Return the delete files of several data files, without duplicates."""
     first = files[0].deletes
     if all(file.deletes is first for file in files):
-        return first  # if pieces share this object, it is sent only once
+        return first  # the list is sent only once if pieces share this object
     return tuple({delete.path: delete for file in files for delete in file.deletes}.values())
 
 
 def splits(data: AcidFile) -> Iterator[tuple[int, ...] | None]:
-    """Yield the stripes that each task reads of a large file; None means the whole file."""
+    """Divide a file among tasks: yield the stripes for each task; None means the whole file."""
     if data.length <= _SPLIT_BYTES:
         yield None
         return
@@ -154,7 +154,7 @@ def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
 
 
 def numbered(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """Add a column with the number of the events' file."""
+    """Add a column with the number of the file that contains the events."""
     column = pa.repeat(pa.scalar(number, pa.int64()), events.num_rows)
     return pa.RecordBatch.from_arrays(
         [*events.columns, column], names=[*events.schema.names, NUMBER]
@@ -162,7 +162,7 @@ def numbered(events: pa.RecordBatch, number: int) -> pa.RecordBatch:
 
 
 def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.RecordBatch]]:
-    """Return a reader of delete files that skips stripes without events for the piece's rows."""
+    """Return a reader of delete files; it skips stripes without events for the piece's rows."""
     if piece.stripes is None:
         return read_identity
     (data,) = piece.data
@@ -209,7 +209,7 @@ def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
     """Convert events to rows for Spark: file number and row ID, then the wanted columns."""
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")
-    # Extracting one field costs as much as extracting all, so extract them all at once.
+    # Extract all fields in one call, which costs as much as a call for one field.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
     numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
     columns = {

@@ -74,7 +74,8 @@ def _plain(value: object) -> int | str | dt.date | None:
         day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    # Java's dates lack the days that the calendar switch skipped, and the sign of years before 1.
+    # Spark's Java dates lack the days that the calendar switch skipped, and print years before 1
+    # without a sign.
     return day if day > SWITCHOVER else None
 
 

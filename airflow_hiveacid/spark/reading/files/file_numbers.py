@@ -1,8 +1,8 @@
 """Numbers for the files of a table; each row that is read carries the number of its file.
 
-A number combines the position of the file's partition with the position of the file. A long costs
-almost nothing in joins and shuffles; paths and partition values would be copied as strings with
-every row. The number is resolved to path and partition only where they are needed.
+A number combines the position of the file's partition with the position of the file. A number of 64
+bits costs almost nothing in joins and shuffles. Paths and partition values would be copied as
+strings with every row. The number is resolved to path and partition only where they are needed.
 
 Example:
     >>> number = file_number(3, 7)
@@ -35,7 +35,8 @@ NUMBER: Final = "__number"
 """The column of a frame that holds the number."""
 
 FILE_BITS: Final = 28
-_PARTITION_BITS: Final = 24  # both fit into the modification time (ms) of Spark's file status
+# Both positions fit into the modification time (ms) of Spark's file status.
+_PARTITION_BITS: Final = 24
 
 
 def file_number(partition: int, file: int) -> int:
@@ -71,14 +72,14 @@ def bucket_of(bucket_property: Column) -> Column:
 
 
 def looked_up(values: Sequence[str | None], data_type: DataType, position: Column) -> Column:
-    """Return the string at each row's position in a list from the driver, cast to a type.
+    """Look up each row's string by position in a list from the driver, and cast it.
 
     The list becomes one literal, so no join is needed. Spark evaluates a filter on these values for
     each file before it opens the file.
 
     Args:
         values: the strings, by position.
-        data_type: the type to which the strings are cast.
+        data_type: the type of the result, to which the strings are cast.
         position: the position, 0-based.
     """
     if len(set(values)) == 1:

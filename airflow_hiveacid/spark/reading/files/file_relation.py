@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _BLOCK_BYTES: Final = 128 << 20
-_CACHE_BYTES: Final = 1 << 40  # large enough for all: a listing that does not fit would be repeated
+# Large enough: Spark would repeat a listing that does not fit into the cache.
+_CACHE_BYTES: Final = 1 << 40
 _NO_EXPIRY: Final = -1
-# Spark treats frames with the same root as the same frame, so each frame has its own root, which
-# does not exist. A refresh of a frame lists its root again, and treats a missing root as empty: all
-# rows would be lost. Hadoop's file system for this scheme cannot list, and sends no request. So a
-# refresh fails, and the frame keeps its files.
+# Spark treats frames with the same root as the same frame. So each frame has its own root, a
+# directory that does not exist. A refresh of a frame lists the root again. If Spark found no root,
+# it would treat the root as empty, and all rows would be lost. But Hadoop's file system for this
+# scheme cannot list, and sends no request. So a refresh fails, and the frame keeps its files.
 _ROOT: Final = "http://hiveacid/"
 # With this option Spark accepts files outside the root.
 _OPTIONS: Final = {"recursiveFileLookup": "true"}

@@ -1,9 +1,9 @@
 """Ranges of a MERGE's keys, so that readers skip files and stripes outside the ranges.
 
 The input is the source of a MERGE and its keys. The output is the least and the greatest value of
-each key that can be compared with the values in files. Ranges only make reading faster; the join
-does not depend on them. If Python cannot represent a bound exactly (a year beyond 9999, a string
-that is not UTF-8), the key has no range.
+each key, if its values can be compared with the values in files. Ranges only make reading faster;
+the join does not depend on them. If Python cannot represent a bound exactly (a year beyond 9999, a
+string that is not UTF-8), the key has no range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
 
 RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-"""Types whose least and greatest value in a file are compared alike by all engines."""
+"""Types for which all engines agree on the least and the greatest value of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +92,14 @@ def key_ranges(
 
 
 def _compares_exactly(given: DataType, wanted: PrimitiveType) -> bool:
-    """Return whether the join compares a key without a lossy cast."""
+    """Return whether the join compares a key's values without a cast that loses digits."""
     return given == spark_type(wanted) or (
         isinstance(given, IntegralType) and isinstance(spark_type(wanted), IntegralType)
     )
 
 
 def _carried(kind: str, end: SparkColumn) -> SparkColumn:
-    """Convert a bound for an exact transfer to the driver: a date to days, a string to bytes."""
+    """Convert a bound so that it reaches the driver exactly: a date to days, a string to bytes."""
     if kind == "date":
         return F.unix_date(end)
     return end.cast("binary") if kind == "string" else end

@@ -119,7 +119,7 @@ class LiveFiles:
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
     def _judged(self, asked: Asked) -> list[tuple[TargetFile, str | None]]:
-        """Return each file that may have requested rows, with a reason to avoid Spark, or None."""
+        """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(asked, [(f.data, self.doubts[f.partition]) for f in self.files])
         # Spark identifies a file only by its path, and two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
@@ -155,7 +155,7 @@ class LiveFiles:
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def _log_reasons(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
-        """Log in one line the files that are read in Python, which is several times slower."""
+        """Log in one line which files are read in Python, since this is several times slower."""
         found = {why: str(self.partitions[file.partition].name) for file, why in others}
         if found:
             log.info(

@@ -53,7 +53,7 @@ Doubts = Mapping[str, str]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 _MILLIS_A_DAY: Final = 86_400_000
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
-"""Types on which Spark fails even if it does not read them: it parses all types of an ORC file."""
+"""Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
 
 
@@ -61,9 +61,9 @@ _STATISTICS: Final = {"date": "dates", "string": "strings"}
 class DeleteFile:
     """A delete file that is not empty.
 
-    For each column of the row ID, `ranges` contains the least and greatest value, both inclusive,
-    or None if the file has no statistics for the column. `is_native` is True if Spark's reader may
-    read the file.
+    For each column of the row ID, `ranges` contains the least and greatest value, both inclusive.
+    The range is None if the file has no statistics for the column. `is_native` is True if Spark's
+    reader may read the file.
     """
 
     file: AcidFile
@@ -111,7 +111,7 @@ class FileFit:
 
 
 def doubts_about(state: AcidState) -> Doubts:
-    """Return the directories of a partition whose rows must be checked one by one."""
+    """Return a partition's directories whose rows must be checked one by one."""
     return {
         d.text: "some of its write IDs are aborted or open"
         if d.visibility is not RangeVisibility.ALL
@@ -142,7 +142,7 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
 
 
 def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> FileFit:
-    tail = file.tail()  # not kept: there may be many tails, and they are large
+    tail = file.tail()  # not stored: there may be many tails, and they are large
     _require_new_rows(file, tail)
     why = why_table or _why_not(asked, file, tail, doubts)
     is_outside = why is None and any(
@@ -154,15 +154,16 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
 
 
 def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Refuse a file with row changes from before Hive 3, before any task runs.
+    """Before any task runs, refuse a file with row changes from before Hive 3.
 
-    The task that would find such a change may never run: an older row may satisfy `LIMIT 1`.
+    The task that reads the change would refuse it, too, but may never run: other rows may satisfy
+    `LIMIT 1`.
     """
     require_new_rows(file, tail)
     has_operations = tail.integer_range(OPERATION_COLUMN_ID) is not None
     if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:
         for _ in read_identity(file):
-            pass  # reading the file checks its events
+            pass  # the check happens when the file is read
 
 
 def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
@@ -204,7 +205,7 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
     if why is not None:
         return why
     found = tail.types[ROW_COLUMN_ID].field_names
-    # Names and positions must agree: some engines match columns by name, some by position.
+    # Names and positions must agree: some engines match columns by name, others by position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
         return "its columns differ from the table's"
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
@@ -303,7 +304,7 @@ def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
-    """Return a column's statistics if they include the number of values, else None."""
+    """Return a column's statistics, or None if they lack the number of values."""
     found = tail.statistics(column_id) if tail.row_index_stride else None
     return found if found is not None and found.HasField("values") else None
 

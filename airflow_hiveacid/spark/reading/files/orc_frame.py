@@ -2,14 +2,14 @@
 
 Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
 file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
-they are in many partitions. Spark gets no partition columns, since for Java's ORC they would be
+they are in many partitions. Spark gets no partition columns, since Java's ORC would treat them as
 additional root columns. Facts about a row's file are looked up by the file's number
 (`file_numbers`).
 
 Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
 schema in the ACID columns once more. So every root column is used in a condition that is always
 true, but that the optimiser cannot remove. For `row` the condition uses a field that is in no file,
-so that nothing is read for it.
+so that no data of `row` is read.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ _ROOT: Final = (
 _MARK: Final = "__"
 """The prefix of helper columns."""
 _PROPERTY_BITS: Final = 16
-"""A bucket property has the statement ID in its low bits, and the bucket above (`bucket_codec`)."""
+"""The number of low bits of a bucket property; the higher bits hold the bucket (`bucket_codec`)."""
 READ_OPTIONS: Final = {
     # Missing or damaged files are errors.
     "ignoreCorruptFiles": False,
     "ignoreMissingFiles": False,
     "orc.skip.corrupt.data": False,
-    # With columns matched by position, the first requested column would get the file's first
-    # column, in the root and in `row`.
+    # If ORC matched columns by position, the first requested column would get the values of the
+    # file's first column, both in the root and in `row`.
     "orc.force.positional.evolution": False,
     # Let filters select only row groups: if ORC filtered single rows, Spark would still see the
     # rows that ORC removed.
@@ -136,7 +136,7 @@ def live_rows(
     Returns:
         The `POSITION_FIELDS`, then the data columns.
     """
-    # A column that no file has costs nothing to read.
+    # Reading this column costs nothing, since no file contains it.
     absent = free_name("absent", [c.name for c in asked.table_columns])
     fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
     schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
@@ -158,7 +158,7 @@ def _absent(name: str) -> StructField:
 
 
 def as_read(data_type: DataType) -> DataType:
-    """Return the type to request from Spark's reader: an instant in UTC for a wall-clock time."""
+    """Return the type to request from Spark's reader: for a wall-clock time, an instant in UTC."""
     match data_type:
         case TimestampNTZType():
             return TimestampType()
@@ -173,7 +173,7 @@ def as_read(data_type: DataType) -> DataType:
 
 
 def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkColumn:
-    """Convert values that Spark's reader returned as `as_read` to the type of the column."""
+    """Convert values of Spark's reader from the type `as_read(...)` to the column's type."""
     hive_type = parse_type(column.type)
     wanted = spark_type(hive_type)
     if isinstance(hive_type, CharType):
@@ -184,16 +184,16 @@ def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkCo
 
 
 def _never_false(names: Sequence[str]) -> SparkColumn:
-    """Return a condition on columns that is always true, in a form that no ORC filter can express.
+    """Return a condition on columns that is always true, and that no ORC filter can express.
 
-    In an ORC filter, Java's ORC would look up root columns by name among the table's columns, and
-    skip row groups because of the wrong column's statistics.
+    In an ORC filter, Java's ORC would look up the names of root columns among the table's columns.
+    Then Java's ORC would use the wrong column's statistics to skip row groups.
     """
     return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
 
 
 def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
-    """Return the condition that a value is in a range; NULL is in no range.
+    """Return the condition that a value is in a range; NULL is never in a range.
 
     Spark does not push a condition in this form down to files. A pushed filter on `row.x` would
     replace our filter, and ORC would not find the column.
@@ -248,10 +248,10 @@ def _without(
 
 
 def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
-    """Return the keys that join rows with delete events: one long if the deleted row IDs fit.
+    """Return the keys that join rows with delete events: one integer if it can hold the row IDs.
 
-    A hash join on one long is about four times as fast as a join on several columns. A row outside
-    the range of deleted row IDs gets NULL, which equals no key.
+    A hash join on one 64-bit integer is about four times as fast as a join on several columns. A
+    row outside the range of deleted row IDs gets NULL, which equals no key.
     """
     parts = [
         (partition_of(F.col(NUMBER)).cast("long"), _partitions(deletes)),
@@ -275,7 +275,7 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
 
 
 def _identity_parts() -> tuple[SparkColumn, ...]:
-    """Return the row ID as four longs; the bucket property is split into two parts."""
+    """Return the row ID as four integers; the bucket property is split into two parts."""
     write_id, bucket, row_id = (F.col(name).cast("long") for name in IDENTITY_COLUMNS)
     statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
     return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
-# Reserved names: Spark's column with file metadata, and our column with the file's number.
+# Reserved names: Spark's column with file metadata has the first name, and our column with the
+# file's number has the second.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {ParquetCalendar.HYBRID: "LEGACY", ParquetCalendar.PROLEPTIC: "CORRECTED"}
 # A standard Spark installation does not include Spark's Avro reader.
@@ -51,8 +52,8 @@ class SparkManner:
     """The options with which Spark reads a file; files with equal options are read together.
 
     `has_instants` is True if timestamps are stored as instants. `rebase` is Spark's mode for old
-    timestamps: LEGACY reads them in the old hybrid calendar, CORRECTED in today's, EXCEPTION fails
-    on them.
+    timestamps: LEGACY reads them in the old hybrid calendar, CORRECTED reads them in today's
+    calendar, and EXCEPTION fails.
     """
 
     format: FileFormat
@@ -65,8 +66,8 @@ class PlainVerdict:
     """The verdict on one file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file; None means that it may, with
-    `manner`.
+    `why_not` is the reason why Spark's reader must not read the file; None means that Spark may
+    read the file with `manner`.
     """
 
     rows: int
@@ -120,8 +121,8 @@ def _verdict(
     minds_case: bool,
 ) -> PlainVerdict:
     if file.format in _OURS:
-        # No footer has the number of rows; 1 means that there are rows, since empty files are not
-        # listed.
+        # These files have no footer with the number of rows. Empty files are not listed, so 1
+        # stands for at least one row.
         return PlainVerdict(
             rows=1, manner=SparkManner(format=file.format), why_not=_OURS[file.format]
         )
@@ -156,7 +157,7 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
     if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
         return "it has a union or a local timestamp"
     found = tail.types[0].field_names
-    # Names and positions must agree: some engines match columns by name, some by position.
+    # Names and positions must agree: some engines match columns by name, others by position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
         return "its columns differ from the table's"
     for column in asked.columns:
@@ -193,7 +194,7 @@ def _why_not_column(
     if not is_exactly(facts, facts.schema.field(position).type, wanted):
         return f"column {column.name} is not stored as {column.type}"
     if facts.schema.field(position).name.partition(".")[0] in facts.without_nan:
-        return "Spark would skip its NaN values"  # for Spark NaN is greater than all other numbers
+        return "Spark would skip its NaN values"  # Spark treats NaN as the greatest number
     if facts.has_old_days and holds(wanted, _DATE):
         return "it may contain dates of another calendar"
     if facts.clock is TimestampStorage.INSTANT and holds(wanted, _TIMESTAMP):

@@ -1,9 +1,9 @@
 """A frame of an insert-only or flat table's rows, read by Spark's readers or by our readers.
 
 Spark's own readers are used for the files that they read correctly (`plain_fit`). Our readers read
-the other files, and one log line gives the reasons. All files of a table that Spark reads with
-equal options are one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row
-ID, only the number of their file.
+the other files, and one log line gives the reasons. All files that Spark reads with equal options
+form one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row ID, only the
+number of their file.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ log = logging.getLogger("hiveacid")
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"
 _BATCH_ROWS: Final = 64 * 1024
-# Because of `plain_fit`, Spark reads no file with dates of the old calendar.
+# Spark reads no Parquet file with dates of the old calendar, because `plain_fit` excludes such
+# files.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainPiece:
-    """A file for a task, with its number; plain values.
+    """A file for a task, with its number, as plain values.
 
     `position` is the name of the column with the file number.
     """
@@ -202,7 +203,8 @@ class PlainRows:
     ) -> DataFrame:
         """Read the rows with our own reader, from all files by default."""
         asked = self._asked(wanted)
-        names = tuple(c.name for c in asked.columns)  # shared by all pieces, so it is sent once
+        # All pieces share this object, so it is sent only once.
+        names = tuple(c.name for c in asked.columns)
         where = StructType([StructField(NUMBER, LongType())])
         schema = StructType([StructField(position, where), *struct_of(asked.columns)])
         pieces = [
@@ -218,7 +220,7 @@ class PlainRows:
         return run_tasks(self.spark, read_piece, pieces, schema)
 
     def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
-        """Log in one line the files that are read in Python, which is several times slower."""
+        """Log in one line which files are read in Python, since this is several times slower."""
         if count:
             log.info(
                 "read in Python: table=%s files=%d of %d, because %s",
@@ -230,7 +232,7 @@ class PlainRows:
 
 
 def _cut(column: Column, format_: FileFormat) -> SparkColumn:
-    """Return a column truncated to its maximum length, since Parquet strings have no such limit."""
+    """Truncate a column to its maximum length; Parquet has no maximum for strings."""
     value, wanted = F.col(quoted(column.name)), parse_type(column.type)
     if format_ is FileFormat.PARQUET and isinstance(wanted, CharType | VarcharType):
         return F.substring(value, 1, wanted.length)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.errors import ConfigurationError, UnknownColumnError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements import quoted, require_partition_columns
 from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame
@@ -45,14 +45,14 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
 ) -> tuple[PartitionName, ...] | None:
     """Return the partitions in which a condition can hold; None if it does not restrict them.
 
-    A row meets the condition only if it meets each part that is joined with AND. The parts used
-    here have only partition columns, are deterministic and have no subquery.
+    A row meets the condition only if it meets each part that is joined with AND. This function uses
+    only deterministic parts that have only partition columns and no subquery.
 
     Args:
         spark: the session.
         table: the table, `t` in the condition.
         partitions: the partitions' names.
-        condition: Spark SQL; None restricts nothing.
+        condition: Spark SQL; None if there is no condition.
         moment: the statement's time.
         beside: the source, `s` in the condition, if the condition can use a source.
     """
@@ -80,8 +80,8 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
         # The later check of the statement reports this error with more detail.
         return None
     except PySparkException:
-        # Evaluating one part of the condition may raise an error for a partition whose rows another
-        # part excludes. So the error is ignored here, and no partition is excluded.
+        # One part of the condition may fail for rows that another part excludes. So the error is
+        # ignored here, and no partition is excluded.
         return None
 
 
@@ -92,16 +92,16 @@ def partitions_meeting(
     keys: Sequence[str],
     equal: Callable[[str], SparkColumn],
 ) -> tuple[PartitionName, ...]:
-    """Return the partitions whose key values equal the values of at least one source row.
+    """Return the partitions with key values that equal the values of at least one source row.
 
     Args:
         table: the table.
         partitions: the partitions' names.
         source: the source.
         keys: the join's keys; only partition columns among them are used.
-        equal: returns the join's predicate for a key, over the sides `t` and `s`. Only this
-            predicate decides: the source is not cast to the column's type, since the join may cast
-            either side.
+        equal: a function that returns the join's predicate for a key, over the sides `t` and `s`.
+            Only this predicate decides: the source is not cast to the column's type, since the join
+            may cast either side.
     """
     columns = [c for c in table.partition_columns if c.name in keys]
     if not columns or len(partitions) <= 1:
@@ -121,23 +121,21 @@ def partitions_with(
 ) -> tuple[PartitionName, ...]:
     """Return the partitions in which columns have exactly these values; all if `wanted` is empty.
 
-    Values are compared in their column's type: for an int column `01` selects the partition of 1,
-    however the partition's name is spelled.
+    Values are compared in their column's type. In an int column, `01` selects the partition with
+    the value 1, even if the partition's name is spelled differently.
 
     Raises:
         UnknownColumnError: a name is not a partition column.
         ConfigurationError: a value is not valid for its column's type.
     """
-    columns = {c.name: c for c in table.partition_columns}
-    for name in wanted:
-        if name.lower() not in columns:
-            raise UnknownColumnError(table=table.ref, column=name, known=tuple(sorted(columns)))
+    require_partition_columns(table, wanted)
     if not wanted:
         return partitions
+    types = {c.name: c.type for c in table.partition_columns}
     number = free_name("number", table.column_names)
     rows = _values(spark, table, table.partition_columns, partitions, number)
     for name, value in wanted.items():
-        kind = spark_type(parse_type(columns[name.lower()].type))
+        kind = spark_type(parse_type(types[name.lower()]))
         rows = rows.where(F.col(quoted(name.lower())).eqNullSafe(F.lit(value).cast(kind)))
     try:
         return _numbered(rows, number, partitions)
@@ -155,7 +153,7 @@ def _values(
     partitions: Sequence[PartitionName],
     number: str,
 ) -> DataFrame:
-    """Return a small frame of partitions: their positions and values, with the columns' types."""
+    """Return a small frame of the partitions' positions and typed values."""
     at = [[c.name for c in table.partition_columns].index(column.name) for column in columns]
     texts = ", ".join(f"{quoted(c.name)} string" for c in columns)
     read = [partition_texts(table.partition_columns, name) for name in partitions]

@@ -2,10 +2,10 @@
 
 Spark would filter on a column `row.x`, which ORC does not find: in an ACID file ORC looks up names
 among the table's columns. So we build the filter with the table's names, and put it into the
-options where Spark puts its own filter. Files with values always have statistics of integers and
-dates, and all engines compare these alike. Statistics of strings cannot be used. Writers leave out
-long strings, which ORC then mistakes for NULLs. And Java orders characters beyond U+FFFF
-differently from their bytes.
+options where Spark puts its own filter. If a file has integers or dates, it always has their
+statistics, and all engines compare these in the same way. Statistics of strings cannot be used:
+writers omit long strings from the statistics, and ORC then mistakes these strings for NULLs. Also,
+for characters beyond U+FFFF, Java's order differs from the order of their bytes.
 
 The input is ranges; the output is options of Spark's ORC source.
 """
@@ -72,7 +72,7 @@ def search_argument(
 def _comparisons(
     spark: SparkSession, wanted: KeyRange
 ) -> Iterator[tuple[str, JavaObject | object]]:
-    """Yield the comparisons that ORC evaluates correctly: each one's name in Spark, and a value."""
+    """Yield the comparisons that ORC evaluates correctly: the name in Spark, and a value."""
     for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
         match end:
             case dt.date():

@@ -1,10 +1,10 @@
 """A write with Spark's own ORC writer, and the number of rows that it wrote.
 
-The input is rows and a directory that does not exist yet; the output is the count of rows that
+The input is rows, and a directory that does not exist yet. The output is the number of rows that
 Spark's tasks have written. Each task sends its count to the driver with its commit. If a task ran
 several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the write
-returns, its plan contains the sum (BasicWriteJobStatsTracker), so that no listener or listing is
-needed. The count shows whether files were lost afterwards.
+returns, its plan contains the sum (BasicWriteJobStatsTracker). So no listener or listing is needed.
+The count shows whether files were lost afterwards.
 
 Spark's public API (`DataFrameWriter.save`) does the same but does not expose the plan.
 """

@@ -1,7 +1,8 @@
 """Rows of a frame as Parquet files in one directory, written by Spark tasks with Arrow.
 
 No Spark committer is needed, so all stores work in the same way. Each attempt of a task uses its
-own file name; only files whose names were returned to the driver are used.
+own file name, and returns that name to the driver. The driver ignores all files whose names it did
+not get.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class FeedFile:
 
 
 def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
-    """Write rows in order, one file for each partition of the frame that has rows.
+    """Write rows in order, one file for each non-empty partition of the frame.
 
     Args:
         rows: the frame.

@@ -6,9 +6,9 @@ files into staging, and `flat_copy` converts these files to bucket files without
 
 Only files that Spark has committed are copied, and only copies reported to the driver are
 published; other files stay in staging and are removed together with staging. So a task's commit
-must be one step: on a store without renames, rows are not written this way (docs/decisions/s3.md).
-On other stores the commit of a repeated task still needs two calls. Rows lost between the calls are
-detected, since the copies must contain as many rows as Spark has counted
+must be one step, and `can_write_flat` excludes stores without renames (docs/decisions/s3.md). On
+other stores the commit of a repeated task still needs two calls. If rows are lost between the
+calls, the loss is detected, since the copies must contain as many rows as Spark has counted
 (docs/decisions/writing.md).
 
 File sizes do not depend on the number of tasks. Small neighbouring files are combined until they
@@ -72,7 +72,7 @@ _FEW_COPIES: Final = 4
 _TASK_BYTES: Final = 256 << 20
 _TASK_COPIES: Final = 64
 _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
-# Files without rows, which the committer and the local file system create.
+# The committer and the local file system create these files, which contain no rows.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -84,8 +84,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "orc.mask": "",
     "orc.write.format": "0.12",
     "maxRecordsPerFile": "0",
-    # Algorithm 1 makes all of a task's files appear when the task's commit is allowed; algorithm 2
-    # moves the files one by one.
+    # With algorithm 1, all files of a task appear at the task's commit; algorithm 2 moves the files
+    # one by one.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.output.basename": "part",
@@ -106,7 +106,7 @@ class FlatFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCopy:
-    """A bucket file that is to be made from flat files; plain values."""
+    """The plan to copy flat files into one bucket file, as plain values."""
 
     bucket: BucketId
     sources: tuple[FlatPart, ...]
@@ -115,7 +115,7 @@ class BucketCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTask:
-    """The copies that one task makes; plain values."""
+    """The copies that one task makes, as plain values."""
 
     plan: WritePlan
     copies: tuple[BucketCopy, ...]
@@ -125,10 +125,10 @@ def can_write_flat(plan: WritePlan) -> bool:
     """Return True if the store publishes a task's files in one step, as Spark's committer assumes.
 
     The committer renames a task's directory. S3A lists the directory and copies the listed files
-    instead. Files missing from a stale listing would be lost silently, and a task that is killed
-    meanwhile leaves some of its files. The job also lists directories to find the files. So this is
-    also False if Spark's client may list directories on an HDFS observer name node, which may not
-    yet have the files that tasks have just committed.
+    instead. If the listing is stale, the missing files would be lost silently. A task that is
+    killed during the copying leaves some of its files. The job also lists directories to find the
+    files. An HDFS observer name node may not yet know newly committed files. So the result is also
+    False if Spark's client may list directories on an observer.
     """
     if scheme_of(plan.table.location) in HADOOP_SCHEMES and without_observers(given_settings()):
         return False
@@ -175,7 +175,7 @@ def _staging(plan: WritePlan) -> Staging:
 
 
 def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
-    """Write the rows with Spark and return its row count."""
+    """Write the rows with Spark, and return Spark's row count."""
     options = plan.options
     settings = {
         **_SETTINGS,
@@ -201,7 +201,7 @@ def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
 
 
 def committed_files(directory: str) -> list[FlatFile]:
-    """Return the files of tasks whose commit Spark allowed, in a fixed order.
+    """Return the files of tasks that Spark allowed to commit, in a fixed order.
 
     Raises:
         UnsupportedFileError: there are files with unexpected names, which may contain rows.

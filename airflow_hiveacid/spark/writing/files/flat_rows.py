@@ -47,7 +47,8 @@ GROUP: Final = "g"
 _REPLACED: Final = "\ufffd"
 # Spark converts timestamps before this time to the hybrid calendar, which lacks ten days.
 _OLD: Final = "1582-10-15 00:00:00"
-# In this range ORC stores the wrong second: it corrects negative seconds, but here the second is 0.
+# In this range ORC stores the wrong second: it corrects only negative seconds, but here the second
+# is 0.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 
@@ -77,7 +78,7 @@ def flat_rows(
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
     more = [] if key is None else [key.alias(KEY)]
-    # Use two steps, so that each value is computed only once before it is checked and stored.
+    # Use two steps: the first computes each value once, and the second checks and stores it.
     rows = source.select(*chosen, *more).withColumns(
         {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
     )
@@ -96,14 +97,14 @@ def _stores_clocks(spark: SparkSession) -> bool:
 
 
 def _flat(hive_type: HiveType, name: str) -> Column | None:
-    """Return the column in the form to store; None if it already has that form.
+    """Return the column in the form that Spark must store; None if it already has this form.
 
     A task fails on a value that only `writers` can store correctly.
     """
     match hive_type:
         case PrimitiveType(name="date"):
-            # Spark would convert old dates to the hybrid calendar, and ten days of 1582 to
-            # different days.
+            # Spark would convert old dates to the hybrid calendar, and would change ten days of
+            # 1582.
             return F.unix_date(name)
         case PrimitiveType(name=kind) if kind in ("timestamp", TIMESTAMP_LOCAL):
             # Cast to an instant, which in UTC is the wall-clock time; Spark stores TIMESTAMP_NTZ as

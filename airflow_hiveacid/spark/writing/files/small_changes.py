@@ -2,8 +2,8 @@
 
 Shuffling a few thousand events and starting Python tasks for them costs more than writing them. So
 the driver collects them as Arrow batches and passes them to the writers that tasks use
-(`writers.write_events`), in the same order. Larger changes are never collected: rows are first
-kept, and their number and size are determined.
+(`writers.write_events`), in the same order. Larger changes are never collected, since the number
+and size of the kept rows are determined first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 16_384
 # Old values of updated rows are fetched for a whole batch, even if the rows are wide.
 _FETCHING_ROWS: Final = 1_000
-# The same order as in `spark.events.grouped`.
+# The same order as in `spark.reading.events.grouped`.
 _ORDER: Final = (*GROUP, "_file", *IDENTITY)
 
 

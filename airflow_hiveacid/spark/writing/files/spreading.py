@@ -1,6 +1,6 @@
 """Choice of the bucket file for each new row, and of the number of bucket files.
 
-The input is a frame of rows that are to be inserted; the output adds the column `_bucket`.
+The input is a frame of new rows; the output adds the column `_bucket`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def writers_for(rows: int) -> int:
 
 
 def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> DataFrame:
-    """Assign a bucket to each row that is to be inserted.
+    """Assign a bucket to each new row.
 
     In a bucketed table Hive's hash selects the bucket. In other tables `seed` selects one of
     `writers` buckets (see `writers_for`).

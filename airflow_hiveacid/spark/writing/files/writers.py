@@ -1,11 +1,11 @@
 """The writers of a Spark task: one ACID file per (partition, directory, bucket).
 
 `write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`). The
-function takes batches of events, group by group in the order of `spark.events.grouped`, writes
-staged files and yields one row per file. A file's path contains the attempt, so a second copy of a
-task does no harm. The driver publishes only the files that tasks reported to it.
+function takes batches of events, group by group in the order of `spark.reading.events.grouped`,
+writes staged files and yields one row per file. A file's path contains the attempt, so a second
+copy of a task does no harm. The driver publishes only the files that tasks reported to it.
 
-Memory use is a few batches and one stripe of an old file, whatever the size of files and groups.
+Memory holds a few batches and one stripe of an old file, even if files and groups are large.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WRITTEN_SCHEMA: Final = (
     "partition string, directory string, bucket int, attempt string, rows long, updated long,"
     " size_bytes long"
 )
-"""One row per staged file; `updated` counts rows whose old version a delete event removes."""
+"""One row per staged file; `updated` counts new rows that replace an old row."""
 
 
 _ARROW_SCHEMA: Final = pa.schema(
@@ -97,8 +97,8 @@ class Written(NamedTuple):
 # The default dfs.namenode.fs-limits.max-component-length of HDFS, and the limit of Linux.
 _LONGEST_NAME_BYTES: Final = 255
 _BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
-# The keys are Hive's names. Every reader supports GZIP, so GZIP is used instead of any codec that
-# is not listed.
+# The keys are Hive's names. GZIP replaces every codec that is not listed, since every reader
+# supports GZIP.
 _IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
 
 
@@ -124,7 +124,7 @@ def writer_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """The plan with which an executor writes events; plain values.
+    """The plan with which an executor writes events, as plain values.
 
     `token` is the name of the staging directories. `locations` contains the locations of partitions
     that are not in their default root below the table. `insert_directory` is a delta, or a base for
@@ -282,7 +282,7 @@ class _Group:
         self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
-        """Raise an error if two events change one old row, because two source rows match it."""
+        """Raise an error if two events change one old row: two source rows match that row."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last
@@ -325,7 +325,7 @@ class _Group:
     ) -> pa.StructArray:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         index = np.cumsum(needs_old) - 1 + batch.num_rows
-        # Flatten once: extracting one field costs as much as extracting all.
+        # Flatten once, since extracting one field costs as much as extracting all fields.
         given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         fields = []
         for column in self._plan.columns:

@@ -36,11 +36,11 @@ class FileKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticIdentity:
-    """The row identities of a file that does not store them.
+    """The row identities of a file that does not store row identities.
 
     Row IDs count up from `first_row_id` in the order of the rows. `write_id` is 0 if the file is
-    older than the table's conversion to a transactional table. Otherwise it is the write ID of the
-    directory into which the file was loaded.
+    older than the table's conversion to a transactional table. Otherwise `write_id` is the write ID
+    of the directory into which the file was loaded.
     """
 
     write_id: WriteId
@@ -53,7 +53,7 @@ class AcidFile:
     """The description of one file to read, as a plain value that is sent to tasks.
 
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
-    the table or partition. For a staged file, it is relative to `root` (a URI). `length` is the
+    the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     number of bytes that readers may read. `length` is less than the file's size while a streaming
     writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. No row in the file
     has an original write ID below `least_write_id` or above `greatest_write_id`; None means no
@@ -73,7 +73,7 @@ class AcidFile:
 
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
-            raise ValueError("an original file, and no other, has a synthetic identity")
+            raise ValueError("only an original file has a synthetic identity, and it must have one")
 
     @property
     def fs(self) -> pafs.FileSystem:
@@ -88,8 +88,8 @@ class AcidFile:
     def least_key(self) -> Key:
         """A lower bound for the row identities in the file.
 
-        For a file without stored identities, the bound is the first row's identity, so that a merge
-        opens such files one after the other.
+        If a file does not store identities, the bound is the first row's identity. So a merge opens
+        such files one after the other.
         """
         if self.synthetic is None:
             return least_key(self.least_write_id)

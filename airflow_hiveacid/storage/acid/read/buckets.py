@@ -82,8 +82,9 @@ def buckets_of(
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
     The function reads the footer of every delete file, and of every file whose name does not show
-    whether the file has ACID columns. It reads each footer once and reads the footers of all
-    partitions in parallel. Callers that need the result several times should store it.
+    whether the file has ACID columns. The function reads each footer only once, and reads the
+    footers of all partitions in parallel. Callers that need the result several times should store
+    it.
 
     Raises:
         HiveAcidError: see `bucket_files`.
@@ -156,7 +157,7 @@ def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
 def _by_bucket_hit(
     deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> tuple[dict[BucketId, list[int]], list[int]]:
-    """Return the indices of the delete files for each bucket, and of those with unknown buckets."""
+    """Return the indices of delete files by bucket, and of delete files with unknown buckets."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
     for at, file in enumerate(deletes):

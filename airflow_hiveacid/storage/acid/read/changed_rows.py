@@ -6,13 +6,13 @@ changes. A row is inserted ("born" in the code) at the write ID of its insert ev
 deleted ("dies") at the write ID of its first delete event, or of the overwrite that ends the
 segment. Two kinds of rows are not reported:
 
-* A row that was deleted before the range, because it is not visible in any version of the range.
-* A row that was inserted in the range and deleted at the same or a lower write ID. This is possible
-  because a write can see rows with higher write IDs that were committed while it waited for its
-  locks.
+* A row that was deleted before the range. Such a row is not visible in any version of the range.
+* A row that was inserted in the range and deleted at the same or a lower write ID. A lower write ID
+  is possible, because a write may wait for its locks. Other writes with higher write IDs may commit
+  during the wait, and the write then sees their rows.
 
-A file without inserts of the range is opened only to read rows that were deleted in the range. From
-such a file, only the stripes that may contain these rows are read.
+If no row of a file was inserted in the range, this module reads only the rows that were deleted in
+the range. The module reads only the stripes that may contain these rows.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 class ChangeFile:
     """One data file whose rows may have changed in a range, with the delete files for its rows.
 
-    If `is_whole`, every row is read, because the range inserted some of the rows or deleted all of
-    them. Otherwise only the rows with a delete event in the range are read. `fresh` is the subset
-    of `deletes` with events in the range.
+    If `is_whole`, every row is read, because the file was written in the range, or an overwrite
+    deleted all its rows. Otherwise only the rows with a delete event in the range are read. `fresh`
+    contains the files in `deletes` that were written in the range.
     """
 
     data: AcidFile
@@ -88,7 +88,7 @@ def _top(file: AcidFile) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Inserted rows, or deleted rows, in identity order, with the write ID of each change.
+    """Either inserted rows or deleted rows, in identity order, with the write ID of each change.
 
     `rows` are the events as read from the file. `is_born` is True if the rows were inserted and
     False if they were deleted.
@@ -103,8 +103,9 @@ class Changed:
 class Deaths:
     """The delete events of a range, one per row, and the rows that were deleted before the range.
 
-    `keys` were deleted in the range, at the write IDs in `write_ids`. `deleted_before` were deleted
-    before the range. `keys` and `deleted_before` are sorted.
+    `keys` are the rows that were deleted in the range, at the write IDs in `write_ids`.
+    `deleted_before` are the rows that were deleted before the range. `keys` and `deleted_before`
+    are sorted.
     """
 
     keys: Keys
@@ -117,10 +118,10 @@ class Deaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedManner:
-    """Which changes of rows to report.
+    """The rules that select the changes to report.
 
     If `is_net`, rows that are both inserted and deleted within `part` are not reported. `ends_with`
-    is the write ID of the overwrite that deletes all remaining rows at the end, or None.
+    is the write ID of the overwrite that deletes all remaining rows, or None.
     """
 
     part: ChangeRange
@@ -131,7 +132,7 @@ class FeedManner:
 def deaths_of(
     files: Iterable[AcidFile], part: ChangeRange, near: Sequence[KeyBounds] | None = None
 ) -> Deaths:
-    """Return the rows that were deleted in a range, and the rows that were deleted before it.
+    """Return the rows that were deleted in a range, and the rows that were deleted earlier.
 
     Args:
         files: the delete files, which may include events for rows of other files.
@@ -157,7 +158,7 @@ def deaths_of(
     return Deaths(keys=keys, write_ids=write_ids, deleted_before=old)
 
 
-def changed_in(  # noqa: PLR0913 - the file, what is known of it, and how to read it
+def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read it
     file: AcidFile,
     stripes: Sequence[int] | None,
     deaths: Deaths,

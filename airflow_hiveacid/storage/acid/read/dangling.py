@@ -1,11 +1,11 @@
-"""Check for visible delete events whose rows were lost because their bucket has no file.
+"""Find visible delete events for rows that are lost, because no file of their bucket exists.
 
 Input is the visible files of one root, and facts from the footers of its delete files. This module
 must not depend on how files are chosen.
 
-Writers that do not check for conflicts can delete a row twice. If a major compaction removed the
-row between the two deletes, the row of the second event no longer exists, and its bucket may have
-no file. In this case, no row was lost. The base shows whether a file was lost, because a base
+Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
+row between the two deletes. Then the row of the second event no longer exists, and its bucket may
+have no file. In this case, no row was lost. The base shows whether a file was lost, because a base
 covers all writes up to its write ID. If a row of a covered write is not in the base, a delete event
 or an overwrite removed the row. A row of a later write is in a delta that no compaction has read,
 so its file must exist.
@@ -46,16 +46,15 @@ def require_rows(
     deletes: Sequence[tuple[AcidFile, FooterFacts]],
     write_ids: ValidWriteIdList | None,
 ) -> None:
-    """Raise an error if visible delete events are for rows of a bucket whose files were lost.
+    """Raise an error if a visible delete event shows that the files of its bucket were lost.
 
-    A delete event is accepted if its row was inserted at the same write ID, because a compactor may
-    have dropped the insert event. Delete events for rows that are not visible to the reader are
-    also accepted. Delete events for rows of writes that the base covers are only logged; the next
-    major compaction drops them.
+    A row may be inserted and deleted at the same write ID. Its delete event is accepted, because a
+    compactor may have dropped the insert event. Delete events for rows that are not visible to the
+    reader are also accepted. If the base covers the write that inserted a row, the row's delete
+    event is only logged; the next major compaction drops the event.
 
     Raises:
-        DanglingDeleteError: a bucket without a file has a visible delete event of none of these
-            kinds.
+        DanglingDeleteError: a bucket without a file has a visible delete event of any other kind.
     """
     resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
     for file, facts in deletes:
@@ -68,14 +67,14 @@ def require_rows(
         if missing:
             raise DanglingDeleteError(
                 path=file.path,
-                reason="no file of the snapshot is of bucket "
+                reason="the snapshot has no file for bucket "
                 + ", ".join(map(str, sorted(missing))),
             )
         compacted = hit.in_base - present
         if compacted and state.base is not None:
             _log.warning(
-                "delete events without rows: %s no longer has them; a major compaction drops the"
-                " events file=%s buckets=%s",
+                "delete events without rows: %s no longer has these rows; a major compaction drops"
+                " the events file=%s buckets=%s",
                 state.base.text,
                 file.path,
                 sorted(compacted),
@@ -87,7 +86,8 @@ class _Hit(NamedTuple):
 
     must_be_there: set[BucketId]
     in_base: set[BucketId]
-    """Buckets of rows that the base holds, unless a compaction or an overwrite removed them."""
+    """Buckets of rows that the base covers; a compaction or an overwrite may have removed these
+    rows."""
 
 
 def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: AcidState) -> _Hit:
@@ -110,10 +110,10 @@ def _buckets(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
 
 
 def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:
-    """Return a mask of the write IDs that the base covers and that no live delta covers.
+    """Return a mask of the write IDs that are covered by the base, but by no live delta.
 
-    The base of an overwrite does not count as covering its own write ID, because no compaction has
-    removed rows of that write.
+    An overwrite's base does not count as covering the overwrite's own write ID, because no
+    compaction has removed rows of that write.
     """
     if state.base is None:
         return np.zeros(len(original), dtype=bool)

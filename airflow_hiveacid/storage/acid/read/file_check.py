@@ -4,9 +4,9 @@ Input is the root columns, batch by batch, and the file's footer. This module mu
 where the columns come from.
 
 Before version 3, Hive wrote an update or a delete as one event into the same delta as inserts. Such
-an event must not be read as an inserted row, so the delta is refused. A base is accepted: Hive's
-compaction kept only the last event of each live row, so an update event in a base is the current
-version of its row.
+an event must not be read as an inserted row, so the delta is refused. A base is accepted, because
+Hive's compaction kept only the last event of each live row. So an update event in a base is the
+current version of its row.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
 
 
 def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Raise an error if a delta file contains update or delete events in the format before Hive 3.
+    """Raise an error if a delta file has update or delete events in the old format (before Hive 3).
 
     Raises:
-        UnsupportedFileError: according to the footer, the file contains such events.
+        UnsupportedFileError: the footer shows that the file contains such events.
     """
     if file.kind is not FileKind.DATA or not has_acid_columns(tail):
         return
@@ -74,8 +74,8 @@ def as_new_rows(file: AcidFile, root: pa.RecordBatch) -> pa.RecordBatch:
 def _of_old_hive(file: AcidFile) -> UnsupportedFileError:
     return UnsupportedFileError(
         path=file.path,
-        reason="it holds updates or deletes beside new rows, as Hive before 3 wrote them. Have Hive"
-        " compact the table, or this partition, with ALTER TABLE ... COMPACT 'major'",
+        reason="it contains update or delete events in the format used before Hive 3. Compact the"
+        " table or partition in Hive: ALTER TABLE ... COMPACT 'major'",
     )
 
 
@@ -95,7 +95,8 @@ class FileCheck:
         Raises:
             CorruptFileError: the batch is out of order, or contains an event that is invalid in
                 this file.
-            UnsupportedFileError: the batch contains updates or deletes in the format before Hive 3.
+            UnsupportedFileError: the batch has updates or deletes in the old format (before Hive
+                3).
         """
         keys = Keys.of(root)
         if not len(keys):
@@ -104,7 +105,8 @@ class FileCheck:
         if keys.at(0) < self._last or not keys.is_sorted():
             raise CorruptFileError(
                 path=self._file.path,
-                reason="its rows are not in the order of row identity, or older than its directory",
+                reason="its rows are not in the order of row identity, or are older than its"
+                " directory",
             )
         self._last = keys.at(-1)
         greatest = self._file.greatest_write_id

@@ -1,9 +1,9 @@
-"""Describe the visible files of one root, as needed before they are opened.
+"""Find the facts about a root's visible files that readers need before they open the files.
 
 The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
-finds three facts, and reads footers if file names do not show them: whether a file has ACID
-columns, the row identities of a file without ACID columns, and the committed length of a file that
-is still open for streaming. It must not read rows.
+finds out whether a file has ACID columns. The module also finds the row identities of files without
+ACID columns, and the committed length of files that are still open for streaming. If file names do
+not show these facts, the module reads footers. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ def _in_directory(
 def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
     """Return bounds of the original write IDs.
 
-    Only the insert events of a delta have an upper bound; for all other files it is None.
+    Only the insert events of a delta have an upper bound; the upper bound of all other files is
+    None.
     """
     name = directory.name
     if isinstance(name, DeltaName) and kind is FileKind.DATA:
@@ -172,7 +173,7 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
 
 
 def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
-    """Read the bucket of a base's file from its footer, because the file name does not show it."""
+    """Read a base file's bucket from its footer; the file's name does not show the bucket."""
     found = root_files.facts(entry, length).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(
@@ -184,7 +185,7 @@ def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId
 def committed_length(
     fs: pafs.FileSystem, root: str, directory: AcidDirectory, entry: FileEntry
 ) -> int:
-    """Return the number of bytes of a file that readers may read.
+    """Return how many bytes of a file may be read.
 
     The rule is the same as in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength. While
     a streaming writer's transaction batch is open, a side file records the file's length after each
@@ -208,7 +209,7 @@ def committed_length(
     if not complete and not traits_of(fs).reads_open_files:
         raise UnsupportedFileError(
             path=f"{root}/{side}",
-            reason=f"nothing of it can be read, so the committed length is unknown: {OPEN_FILE}",
+            reason=f"none of it can be read, so the committed length is unknown: {OPEN_FILE}",
         )
     if not complete:
         raise CorruptFileError(
@@ -226,7 +227,7 @@ def committed_length(
 def _loaded(
     root_files: RootFiles, directory: AcidDirectory, raw: Sequence[FileEntry]
 ) -> Iterator[AcidFile]:
-    """Yield files that LOAD DATA moved into a delta or base; rows have the directory's write ID."""
+    """Yield files that LOAD DATA moved into a delta or base; rows get the directory's write ID."""
     name = directory.name
     is_single = isinstance(name, BaseName) or name.low == name.high
     if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
@@ -279,10 +280,13 @@ def _originals(
 
 
 def why_no_original(entry: FileEntry) -> str:
-    """Return why a file that is not in a base or delta is not a valid original file."""
+    """Return why a file outside of bases and deltas is not a valid original file."""
     if any(parse_directory_name(part) is not None for part in entry.path.split("/")[:-1]):
         return (
-            "its base or delta directory lies below another one; of a partitioned table, give the"
-            " location of one partition"
+            "its base or delta directory is inside another directory. For a partitioned table, give"
+            " the location of one partition"
         )
-    return "it is not named like an original file (such as 000000_0), and lies in no base or delta"
+    return (
+        "it is not in a base or delta, and its name is not that of an original file"
+        " (such as 000000_0)"
+    )

@@ -1,6 +1,6 @@
 """Facts from a file's footer: presence of ACID columns, number of rows, buckets and write IDs.
 
-Input is files. Output is a few facts about each file; the footers are not kept. This module must
+Input is files. Output is a few facts about each file; the footers are discarded. This module must
 not interpret directory names.
 """
 
@@ -65,7 +65,7 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
 
 
 def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
-    """Return the least and greatest original write ID, or None if statistics omit an event."""
+    """Return the least and greatest original write ID; None if statistics are incomplete."""
     statistics = tail.statistics(_WRITE_ID_COLUMN_ID)
     found = tail.integer_range(_WRITE_ID_COLUMN_ID)
     if found is None or statistics is None or statistics.values != tail.rows:
@@ -77,8 +77,8 @@ def _between(least: int, most: int) -> frozenset[BucketId] | None:
     """Return the buckets of the bucket properties `least` to `most`, or None if they are unknown.
 
     The buckets are unknown if the codecs of `least` and `most` differ, or if the range exceeds the
-    maximum number of buckets of a table. Without the second rule, a range of V0 bucket numbers
-    could produce a set of half a billion numbers.
+    maximum number of buckets of a table. Without this limit, a range of V0 bucket numbers could
+    produce a set of half a billion numbers.
     """
     try:
         first, last = decode(BucketProperty(least)), decode(BucketProperty(most))

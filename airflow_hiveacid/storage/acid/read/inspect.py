@@ -1,4 +1,4 @@
-"""List every directory of a table or partition: status for one reader, row count, and bytes.
+"""List every directory of a table or partition with its status for one reader, rows and bytes.
 
 Input is a location, and the write ID list and transaction list of a snapshot. Output is one entry
 per directory, original file and unused file, sorted by name. Row counts come from footers, so no
@@ -64,10 +64,11 @@ class InspectedEntry:
     """One base or delta directory, or one file outside such directories.
 
     `type` is base, delta, delete_delta, original or other. `least_write_id` is None if the name
-    does not contain this ID, as for a base. `state` is live, obsolete, aborted, invisible, ignored
-    or refused. A refused file would be live, but has an invalid name or path, so that scanning the
-    root fails. `rows` is the number of rows or delete events according to the footers. If a footer
-    could not be read, `rows` is None and `why` gives the reason.
+    does not contain this ID, as in the case of a base. `state` is live, obsolete, aborted,
+    invisible, ignored or refused. A refused file has an invalid name or path, but would otherwise
+    be live. A scan of the root fails because of this file. `rows` is the number of rows or delete
+    events according to the footers. If a footer could not be read, `rows` is None and `why` gives
+    the reason.
     """
 
     name: str
@@ -83,7 +84,7 @@ class InspectedEntry:
     why: str
 
 
-def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and its files
+def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and files
     location: str,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None = None,
@@ -100,8 +101,8 @@ def inspect(  # noqa: PLR0913 - a snapshot is two lists, a table its kind and it
         write_ids: the write IDs that are visible to the reader.
         txns: the transactions whose compactions are visible; None means all transactions.
         kind: the table's kind.
-        with_originals: True if files of an insert-only table that are not in a base or delta are
-            also read.
+        with_originals: True if readers of an insert-only table also read files outside of bases and
+            deltas.
         rows_of: a function that returns the number of rows of a file with this path and committed
             length.
         state: the files of a past version; by default, the files that `write_ids` and `txns`
@@ -161,7 +162,8 @@ def _original(shown: _ShownRoot, file: FileEntry, *, is_live: bool) -> Inspected
     state, why = ("live", "live") if is_live else ("obsolete", "obsolete: a base covers it")
     if is_live and shown.kind is TransactionalKind.INSERT_ONLY:
         if not shown.with_originals:
-            state, why = "refused", f"it lies in no base or delta, and {READS_ORIGINALS} is not set"
+            state = "refused"
+            why = f"it is not in a base or delta, and {READS_ORIGINALS} is not set"
     elif is_live and not isinstance(parse_file_name(file.name), OriginalFileName):
         state, why = "refused", why_no_original(file)
     return InspectedEntry(
@@ -227,7 +229,7 @@ def _events(
 ) -> int:
     """Return the number of events in a file.
 
-    Raise an error if it contains changes in the format before Hive 3.
+    Raise an error if the file contains changes in the old format (before Hive 3).
     """
     is_delete = isinstance(directory.name, DeltaName) and directory.name.is_delete
     acid = AcidFile(

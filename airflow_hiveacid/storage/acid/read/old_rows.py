@@ -1,8 +1,8 @@
 """Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
-Input is rows with the file and the identity of their old version, sorted by file and identity.
-Output is the wanted columns in the same order. A stripe is decoded only if it can contain a wanted
-row, and only once.
+Each input row contains the file and the identity of its old version; rows are sorted by file and
+identity. Output is the wanted columns in the same order. A stripe is decoded at most once, and only
+if it can contain a wanted row.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Stripes:
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
-        """Return the stripes that may hold one of these rows, after those of the last call."""
+        """Return the stripes that may hold one of these rows, without stripes of earlier calls."""
         found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
         if found:
             self._next = found[-1] + 1

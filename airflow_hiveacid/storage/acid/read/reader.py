@@ -3,8 +3,8 @@
 Input is one `AcidFile` (path, kind of content, committed length) and the table's columns. Output is
 batches in file order, with only the requested columns, converted to the table's types. In a file
 without ACID columns, a row's identity is derived from the file's path and the row's position. In
-every batch, this module checks what readers rely on: order, operations, and no forbidden NULL. It
-must not depend on which files are visible (`files`) or which rows are visible (`merge`).
+every batch, this module checks what readers rely on: order, operations, and no forbidden NULL. This
+module must not depend on which files are visible (`files`) or which rows are visible (`merge`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _source(
     if has_acid_columns(tail) == is_original:
         what = "the ACID columns" if is_original else "no ACID columns"
         raise CorruptFileError(
-            path=file.path, reason=f"it has {what}, against what its directory says"
+            path=file.path, reason=f"it has {what}, which contradicts the name of its directory"
         )
     # Check the whole file even if only some stripes are read: a row's update event may be in a
     # different stripe.
@@ -217,9 +217,9 @@ class _Source:
         return sum(self.tail.stripes[index].rows for index in self.stripes)
 
     def _is_streamable(self) -> bool:
-        """Return whether to stream the delete events: they are sorted, and too many for one batch.
+        """Return True if the delete events are sorted, and too many for one batch.
 
-        Not every writer sorts delete events.
+        Such events can be streamed. Not every writer sorts delete events.
         """
         if self._events <= self.batch_rows:
             return False
@@ -284,7 +284,7 @@ class _Source:
     ) -> Iterator[pa.RecordBatch | None]:
         """Yield only the seconds or only the nanoseconds of timestamp columns, batch by batch.
 
-        If `fields` is empty, yield None forever.
+        If `fields` is empty, yield None indefinitely.
         """
         nothing: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
         return self._read(_column_ids(fields), timestamps) if fields else nothing
@@ -301,7 +301,7 @@ class _Source:
         return read_view(self.file.fs, self.tail, view, self.batch_rows)
 
     def _empty_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches without columns, with the row counts that Arrow's batches would have."""
+        """Yield batches without columns, but with the row counts of Arrow's batches."""
         for index in self.stripes:
             rows = self.tail.stripes[index].rows
             for start in range(0, rows, self.batch_rows):
@@ -353,7 +353,8 @@ def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
 def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
     """Unset `is_split` unless all writers used UTC.
 
-    The seconds and the nanoseconds of a timestamp can be read separately only if it is in UTC.
+    The seconds and the nanoseconds of a timestamp can be read separately only if the timestamp is
+    in UTC.
     """
     if any(f.is_split for f in fields):
         zones = writer_time_zones(source.file.fs, source.tail, source.stripes)

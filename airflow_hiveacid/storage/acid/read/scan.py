@@ -2,7 +2,7 @@
 
 Input is a location, the table's columns, and the write ID list and transaction list of a snapshot.
 Output is batches, sorted by row identity across all buckets. The scan holds only one batch of each
-open file in memory. It opens a file when it reaches the file's first identity.
+open file in memory. The scan opens a file only when the output reaches the file's first identity.
 
 Example:
     for batch in scan("file:/warehouse/t", columns, write_ids):
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
 
 IDENTITY: Final = "row__id"
-"""Hive's name of the first column if identity is requested."""
+"""The name of the first column if row identities are requested; Hive uses the same name."""
 
 IDENTITY_TYPE: Final = pa.struct(
     [("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())]
 )
-"""Write ID of the insert, bucket property and row ID, named as in Hive's ROW__ID."""
+"""The original write ID, the bucket property and the row ID, named as in Hive's ROW__ID."""
 
 
-def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them has its default
+def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments have defaults
     location: str,
     columns: Sequence[Column],
     write_ids: ValidWriteIdList,
@@ -79,7 +79,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and everything after them 
             select.
 
     Returns:
-        Batches that are not empty, in ascending order of identity within and across batches.
+        Non-empty batches, in ascending order of identity within and across batches.
 
     Raises:
         LocationNotFoundError: the location does not exist.

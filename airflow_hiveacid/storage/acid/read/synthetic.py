@@ -1,4 +1,4 @@
-"""Derive the root columns of rows without ACID columns from the rows' positions in the file.
+"""For rows without ACID columns, derive the root columns from the rows' positions.
 
 Input is batches in file order and the numbers of their stripes. Output is each batch with its root
 columns.
@@ -42,8 +42,8 @@ def numbered(
     firsts = np.cumsum(lengths) - lengths
     chosen = list(read)
     ends = np.cumsum(lengths[chosen])
-    # Added to a row's position among the rows of the chosen stripes, this number gives the row's
-    # position in the file.
+    # A row's position in the file is the sum of this number and the row's position in the chosen
+    # stripes.
     skipped = firsts[chosen] - (ends - lengths[chosen])
     at = 0
     for batch in batches:

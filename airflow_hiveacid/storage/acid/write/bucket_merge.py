@@ -2,15 +2,15 @@
 
 Input is the files of one bucket and their compaction plan. Output is staged files. Only one batch
 of every open file is in memory, regardless of file sizes. Rows keep their identity and all values.
-Only events of write IDs that the compactor's list excludes are dropped. Large unchanged stripes are
-copied without decoding (`whole_stripes`).
+The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
+stripes are copied without decoding (`whole_stripes`).
 
 This module follows two more rules. Each of Hive's own compactors violates one of these rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
   readers lose all rows of one file.
-* A row that was inserted and deleted at the same write ID is dropped with its delete event.
-  Compacted directories have no statement ID, so Hive 4 would no longer apply the delete event
+* If a row was inserted and deleted at the same write ID, both events are dropped. Compacted
+  directories have no statement ID, so Hive 4 would no longer apply the delete event
   (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
 """
 
@@ -153,7 +153,7 @@ def _of_bucket(
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
-    """Yield only the delete events whose row was inserted at the same write ID.
+    """Yield only delete events for rows that were inserted at the same write ID.
 
     If `own` is False, yield all other delete events.
     """

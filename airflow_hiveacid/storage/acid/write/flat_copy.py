@@ -93,7 +93,7 @@ _ZONE: Final = "GMT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatIdentity:
-    """The identity values that all rows of a bucket file have in common."""
+    """The identity values that are equal in all rows of a bucket file."""
 
     write_id: WriteId
     bucket_property: BucketProperty
@@ -101,7 +101,7 @@ class FlatIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatPart:
-    """The stripes of a flat file with offsets from `start` (inclusive) to `stop` (exclusive)."""
+    """The stripes of a flat file that begin at an offset in start..stop-1, in bytes."""
 
     uri: str
     start: int = 0
@@ -146,11 +146,12 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
 
     Args:
         work: The plan of the copy.
-        new_file: A function from the value of the key column to the URI of the new file.
+        new_file: A function that takes the value of the key column and returns the URI of the new
+            file.
 
     Raises:
-        UnsupportedFileError: a flat file has a different layout, so its rows must be written in a
-            different way.
+        UnsupportedFileError: a flat file has a different layout, so that its rows cannot be copied
+            without decoding.
         CorruptFileError: a flat file is damaged.
         LocationPermissionError: reading or writing a file is not permitted.
         StorageError: reading or writing failed for another reason.
@@ -190,7 +191,7 @@ class _Filled(NamedTuple):
 
 
 def _filled(work: FlatCopy) -> Iterator[_Filled]:
-    """Yield the parts that have rows, one at a time because there may be many small parts.
+    """Yield the parts that have rows, one at a time, since there may be many small parts.
 
     Raises:
         UnsupportedFileError: a part does not have the expected layout, or differs from earlier

@@ -1,10 +1,10 @@
 """The layout of flat ORC files, which contain a table's columns and are copied into bucket files.
 
-Some columns are stored with a different type (`flat_kind`). This type can represent the same
-values, and the writer of the flat file stores it exactly. A date is stored as its day number, which
-does not depend on a calendar. The table's columns may be followed by a key column, which contains
-the same string in every row of the file. The key identifies the target of the rows. This module
-must not depend on which program writes flat files.
+Some columns are stored with a different type than in the table (`flat_kind`). This type can
+represent the same values, and the writer of flat files stores these values exactly. A date is
+stored as its day number, which does not depend on a calendar. The table's columns may be followed
+by a key column, which contains the same string in every row of the file. The key identifies the
+target of the rows. This module must not depend on which program writes flat files.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 UTC_ZONES: Final = frozenset(
     {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
 )
-"""Names of time zones equal to UTC; timestamps written in them are stored unchanged."""
+"""Names of time zones that equal UTC; files with these zones store timestamps unchanged."""
 
 _TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 SHIFT: Final = ROW_COLUMN_ID
-"""The offset that a flat file's column IDs get when the columns become fields of `row`."""
+"""The number to add to the column IDs of a flat file when its columns become fields of `row`."""
 
 _KINDS: Final[Mapping[type, TypeKind]] = {
     DecimalType: TypeKind.DECIMAL,
@@ -53,7 +53,7 @@ _NESTED: Final = frozenset(
 
 
 def can_be_flat(columns: Sequence[Column]) -> bool:
-    """Return whether flat files can contain all values of these columns, according to their types.
+    """Return whether flat files can store every possible value of these columns.
 
     Values inside lists and structs cannot be stored with a different type, and their text lengths
     are not checked. Maps cannot be stored in flat files, because Java's maps keep neither the order

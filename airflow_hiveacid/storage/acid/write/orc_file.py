@@ -1,9 +1,9 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-Input is batches of storable values. Output is one file. The file is never read, and only one stripe
-is in memory. Subclasses interpret the rows and supply the tail: the subclass in `writer` for ACID
-files, and the subclass in `storage.plain.write` for rows without identities. This module must not
-interpret directory names.
+Input is batches of storable values. Output is one file. This module never reads the file, and holds
+only one stripe in memory. Subclasses interpret the rows and supply the tail: the subclass in
+`writer` for ACID files, and the subclass in `storage.plain.write` for rows without identities. This
+module must not interpret directory names.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ _FEWEST_STRIPE_ROWS: Final = 1 << 17
 
 
 def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
-    """Return the maximum number of rows in a stripe, which applies even if the stripe is small.
+    """Return the maximum number of rows in a stripe, even if the stripe has only a few bytes.
 
-    The encoder ends a stripe when it reaches a compressed size. If rows compress to almost nothing,
-    a stripe could grow to tens of millions of rows. The encoder also keeps eight bytes for each
+    The encoder ends a stripe at a certain compressed size. If rows compress to almost nothing, a
+    stripe could grow to tens of millions of rows. The encoder also keeps eight bytes for each
     string in a dictionary column. Readers that load a whole stripe would have to hold all these
     rows.
 
     Args:
-        nodes: The types of the columns that contain values. There are none for delete events.
+        nodes: The types of the columns that contain values. A file of delete events has no such
+            columns.
     """
     texts = sum(is_text(below.type) for node in nodes for below in node.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
@@ -184,8 +185,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
         The slow `RowEncoder` stays in use for at least one full stripe. So a few scattered early
         timestamps do not slow down the whole file and do not cause many small stripes. Text that is
-        not UTF-8 needs a new encoder at once, because the columns with such text must be passed to
-        the encoder when it starts.
+        not UTF-8 needs a new encoder at once, because an encoder must know at its start which
+        columns contain such text.
         """
         if isinstance(self._encoder, RowEncoder):
             is_done = not needs_rows and bool(self._stripe_rows)
@@ -243,7 +244,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         if [stripe.rows for stripe in tail.stripes] != self._stripe_rows:
             raise CorruptFileError(
                 path=self._path,
-                reason="its stripes ended elsewhere than counted, so their keys are unknown",
+                reason="the encoder ended stripes at unexpected rows, so the stripes' keys are"
+                " unknown",
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
         # The encoder's C++ object refers to the sink, and the sink refers to this writer. The

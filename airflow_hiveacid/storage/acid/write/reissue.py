@@ -1,9 +1,9 @@
 """Copy a file and change its write ID, without decoding values.
 
 A file of inserted rows contains the write ID only in the tail and in two columns: original and
-current write ID. These columns consist of runs of a single value, so they are rewritten. Every
-other stream is copied unchanged. Files with a different layout than our writers use are refused.
-This module must not depend on why a file needs a different write ID.
+current write ID. These columns consist of runs of a single value, so this module rewrites them.
+Every other stream is copied unchanged. A file is refused if its layout differs from the layout of
+our writers. This module must not depend on why a file needs a different write ID.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def reissue(work: Reissue) -> int:
     """Copy the file with the new write ID; return the copy's size in bytes.
 
     Raises:
-        UnsupportedFileError: the source has a different layout than our writers use, or contains
-            events other than inserts of write ID `old`. The target is deleted.
+        UnsupportedFileError: the source does not have the layout of our writers, or contains events
+            other than inserts of write ID `old`. The target is deleted.
         CorruptFileError: the source is damaged.
         StorageError: reading or writing failed.
     """
@@ -107,7 +107,7 @@ def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
     ) and len(tail.metadata.stripes) == len(tail.stripes)
     if tail.rows and not is_ours:
         raise UnsupportedFileError(
-            path=tail.path, reason=f"its events are not all rows of write ID {write_id}"
+            path=tail.path, reason=f"not all of its events are inserts of write ID {write_id}"
         )
 
 

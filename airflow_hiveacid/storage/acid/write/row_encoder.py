@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class RowEncoder:
-    """An encoder that writes row by row; it gets a timestamp's seconds and nanoseconds separately.
+    """An encoder that writes row by row, and stores seconds and nanoseconds separately.
 
     This encoder is two to five times slower than `ArrowEncoder`. Both encoders use the same C++
     writer, so their stripes can share a file. The encoder counts its rows across calls.

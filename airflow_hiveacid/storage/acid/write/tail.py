@@ -1,11 +1,11 @@
 """Compose the tail of an ACID file from the tails of its encoders.
 
 Input is the tail of each encoder that wrote a part of the file, in order. Output is the tail of the
-whole file: one list of stripes, merged statistics, the table's types, and the user metadata that
-readers of ACID files expect. This module must not read rows.
+whole file: one list of stripes, merged statistics, the table's types, and the user metadata of ACID
+files. This module must not read rows.
 
-The `writer` field keeps the value of the encoders, which is 1 (ORC's C++ writer). Hive ignores this
-field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.
+The `writer` field has the same value as in the encoders' tails: 1 (ORC's C++ writer). Hive ignores
+this field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class AcidFacts:
     Attributes:
         stripe_keys: Identity of the last row of each stripe, in file order.
         is_delete: True if the events are delete events.
-        nul_column_ids: IDs of columns with NUL characters, whose string statistics are wrong.
+        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
+            are wrong.
     """
 
     stripe_keys: Sequence[RecordIdentifier]
@@ -157,7 +158,8 @@ def whole_tail(
         segments: At least one segment; all segments are from the same kind of writer with the same
             options.
         types: The ORC types, by column ID.
-        nul_column_ids: IDs of columns with NUL characters, whose string statistics are wrong.
+        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
+            are wrong.
         path: The file, for messages.
     """
     first = segments[0].tail

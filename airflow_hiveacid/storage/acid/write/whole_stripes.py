@@ -52,10 +52,9 @@ LEAST_BYTES: Final = 8 << 20
 """The minimum length of a stripe that is copied; smaller stripes are merged."""
 
 _VERSION: Final = [0, 12]
-# For each ORC writer, the oldest version whose stripes have the same format as our stripes. For the
-# C++ writer, this is the oldest version that Arrow has used. For Java's writer, it is the first
-# version that counts rows and truncates bounds like the current version
-# (`OrcFile.WriterVersion.ORC_14`).
+# For each ORC writer, the oldest version that formats stripes like our writers. For the C++ writer,
+# this is the oldest version that Arrow has used. For Java's writer, this is the first version that
+# counts rows and truncates bounds like the current version (`OrcFile.WriterVersion.ORC_14`).
 _OLDEST_OF_WRITER: Final[Mapping[int, int]] = {0: 9, 1: 6}
 
 
@@ -123,7 +122,7 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 def without(
     whole: Sequence[WholeStripe], inserts: Sequence[AcidFile]
 ) -> dict[str, tuple[int, ...] | None]:
-    """Return a dict from file key to the numbers of the file's stripes that are not in `whole`.
+    """Return, by file key, the numbers of the file's stripes that are not in `whole`.
 
     The value None means all stripes of the file. If no stripe of a file is left, the dict does not
     contain the file.
@@ -180,7 +179,7 @@ def _is_large(stripe: StripeInfo) -> bool:
 
 
 def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
-    """Return whether the file's stripes and stripes of our writers can be in the same file."""
+    """Return whether a file of our writers could also contain the stripes of this file."""
     writer, version = tail.footer.writer, tail.postscript.writer_version
     return (
         list(tail.footer.types) == acid_types(columns)
@@ -217,7 +216,7 @@ def _ranges(
 
 
 def _copyable(file: AcidFile, tail: OrcTail) -> dict[int, StripeContent]:
-    """Return a dict from number to content, for the large stripes that can be copied."""
+    """Return the contents of the large stripes that can be copied, by stripe number."""
     found = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number, stripe in enumerate(tail.stripes):
@@ -268,7 +267,7 @@ def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: Buc
 
 
 def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
-    """Return the stripes whose identity ranges overlap no other range, in identity order."""
+    """Return the stripes with identity ranges that overlap no other range, in identity order."""
     ordered = sorted(ranges, key=lambda one: (one.first, one.last))
     following = [one.first for one in ordered[1:]]
     found: list[WholeStripe] = []

@@ -2,9 +2,9 @@
 
 Input is batches of ACID events in identity order. Output is one file: first the stripes as they
 fill up, then the tail. The tail contains everything that readers rely on: the key index, ACID
-statistics and version, exact column statistics, types with lengths, and the calendar. The file is
-never read, and only one stripe is in memory. This module must not depend on directories, the write
-IDs of a snapshot or the published path.
+statistics and version, exact column statistics, types with lengths, and the calendar. The module
+never reads the file, and holds only one stripe in memory. This module must not depend on
+directories, the write IDs of a snapshot or the published path.
 
 Example:
     >>> import tempfile
@@ -76,7 +76,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """One finished file; the row identities `first_key` and `last_key` are None if it is empty."""
+    """One finished file; if it is empty, the row identities `first_key` and `last_key` are None."""
 
     path: str
     bucket_id: BucketId

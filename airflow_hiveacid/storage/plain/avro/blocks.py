@@ -1,8 +1,8 @@
 """Read and decompress the blocks of an Avro file, within limits that depend on the file size.
 
 A few hundred bytes of bzip2 can expand to gigabytes. A block can also state that it contains
-billions of records without any bytes. Input is a file whose position is after the header. Output is
-the number of records and the bytes of each block. This module must not interpret schemas.
+billions of records without any bytes. Input is a file that was read up to the end of the header.
+Output is the number of records and the bytes of each block. This module must not interpret schemas.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Block:
 
 
 def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
-    """Yield the blocks of a file whose position is directly after the header.
+    """Yield the blocks of a file; the header must have been read already.
 
     Raises:
         EOFError, ValueError, zlib.error: the file is damaged.
@@ -78,11 +78,11 @@ def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
         size = _number(source) or 0
         data = source.read(size)
         if len(data) < size or source.read(SYNC_BYTES) != sync:
-            raise ValueError("a block does not end where it says")
+            raise ValueError("a block does not end where its header states")
         most = max(_SMALL_BLOCK_BYTES, _MOST_EXPANSION * len(data))
         content = _EXPAND[codec](data, most)
         if len(content) > most:
-            raise ValueError("a block expands to more than it may")
+            raise ValueError("a block expands to more than the allowed size")
         if not 0 <= records <= max(_MOST_EMPTY_RECORDS, len(content)):
             raise ValueError(f"a block of {len(content)} bytes counts {records} records")
         yield Block(records, io.BytesIO(content))
@@ -126,7 +126,7 @@ def _of_snappy(data: bytes, most: int) -> bytes:
         if not byte & _CONTINUED:
             break
     if length > most:
-        raise ValueError("a block expands to more than it may")
+        raise ValueError("a block expands to more than the allowed size")
     return bytes(cramjam().snappy.decompress_raw(data[:-_CHECKSUM_BYTES]))
 
 

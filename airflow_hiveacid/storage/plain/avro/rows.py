@@ -2,8 +2,9 @@
 
 Input is a file and columns. Output is batches in file order. Columns are found by name; a column
 that is not in the file is NULL. fastavro decodes value by value, which is slow but correct.
-Timestamps are stored as instants. They are read only if the file states that the writer's time zone
-was UTC. Dates and times before 1582-10-15 are read in the calendar that the file states.
+Timestamps are stored as instants. This module reads timestamps only if the file states that the
+writer's time zone was UTC. Dates and times before 1582-10-15 are read in the calendar that the file
+states.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 WRITER_ZONE: Final = "writer.time.zone"
 IS_PROLEPTIC: Final = "writer.proleptic"
 OF_OLD_ZONES: Final = "writer.zone.conversion.legacy"
-"""The keys of Hive's metadata in a file; Hive 4 added the last two."""
+"""The keys of Hive's metadata in a file; Hive 4 added `IS_PROLEPTIC` and `OF_OLD_ZONES`."""
 
 _UTC: Final = frozenset({"UTC", "GMT", "Z", "Etc/UTC"})
 _MILLIS: Final = 1000
@@ -172,7 +173,7 @@ def _damages(library: ModuleType, path: str) -> Iterator[None]:
 
 def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
     known = (*_DAMAGES, library.schema.SchemaParseException)
-    snappy = sys.modules.get("cramjam")  # fastavro imports it if it is installed
+    snappy = sys.modules.get("cramjam")  # fastavro imports cramjam if available
     return known if snappy is None else (*known, snappy.DecompressionError)
 
 
@@ -183,7 +184,8 @@ def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> tuple[Any,
     if reader.codec not in CODECS:
         raise UnsupportedFileError(
             path=path,
-            reason=f"Avro in {reader.codec} cannot be read here; deflate, bzip2 and snappy can",
+            reason=f"Avro compressed with {reader.codec} cannot be read here; use deflate, bzip2 or"
+            " snappy",
         )
     if reader.codec == SNAPPY:
         cramjam()
@@ -211,7 +213,7 @@ def _records(
 
 
 def _without_times(schema: Schema) -> Schema:
-    """Return the schema in which dates and timestamps have the types of the stored numbers."""
+    """Return the schema with the types of the stored numbers instead of dates and timestamps."""
     if isinstance(schema, list):
         return [_without_times(one) for one in schema]
     if not isinstance(schema, dict):
@@ -225,7 +227,7 @@ def _without_times(schema: Schema) -> Schema:
 
 
 def _stored(file: PlainFile, reader: Any, types: Mapping[str, HiveType]) -> list[str]:  # noqa: ANN401
-    """Return the wanted columns that the file contains; raise an error if a stored type differs."""
+    """Return the wanted columns that the file contains; raise an error if a type does not fit."""
     schema: Schema = reader.writer_schema
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedFileError(path=file.path, reason="it holds no records")
@@ -349,6 +351,6 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
 def _too_old(target: _Target, name: str) -> UnsupportedFileError:
     return UnsupportedFileError(
         path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not say in which"
-        " calendar: Hive 3.1 and Hive 4 read different ones",
+        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
+        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
     )

@@ -107,8 +107,8 @@ def check_avro(
         if said.get(name):
             raise UnsupportedTableError(
                 table=table,
-                detail=f"takes its columns from {name}, which is not read here. Copy it with Hive"
-                " into a table that has its columns in the metastore",
+                detail=f"takes its columns from {name}, which is not read here. Copy the rows with"
+                " Hive into a table that has its columns in the metastore",
             )
     for column in columns:
         if (why := _why_unknown(parse_type(column.type))) is not None:
@@ -117,11 +117,11 @@ def check_avro(
 
 
 def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-    """Raise an error if an Avro partition has different column types than the table.
+    """Raise an error if column types differ between an Avro partition and its table.
 
     Raises:
-        UnsupportedTableError: a column has different types in a partition and in the table. Hive
-            reads the files of a partition with the partition's types.
+        UnsupportedTableError: a column's type differs between a partition and the table. Hive reads
+            a partition's files with the types of the partition.
     """
     if table.storage.format is not FileFormat.AVRO:
         return
@@ -145,7 +145,7 @@ def schema_of(name: str, columns: Sequence[Column]) -> Schema:
 
 
 def why_not(schema: Schema, wanted: HiveType) -> str | None:
-    """Return why a stored type does not fit, as the end of a sentence, or None if it fits."""
+    """Return a phrase that says why a stored type does not fit; None if it fits."""
     found = _value_of(schema)
     match wanted:
         case ArrayType(element=element):
@@ -171,7 +171,7 @@ def why_not(schema: Schema, wanted: HiveType) -> str | None:
 
 
 def _why_unknown(wanted: HiveType) -> str | None:
-    """Describe the part of a type that Avro does not support, or return None if there is none."""
+    """Return a phrase about the part of a type that Avro does not support, or None."""
     match wanted:
         case ArrayType(element=element):
             return _why_unknown(element)

@@ -22,8 +22,8 @@ _BUFFER_BYTES: Final = 256 << 10
 _FEWEST_ROWS: Final = 16
 # Arrow's default limit.
 _MOST_ELEMENTS: Final = 1_000_000
-# A dictionary stores each distinct value once. This is the assumed size of a column's values,
-# divided by their size with a dictionary.
+# A dictionary stores each distinct value once. Without the dictionary, a column is assumed to be
+# this many times as large.
 _EXPANSION: Final = 8
 
 
@@ -32,7 +32,7 @@ def open_parquet(source: pa.NativeFile, instants_in: str) -> pq.ParquetFile:
 
     Args:
         source: the file.
-        instants_in: the unit of the result for timestamps that are stored in 96 bits.
+        instants_in: the unit to which timestamps in 96 bits are converted.
 
     Raises:
         ArrowInvalid: the file is not a Parquet file.
@@ -50,7 +50,7 @@ def open_parquet(source: pa.NativeFile, instants_in: str) -> pq.ParquetFile:
 def most_elements(source: pa.NativeFile) -> int:
     """Return the limit for list lengths in a footer: at most one element per byte of the file.
 
-    Before reading the elements, Arrow allocates memory for the length that the list states.
+    Arrow allocates memory for the stated length of a list before it reads the elements.
     """
     return max(1, min(_MOST_ELEMENTS, int(source.size())))
 

@@ -34,13 +34,13 @@ _WIDER: Final = {
     "bigint": (pa.int8(), pa.int16(), pa.int32()),
     "double": (pa.float32(),),
 }
-"""For some Hive types, the other stored types that can be read without changing values."""
+"""Other stored types from which values can be read unchanged, by Hive type."""
 
 
 class FieldPositions:
     """The positions of a file's columns or a struct's fields, by name; case is ignored.
 
-    Build it once for all lookups, because a table may have thousands of columns.
+    Build one object for all lookups, because a table may have thousands of columns.
     """
 
     def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
@@ -62,7 +62,7 @@ class FieldPositions:
 
 
 def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
-    """Return why a stored type cannot be read as a Hive type, as the end of a sentence, or None."""
+    """Return a phrase that says why a stored type cannot be read as a Hive type, or None."""
     if _fits(facts, found, wanted):
         if (
             not holds(wanted, _TIMESTAMP)

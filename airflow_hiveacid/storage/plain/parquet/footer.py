@@ -1,9 +1,9 @@
-"""Read from a Parquet file's footer the facts that a reader of a Hive table needs.
+"""The facts in a Parquet file's footer that a reader of a Hive table needs.
 
 Input is a file. Output is the file's types as Arrow types, and the writer's metadata about time
-zones and calendars. Hive stores a timestamp as the instant at which clocks in the writer's time
-zone showed that time, and stores the zone in the footer. Hive 4 also stores whether dates use the
-proleptic Gregorian calendar.
+zones and calendars. Hive stores a timestamp as an instant: the moment when clocks in the writer's
+time zone showed that time. Hive also stores the time zone in the footer. Hive 4 also stores whether
+dates use the proleptic Gregorian calendar.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
-"""Hive's metadata key for the zone in which it converted wall-clock times to instants."""
+"""Hive's metadata key for the time zone in which Hive converted wall-clock times to instants."""
 
 PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 """Hive 4's metadata key that states whether old dates use the proleptic Gregorian calendar."""
 
 OLD_RULES: Final = "writer.zone.conversion.legacy"
-"""Hive 4's metadata key that states whether it converted times as Java's old classes do."""
+"""Hive 4's metadata key that states whether Hive converted times like Java's old classes."""
 
 _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
@@ -49,7 +49,9 @@ _JAVA: Final = "parquet-mr"
 class TimestampStorage(enum.Enum):
     """How a file stores timestamps.
 
-    INSTANT: as instants in 96 bits. WALL: as wall-clock times in 64 bits. MIXED: in any other way.
+    NONE: the file has no timestamps. INSTANT: timestamps are instants in 96 bits. WALL: timestamps
+        are wall-clock times in 64 bits. MIXED: timestamps are stored in a different way, or in
+        several ways.
     """
 
     NONE = enum.auto()
@@ -120,10 +122,10 @@ class ParquetFacts:
         """The calendar of dates and instants before 1582-10-15.
 
         Hive 4 stores which calendar the dates use: the hybrid calendar by default, or the proleptic
-        calendar. With the proleptic calendar, the calendar of instants is treated as unknown,
-        because it was not tested. Hive 3.1 uses the proleptic calendar and does not store it. If a
-        different writer does not store the calendar, Hive 3.1 and Hive 4 assume different
-        calendars.
+        calendar. If dates use the proleptic calendar, the calendar of instants is treated as
+        unknown, because this case was not tested. Hive 3.1 uses the proleptic calendar, but does
+        not store this fact. If a different writer does not store the calendar, Hive 3.1 and Hive 4
+        assume different calendars.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
         if self.has_old_rules:
@@ -155,7 +157,7 @@ def parquet_errors(path: str) -> Iterator[None]:
             yield
         except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if isinstance(error, OSError) and error.errno:
-                raise  # the file system's error; Arrow's own errors about a file have no number
+                raise  # an error of the file system; Arrow's own errors have no number
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
@@ -197,7 +199,8 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
     rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
     if rows != metadata.num_rows:
         raise CorruptFileError(
-            path=path, reason=f"Parquet: it says {metadata.num_rows} rows and has {rows}"
+            path=path,
+            reason=f"Parquet: its footer states {metadata.num_rows} rows, but it has {rows}",
         )
     notes = {
         key.decode(errors="replace"): value.decode(errors="replace")
@@ -231,8 +234,8 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
 def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
     """Return the top-level floating-point columns with bounds; none if Java's writer wrote them.
 
-    Java's writer treats NaN as the greatest number, and writes no bounds for values with NaN. Other
-    writers ignore NaN.
+    Java's writer treats NaN as the greatest number, and writes no bounds for a column chunk that
+    contains NaN. Other writers ignore NaN.
     """
     if (metadata.created_by or "").startswith(_JAVA):
         return frozenset()
@@ -247,7 +250,7 @@ def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
 
 
 def _least_day(metadata: pq.FileMetaData) -> int | None:
-    """Return the earliest of 0 (1970-01-01) and all dates in the file, or None if it is unknown."""
+    """Return the earliest date in the file, but at most 0 (1970-01-01); None if it is unknown."""
     least = 0
     schema = metadata.schema
     days = [at for at in range(len(schema)) if schema.column(at).logical_type.type == _DATE]

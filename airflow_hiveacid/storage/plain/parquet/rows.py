@@ -80,8 +80,8 @@ class _Values:
     """Values as Arrow reads them; 96-bit timestamps are in microseconds.
 
     `nanos` are the same values in nanoseconds, or None if they are not needed. The nanoseconds may
-    have overflowed 64 bits. Microseconds times 1000 overflow in the same way, so the nanoseconds
-    minus this product are still the fraction of a microsecond.
+    have overflowed 64 bits. The product of the microseconds and 1000 overflows in the same way. So
+    the nanoseconds minus this product are still the fraction of a microsecond.
     """
 
     array: pa.Array
@@ -261,8 +261,8 @@ def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
 def _too_old(target: _Target, name: str) -> UnsupportedFileError:
     return UnsupportedFileError(
         path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not say in which"
-        " calendar: Hive 3.1 and Hive 4 read different ones",
+        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
+        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
     )
 
 

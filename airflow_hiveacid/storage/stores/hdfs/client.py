@@ -59,7 +59,7 @@ class FileSource(Protocol):
         """Return the total bytes of the blocks that were closed when the file was opened."""
         ...
 
-    def read_range(self, offset: int, len: int, /) -> bytes:  # noqa: A002 - its name there
+    def read_range(self, offset: int, len: int, /) -> bytes:  # noqa: A002 - hdfs-native's name
         """Return `len` bytes from the offset on; the range must be inside the file."""
         ...
 

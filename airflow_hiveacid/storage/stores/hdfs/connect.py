@@ -1,10 +1,10 @@
 """Create hdfs-native clients: choose the name nodes, the user and the retry limits.
 
 The module takes the scheme and authority of a location, and Hadoop's settings (`given_settings`).
-It returns a file system. hdfs-native itself handles name services, mount tables, logins and
+The module returns a file system. hdfs-native itself handles name services, mount tables, logins and
 encryption.
 
-A client cannot be sent to a different process: it has connections and a login.
+A client cannot be sent to a different process, because it has connections and a login.
 
 Example:
     >>> client_settings({"dfs.ha.namenodes.lake": "nn1, nn2"})["dfs.ha.namenodes.lake"]
@@ -52,9 +52,9 @@ _NAME_NODES: Final = "dfs.ha.namenodes."
 _ADDRESS: Final = "dfs.namenode.rpc-address."
 _CONNECT_S: Final = 5.0
 
-# For a single name node: the pauses double from one second up to fifteen, half a minute in all. For
-# several name nodes, hdfs-native tries fifteen times like Java, because a node may become active.
-# For two nodes, that takes a minute.
+# With a single name node, the pauses double from one second up to fifteen, and take half a minute
+# in all. With several name nodes, a standby may become active, so hdfs-native tries fifteen times,
+# like Java. With two nodes, the attempts take a minute.
 _LONE_ATTEMPTS: Final = 5
 _LONE_SLEEP_MS: Final = 15_000
 
@@ -62,8 +62,8 @@ _LONE_SLEEP_MS: Final = 15_000
 def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     """Return the file system of a name node, a name service or a mount table.
 
-    Without an authority, return the default file system. This function calls no name node. If a
-    single name node is down, the first later call fails.
+    Without an authority, return the default file system. This function does not call a name node.
+    So if a single name node is down, the error occurs at the first call of the file system.
 
     Raises:
         ConfigurationError: hdfs-native, or a setting that it needs, is missing.
@@ -73,18 +73,18 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     root = root_uri(scheme, authority, settings)
     _become_sparks_user(settings, os.environ)
     try:
-        import hdfs_native  # noqa: PLC0415 - without tables on HDFS it need not be installed
+        import hdfs_native  # noqa: PLC0415 - it may be missing if no table is on HDFS
 
         with hdfs_errors(root):
             given = _in_reach_first(root, client_settings(settings))
             make = partial(hdfs_native.Client, _by_token(root, settings), given)
-            client = within(answer_s(settings), make)  # it may ask a KDC for a ticket
+            client = within(answer_s(settings), make)  # the call may request a ticket from a KDC
     except TimeoutError as error:
         raise StoreUnavailableError(location=root, action="open", reason=str(error)) from error
     except (ImportError, OSError) as error:
         folder = settings_folder()
         raise ConfigurationError(
-            f"no client for {root}: {error}. It comes from the package hdfs-native, which reads"
+            f"no client for {root}: {error}. It is part of the package hdfs-native, which reads"
             " name services, mount tables and the default file system from core-site.xml and"
             f" hdfs-site.xml in HADOOP_CONF_DIR, which is {folder or 'not set'}, and from"
             " spark.hadoop.*"
@@ -98,7 +98,8 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
             root,
             client,
             umask_of(settings),
-            # Java's client has its own defaults; hdfs-native uses the defaults of the name node.
+            # Java's client uses its own defaults, but hdfs-native uses the defaults of the name
+            # node.
             partial(hdfs_native.WriteOptions, **{k: v for k, v in sizes.items() if v}),
             answer_s(settings),
         )
@@ -106,11 +107,11 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
 
 
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings to pass to hdfs-native, which override the files that it reads itself.
+    """Return the settings for hdfs-native; they override the files that hdfs-native itself reads.
 
     All settings are passed, since hdfs-native does not strip white space from values in files.
-    Observers are excluded: a client that has not changed anything would accept their outdated
-    answers.
+    Observers are excluded, because a client that has not changed anything would accept an
+    observer's outdated answers.
     """
     given = {**settings, **without_observers(settings)}
     for name in settings:
@@ -124,8 +125,9 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
 def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:
     """Return the settings; move unresponsive name nodes from the start of the list to its end.
 
-    For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes. Only
-    a name node that refuses the connection, or replies that it is not active, is skipped at once.
+    For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes.
+    hdfs-native skips a name node at once only if the node refuses the connection or replies that it
+    is not active.
     """
     service = root.removeprefix("hdfs://")
     nodes = _names_in(given.get(f"{_NAME_NODES}{service}", ""))
@@ -178,7 +180,7 @@ def _become_sparks_user(settings: Mapping[str, str], environment: MutableMapping
 
 
 def _by_token(root: str, settings: Mapping[str, str]) -> str:
-    """Return the URI in the form that tokens contain, with the name node's IP address.
+    """Return the URI as it appears in tokens, with the name node's IP address.
 
     hdfs-native does not resolve host names when it looks for a token. The token of a name service
     contains the service's name. With Kerberos the name node itself sends its principal, so the host
@@ -196,4 +198,4 @@ def _by_token(root: str, settings: Mapping[str, str]) -> str:
     try:
         return f"hdfs://{socket.gethostbyname(host)}:{port}"
     except OSError:
-        return root  # connecting will report the error
+        return root  # the client will report the error when it connects

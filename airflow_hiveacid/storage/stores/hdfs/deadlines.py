@@ -1,9 +1,10 @@
 """Limit the time of hdfs-native's calls, because a name node may never answer.
 
-The module takes a call and its time limit. A thread makes the call, and is abandoned at the limit:
-hdfs-native waits for a name node indefinitely and cannot be interrupted. Because of the thread,
-this process handles signals even during a call. A timed-out call may still take effect on the name
-node. The caller must treat it as a failed call whose answer was lost.
+The module takes a call and its time limit. A thread makes the call. At the limit, the caller
+abandons the thread, because hdfs-native waits for a name node indefinitely and cannot be
+interrupted. Because of the thread, this process handles signals even during a call. A timed-out
+call may still take effect on the name node. So the caller must treat a timed-out call as a call
+whose answer was lost.
 
 Example:
     >>> within(5.0, lambda: 2 + 2)
@@ -24,7 +25,7 @@ _T = TypeVar("_T")
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
-    """Make a call in a different thread, and return its result if it ends in time.
+    """Make a call in a different thread, and return the result if the call ends in time.
 
     Raises:
         TimeoutError: the call did not end in time.
@@ -37,7 +38,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
         helper.begin(call)
         is_over = helper.done.acquire(timeout=seconds)
     finally:
-        if not is_over:  # it timed out, or a signal handler raised
+        if not is_over:  # the call timed out, or a signal handler raised an exception
             helper.is_left = True
     if not is_over:
         raise TimeoutError(
@@ -91,8 +92,8 @@ _is_forked = False
 def _take() -> _Helper:
     global _is_used  # noqa: PLW0603 - see `_after_fork`
     if _is_forked:
-        # hdfs-native pools connections to data nodes. If parent and child share a connection, a
-        # call hangs, or one process gets the other's answer.
+        # hdfs-native pools connections to data nodes. If a parent and a child process share a
+        # connection, a call hangs, or one process gets an answer for the other process.
         raise OSError(
             errno.ENOTSUP,
             "this process was forked from a process that has called HDFS, and would share its"
@@ -107,7 +108,7 @@ def _take() -> _Helper:
 
 
 def _after_fork() -> None:
-    global _is_forked  # noqa: PLW0603 - a state of the process, like the connections it inherited
+    global _is_forked  # noqa: PLW0603 - the process has one state, like its connections
     _is_forked = _is_used
     _idle.clear()
 

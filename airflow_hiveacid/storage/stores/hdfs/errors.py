@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
-"""The number of an OSError for an encrypted file without a key; only Linux defines it."""
+"""The error number for an encrypted file without a key; only Linux defines this number."""
 
 # The class of Java's exception, then its message, followed by the stack.
 _RPC: Final = re.compile(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)\Z', re.DOTALL)
-# The Kerberos library's message comes last, after error codes in Rust's notation.
+# The message of the Kerberos library comes last, after error codes in Rust's notation.
 _LOGIN: Final = re.compile(
     r'(?:SASLError|GSSAPIError|NoSASLMechanism)\b(?:.*"(.*)"\)\Z)?', re.DOTALL
 )
@@ -28,11 +28,12 @@ _LOGIN: Final = re.compile(
 _OWN: Final = re.compile(r'(\w+)\("(.*)"\)\Z', re.DOTALL)
 _LATE: Final = re.compile(r"DataTransferError|OperationFailed.*in time")
 _LATE_REMEDY: Final = (
-    "Data nodes failed, or were too slow; try again. If it persists, check them with hdfs fsck and"
-    " hdfs dfsadmin -report"
+    "Data nodes failed, or were too slow; try again. If this persists, check the data nodes with"
+    " hdfs fsck and hdfs dfsadmin -report"
 )
 _LONGEST: Final = 1000
-"""The maximum length of a message: hdfs-native prints all details of each failed data node."""
+"""The maximum length of a message, because hdfs-native prints all details of each failed data
+node."""
 
 _PANIC: Final = "PanicException"
 """The class that a Rust panic raises; `except Exception` does not catch it."""
@@ -68,8 +69,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "DSQuotaExceededException": _QUOTA,
     "NSQuotaExceededException": _QUOTA,
     "SafeModeException": (
-        "It accepts no changes while it starts or is in safe mode, which an administrator ends"
-        " (hdfs dfsadmin -safemode get); try again later"
+        "A name node accepts no changes while it starts or is in safe mode, which an administrator"
+        " ends (hdfs dfsadmin -safemode get); try again later"
     ),
     "SecretManager$InvalidToken": (
         "The delegation token has expired or was cancelled; a job that outlives its token"
@@ -123,9 +124,9 @@ _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     ),
 }
 _NO_MECHANISM: Final = (
-    "the name node requires a Kerberos ticket or delegation token, and none fits. A token must be"
-    " for this name node or name service, be valid for at least another minute, and be in the file"
-    " that HADOOP_TOKEN_FILE_LOCATION names"
+    "the name node requires a Kerberos ticket or delegation token, and none of them fits. A token"
+    " must be for this name node or name service, be valid for at least another minute, and be in"
+    " the file that HADOOP_TOKEN_FILE_LOCATION names"
 )
 # A name node with Kerberos closes the connection if a client does not log in.
 _HUNG_UP: Final = "RPC listener disconnected"
@@ -148,7 +149,7 @@ def hdfs_errors(where: str) -> Iterator[None]:
 
     Raises:
         FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError: the operation
-            failed for this reason.
+            failed for the reason in the exception's name.
         OSError: any other failure, with the matching error number, or EIO.
     """
     try:
@@ -193,7 +194,7 @@ def _of_keys(message: str) -> tuple[int, str] | None:
     if _KMS_DENIED.search(message):
         return (
             errno.EACCES,
-            f"{message}. The KMS, which has the keys of encryption zones, denied it",
+            f"{message}. The KMS, which has the keys of encryption zones, denied the request",
         )
     return None
 

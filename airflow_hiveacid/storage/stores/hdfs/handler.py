@@ -1,8 +1,8 @@
 """A pyarrow file system that uses hdfs-native, without a JVM in the process.
 
 The module takes a client of hdfs-native (`hdfs.connect` creates it). A rename never moves a
-directory into an existing one, and every call has a time limit. Every failure is an OSError with an
-errno, and its message names the store.
+directory into an existing directory, and every call has a time limit. Every failure is an OSError
+with an errno, and its message names the store.
 
 Deleted files do not go to HDFS's trash.
 """
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     )
 
 HDFS_NATIVE: Final = "hdfs-native"
-"""The type name of this file system, to which pyarrow adds the prefix `py::`."""
+"""The type name of this file system; pyarrow adds the prefix `py::`."""
 
 _T = TypeVar("_T")
 
 ANSWER_S: Final = 150.0
-"""The time limit for a name node's answer; Linux gives up after 127 s if a machine is off."""
+"""The time limit for a name node's answer. If its machine is off, Linux gives up after 127 s."""
 
 _ANY_DIRECTORY: Final = 0o777
 _ANY_FILE: Final = 0o666
@@ -50,7 +50,9 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
-    """pyarrow's handler for one client. Mutable: it records whether ACLs are enabled.
+    """pyarrow's handler for one client.
+
+    The object is mutable, because it records whether ACLs are enabled.
 
     Args:
         root: the URI of the client's file system.
@@ -87,7 +89,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         return path
 
     def _ask(self, path: str, call: Callable[[], _T]) -> _T:
-        """Make a call for a path with the time limit; return the name node's answer."""
+        """Make a call about a path within the time limit; return the name node's answer."""
         with hdfs_errors(self._where(path)):
             return within(self._answer_s, call)
 
@@ -107,7 +109,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     def _look(self, path: str) -> pafs.FileInfo:
         try:
             return _info(self._ask(path, partial(self._client.get_file_info, path)))
-        except (FileNotFoundError, NotADirectoryError):  # the latter if a parent is a file
+        except (FileNotFoundError, NotADirectoryError):  # the second error if a parent is a file
             return pafs.FileInfo(path, pafs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
@@ -260,7 +262,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         look = partial(self._client.get_file_info, path)
         known = self._ask(path, look)
         source = self._ask(path, partial(self._client.read, path))
-        # A shorter file may have replaced the file between the two calls, so check its length
+        # Between the two calls, a shorter file may have replaced this file. So check the length
         # again.
         if known.length > len(source) and self._ask(path, look).length > len(source):
             # A reader would mistake the end of the closed blocks for the end of the file.
@@ -283,7 +285,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         """Return the permission bits of a new file or directory, as Java's client computes them.
 
         If the parent has a default access control list, the list determines the rights, and all
-        bits are set. A cleared bit would remove the right from every user in the list.
+        bits are set. A cleared bit would remove a right of every user in the list.
         """
         return widest if self._inherits_list(path) else widest & ~self._umask
 
@@ -297,12 +299,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
                     return False
                 parent = posixpath.dirname(parent)
             except PermissionError:
-                return False  # the write itself will soon be denied
+                return False  # the name node will then also deny the write
             except OSError as error:
                 if error.errno != errno.ENOTSUP:
-                    raise  # without the list, the users in it could lose access
-                # This name node has access control lists disabled; others behind a mount table may
-                # not.
+                    raise  # if the list were ignored, its users could lose access
+                # On this name node, access control lists are disabled. Behind a mount table, they
+                # may be enabled on other name nodes.
                 self._has_lists = self._root.startswith("viewfs:")
                 return False
             else:

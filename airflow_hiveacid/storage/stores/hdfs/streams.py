@@ -1,7 +1,8 @@
 """Open HDFS files for `pyarrow.PythonFile`.
 
-The module wraps hdfs-native's readers and writers. Each call to them crosses into Rust and takes a
-lock, so small writes are buffered. A large write is sent in pieces, since each piece is copied.
+The module wraps hdfs-native's readers and writers. Each call to a reader or writer crosses into
+Rust and takes a lock, so small writes are buffered. A large write is sent in pieces, since each
+piece is copied.
 
 After a failed write, the file is never completed. hdfs-native drops the failed block, and the name
 node would accept the remaining blocks as the whole file.
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 OPEN_FILE: Final = (
     "a writer is still writing to it, and hdfs-native reads only closed blocks. Try again when the"
-    " writer has closed it, or uninstall hdfs-native: libhdfs then reads it by asking data nodes"
+    " writer has closed the file, or uninstall hdfs-native: libhdfs then reads the file by asking"
+    " data nodes"
 )
 """The remedy for a file that cannot be read completely."""
 

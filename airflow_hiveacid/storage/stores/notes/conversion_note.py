@@ -1,7 +1,7 @@
-"""The saved plan of a table's conversion, for any process that finishes or undoes it.
+"""The saved plan of a table's conversion, for any process that finishes or undoes the conversion.
 
-The plan is a small file in the table's hidden directory. It is written before the first file is
-moved, and exists until the conversion is finished or undone.
+The plan is a small file in the table's hidden directory. The plan is written before the first file
+is moved, and exists until the conversion is finished or undone.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ class ConversionNote:
     def move_all(self, guard: Callable[[], None]) -> None:
         """Move all files and directories that are not yet at their new paths.
 
-        `guard` is called before each small group of moves, and raises to stop them. So a process
-        that has lost its lock stops, and does not interfere with the next process.
+        `guard` is called before each small group of moves, and raises an exception to stop the
+        moves. So a process that has lost its lock stops, and does not interfere with the next
+        process.
 
         Raises:
             DirectoryExistsError: both paths of a move exist.
@@ -144,7 +145,7 @@ def _move(location: str, source: str, target: str, *, may_lack: bool = False) ->
     if exists(fs, f"{root}/{target}"):
         if is_there:
             raise DirectoryExistsError(path=f"{root}/{target}")
-        return  # it was moved before
+        return  # an earlier attempt moved it
     if is_there or not may_lack:
         move(fs, f"{root}/{source}", f"{root}/{target}")
 

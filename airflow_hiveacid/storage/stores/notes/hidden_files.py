@@ -14,12 +14,12 @@ from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri
 
 
 class HiddenFiles:
-    """The listed files of one hidden directory. Mutable and thread-safe.
+    """The listed files of one hidden directory. The object is mutable and thread-safe.
 
-    It records the owner's changes.
+    The owner of the listing reports its own changes (`note_written`, `note_removed`).
 
-    Changes by other processes are invisible until `refresh`. So use a listing only where outdated
-    results are harmless.
+    Until `refresh`, the listing does not show changes by other processes. So use a listing only if
+    outdated results are harmless.
     """
 
     def __init__(self, location: str) -> None:

@@ -1,14 +1,14 @@
 """The ledger of jobs that have changed a table, so that no job changes the table twice.
 
 The module takes job keys and a snapshot's write IDs, and returns the entries with committed
-changes. It must not interpret a job's result, which is a string.
+changes. This module must not interpret a job's result, which is a string.
 
 Entries are small files in `<table location>/_hiveacid/`; directory and file names begin with an
-underscore, so readers ignore them. Each attempt of a job has up to two entries: a prepared entry,
-written before anything is published, and a confirmed entry, written after the commit. Other
-programs can also write to the directory, so a confirmed entry is trusted only if the metastore
-agrees. A file is written under a temporary name, renamed, and never changed. Many confirmed entries
-are combined in one file (`ledger_rolls`).
+underscore, so readers ignore them. Each attempt of a job has up to two entries. The prepared entry
+is written before anything is published, and the confirmed entry after the commit. Other programs
+can also write to the directory, so a confirmed entry is trusted only if the metastore agrees. A
+file is written under a temporary name, renamed, and never changed. Many confirmed entries are
+combined in one file (`ledger_rolls`).
 
 A prepared entry alone proves nothing. The metastore forgets aborted write IDs once their
 directories are cleaned, and a forgotten write ID looks committed. A file's name identifies its job,
@@ -70,8 +70,8 @@ _NAME: Final = re.compile(
 )
 
 # Roll names sort after entry names, which begin with hexadecimal digits, and after the names of
-# older rolls. So a store that lists page by page, sorted by name, shows either an entry's file or,
-# on a later page, the roll that replaced it.
+# older rolls. Some stores list page by page, sorted by name. Their listings show an entry's file
+# or, on a later page, the roll that replaced this file.
 _ROLL: Final = "_rolled_"
 _ROLL_AT: Final = 64
 """Confirmed entries are rolled up once at least this many are in separate files."""
@@ -80,7 +80,8 @@ _MERGE_AT: Final = 8
 _LOOKED_AT_AGAIN_S: Final = 30 * 86400.0
 """A roll that is older than this, in seconds, is removed if all its entries have expired."""
 _MOST_ROLLED: Final = 256
-"""The maximum number of entries to roll up at once, in about a second on a remote store."""
+"""The maximum number of entries to roll up at once. On a remote store, so many entries take
+about a second."""
 _LOOKS: Final = 20
 _FULL_ROLL: Final = 1000
 """A roll with at least this many entries is no longer merged."""
@@ -155,13 +156,13 @@ class Ledger:
     def _keep(
         self, found: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
     ) -> None:
-        """Add an entry to `found`, unless it is damaged and an intact one is known."""
+        """Add an entry to `found`, unless it is damaged and `found` has an intact copy."""
         known, own = found.get(name), self._own(name, entry, job_key)
         if known is None or own.is_legible or not known.is_legible:
             found[name] = own
 
     def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
-        """Return the entry; use only its file name if its content contradicts the name."""
+        """Return the entry; if the content contradicts the file name, use only the file name."""
         if (entry.job_key, entry.table_id) == (job_key, self.table_id):
             return entry
         _log.warning("a ledger entry has the text of another job: %s", name)
@@ -171,7 +172,7 @@ class Ledger:
         """Return the rolls' entries with this prefix; None if a listed roll no longer exists.
 
         Raises:
-            LedgerRollError: a roll is invalid, so it is unknown which jobs it records.
+            LedgerRollError: a roll is invalid, so the jobs in the roll are unknown.
         """
         names = [f.name for f in files if f.name.startswith(self._roll_prefix)]
         rolls = each_in_threads(lambda name: self._lines(name, prefix), names)
@@ -234,13 +235,14 @@ class Ledger:
         write_new(*open_location(uri), packed_json(body))
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
-        """Return the prepared entries that may be committed and that nothing confirms.
+        """Return the prepared entries that may be committed but have no confirmed entry.
 
-        Their drivers may have been killed after the commit and before the confirmation. Each write
-        that is committed in `txns` has an entry by now, so the directory is listed here.
+        The drivers of these entries may have been killed after the commit and before the
+        confirmation. A job writes its entry before it commits. So the directory must be listed
+        after `txns` was fetched, as this method does.
 
         Args:
-            txns: the metastore's transactions now.
+            txns: the metastore's current transactions.
 
         Raises:
             StorageError: an entry cannot be read.
@@ -267,16 +269,16 @@ class Ledger:
         write_ids: ValidWriteIdList,
         txns: ValidTxnList,
     ) -> tuple[LedgerEntry, ...]:
-        """Confirm the entries that are committed and have published one of these directories.
+        """Confirm the entries of committed jobs that have published one of these directories.
 
-        Call this before the directories are compacted or removed. While they exist, they prove the
-        commit of a prepared entry (`is_certain`); nothing else proves it.
+        Call this method before the directories are compacted or removed. Existing directories prove
+        that a prepared entry is committed (`is_certain`). There is no other proof.
 
         Args:
             unconfirmed: see `unconfirmed`.
             directories: the URIs of directories that exist.
-            write_ids: the table's write IDs now.
-            txns: the metastore's transactions now.
+            write_ids: the table's current write IDs.
+            txns: the metastore's current transactions.
 
         Returns:
             The entries that are still unconfirmed.
@@ -333,8 +335,8 @@ class Ledger:
             there = {file.name for file in files}
             self._write_roll(lines, there)
             prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
-            # Delete prepared entries first, so that no prepared entry remains without a confirmed
-            # one.
+            # Delete prepared entries first, so that no prepared entry remains without its confirmed
+            # entry.
             each_in_threads(self._delete, [name for name in prepared if name in there])
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)
@@ -406,10 +408,10 @@ class Ledger:
     ) -> int:
         """Remove expired entries and incomplete files; return the number of removed files.
 
-        An entry expires once it is older than both `retention_s` and its own retention, since its
-        job may need it for longer. `now_s` is limited to the newest file's time, so a machine whose
-        clock is a month ahead does not remove all entries. An entry's retention is in its content.
-        So if there are very many old entries, only a random sample is read.
+        An entry expires once it is older than both `retention_s` and its own retention, which its
+        job has set. `now_s` is limited to the newest file's time, so a machine whose clock is a
+        month ahead does not remove all entries. An entry's retention is in its content. So if there
+        are very many old entries, only a random sample is read.
         """
         fs, root = open_location(self._root)
         gone = 0
@@ -440,7 +442,7 @@ class Ledger:
         try:
             return parse_entry(read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
-            return None  # it was pruned, or put into a roll, a moment ago
+            return None  # another job has just pruned the entry or put it into a roll
         except CorruptFileError as error:
             # Raise any other error: an entry that cannot be read at the moment may confirm the job.
             _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
@@ -491,9 +493,9 @@ def committed(
     """Return a job's entries with committed changes, one entry per transaction.
 
     If the metastore contradicts a confirmed entry, the returned entry states the reason in `doubt`.
-    A prepared entry may be included although its commit is not proven: its files were either
-    compacted after a commit or cleaned after an abort. For such an entry, `Ledger.is_certain` is
-    False.
+    A prepared entry may be included even if its commit is not proven. The files of such an entry
+    were either compacted after a commit or cleaned after an abort. For such an entry,
+    `Ledger.is_certain` is False.
 
     Args:
         entries: all entries of the job, from `Ledger.entries`.
@@ -542,8 +544,8 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
     if not entry.directories:
         return False  # the job changed nothing, so it may run again
     if entry.write_id > write_ids.high_watermark:
-        # Metastore 4.0.1's list may end below a committed write ID if the transaction began
-        # earlier.
+        # In metastore 4.0.1, the list may end below the write ID of a committed transaction that
+        # began earlier.
         return txns.is_visible(entry.txn_id)
     return write_ids.is_visible(entry.write_id)
 

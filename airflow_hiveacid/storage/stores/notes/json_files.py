@@ -1,7 +1,7 @@
 """The URIs and the format of the JSON files in a table's hidden directory.
 
-The module computes URIs and digests for file names. It also writes JSON and parses it with a
-caller's function. The callers decide how to treat a damaged file.
+The module computes URIs and digests for file names. The module also writes JSON, and parses JSON
+with a caller's function. The callers decide how to treat a damaged file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def hidden_uri(location: str, name: str = "") -> str:
 
 
 def table_digest(table_id: str) -> str:
-    """Return a digest of a table's ID for note names; an earlier table has a different digest."""
+    """Return a digest of a table's ID for note names; an earlier table had a different digest."""
     return hashlib.sha256(table_id.encode()).hexdigest()[:12]
 
 
@@ -60,7 +60,7 @@ def parsed_json(content: bytes, uri: str, what: str, parse: Callable[[dict[str, 
         content: the file's content.
         uri: the file's URI, for the error.
         what: the kind of file, such as "ledger entry", for the error.
-        parse: converts the JSON object; if it raises one of the usual errors, the file is damaged.
+        parse: converts the JSON object; an error in `_MALFORMED` means that the file is damaged.
 
     Raises:
         CorruptFileError: the content is not a JSON object, or `parse` fails.

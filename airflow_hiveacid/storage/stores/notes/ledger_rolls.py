@@ -1,10 +1,10 @@
 """Store many confirmed ledger entries in one immutable file, so that a table has few files.
 
-Such a file is called a roll. It has a line for each entry: the name and modification time of the
-entry's original file, and the entry's JSON. The lines are compressed together. A roll is written
-before the files that it replaces are deleted, and rolls are merged the same way. So each entry is
-in at least one file at any time, and readers combine all files. The module must not depend on the
-meaning of entries.
+Such a file is called a roll. A roll has a line for each entry: the name and modification time of
+the entry's original file, and the entry's JSON. The lines are compressed together. A roll is
+written before the files that it replaces are deleted, and rolls are merged the same way. So each
+entry is in at least one file at any time, and readers combine all files. The module must not depend
+on the meaning of entries.
 
 Example:
     >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
@@ -40,7 +40,7 @@ def packed(lines: Iterable[Line]) -> bytes:
 
 
 def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
-    """Return the entries of a roll whose file names have this prefix.
+    """Return the entries of a roll that have file names with this prefix.
 
     Args:
         content: the content of the roll, from `packed`.

@@ -1,8 +1,9 @@
-"""Maintenance's notes in a table's hidden directory, which also contains the ledger.
+"""Notes that maintenance writes to a table's hidden directory, which also contains the ledger.
 
-One kind of note serves cleaning: it records when a directory that replaces others was first seen.
-The other kind records the highest write ID of one of our compactions, because the metastore's queue
-does not. If a note is lost, cleaning is delayed, but no rows are lost.
+For cleaning, a note records when a process first saw a replacement: a directory that replaces other
+directories. For compaction, a note records the highest write ID of one of our compactions, because
+the metastore's queue does not record this ID. If a note is lost, cleaning is delayed, but no rows
+are lost.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _COMPACTION: Final = "_compaction_"
 class TableNotes:
     """The notes of one table. Notes with a different `table_id` (an earlier table) are ignored.
 
-    Without this check, the notes of an earlier table could match directory names of a new table, or
-    entry IDs in the queue of a new metastore.
+    Otherwise an earlier table's notes could match directory names of a new table, or entry IDs in
+    the queue of a new metastore.
     """
 
     location: str
@@ -58,7 +59,7 @@ class TableNotes:
         return f"{_SEEN}{self._digest}.{name_digest(str(partition))}.json"
 
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
-        """Return when each directory that replaces others in a partition was first seen."""
+        """Return, by directory name, when each replacement in a partition was first seen."""
         found = {}
         for name, note in self._read(self.note_of(partition)).items():
             match note:
@@ -79,16 +80,16 @@ class TableNotes:
         )
 
     def highest_write_id(self, entry_id: int) -> WriteId | None:
-        """Return the highest write ID noted for a queue entry; None if there is no note."""
+        """Return the highest write ID recorded for a queue entry; None if there is no note."""
         found = self._read(self._compaction(entry_id)).get("highest_write_id")
         return WriteId(found) if isinstance(found, int) else None
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
-        """Record our compaction's highest write ID, before its entry is marked for cleaning."""
+        """Record our compaction's highest write ID, before the entry is marked for cleaning."""
         self._write(self._compaction(entry_id), {"highest_write_id": write_id})
 
     def compactions(self, files: HiddenFiles) -> frozenset[int]:
-        """Return the IDs of the queue entries for which a highest write ID is noted."""
+        """Return the IDs of the queue entries for which a highest write ID is recorded."""
         prefix = f"{_COMPACTION}{self._digest}."
         numbers = (n.removeprefix(prefix).removesuffix(".json") for n in files.named(prefix))
         return frozenset(int(number) for number in numbers if number.isdigit())

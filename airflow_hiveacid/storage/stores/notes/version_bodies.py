@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def keeping_body(keeping: Keeping) -> dict[str, Any]:
-    """Return the JSON of a promise to keep versions."""
+    """Return the JSON of a guarantee to keep versions."""
     return {
         "last_entry_id": keeping.last_entry_id,
         "since_s": keeping.since_s,
@@ -39,7 +39,7 @@ def keeping_body(keeping: Keeping) -> dict[str, Any]:
 
 
 def resets_body(resets: Sequence[Reset]) -> dict[str, Any]:
-    """Return the JSON of removals that created no version."""
+    """Return the JSON of removals that did not create a version."""
     return {
         "resets": [
             {**asdict(one), "partition": str(one.partition), "names": sorted(one.names)}
@@ -81,7 +81,7 @@ def commits_of(table_id: str, body: dict[str, Any]) -> tuple[CommitNote, ...]:
 
 
 def keeping_of(table_id: str, body: dict[str, Any]) -> Keeping:
-    """Parse the note of a promise to keep versions."""
+    """Parse the note of a guarantee to keep versions."""
     return Keeping(
         table_id=table_id,
         last_entry_id=int(body["last_entry_id"]),
@@ -106,7 +106,7 @@ def horizon_of(_table_id: str, body: dict[str, Any]) -> Horizon:
 
 
 def resets_of(_table_id: str, body: dict[str, Any]) -> tuple[Reset, ...]:
-    """Parse the note of removals that created no version."""
+    """Parse the note of removals that did not create a version."""
     return tuple(
         Reset(
             partition=PartitionName.parse(str(one["partition"])),

@@ -1,7 +1,7 @@
-"""Notes about a table's past in its hidden directory: commits, tags, promises to keep files.
+"""Notes in a table's hidden directory about its past: commits, tags, guarantees to keep files.
 
 Each fact has its own small file, so that no writer changes another writer's file. If the note of a
-commit is lost or damaged, commit times are known less exactly. If the note of a promise is lost or
+commit is lost or damaged, commit times are less exact. If the note of a guarantee is lost or
 damaged, fewer versions are readable. A damaged horizon or tag is an error: a horizon records which
 files may be missing, and a tag records which files must stay. See docs/decisions/versions.md.
 """
@@ -92,10 +92,10 @@ class VersionNotes:
         return cls(location=table.location, table_id=table.table_id)
 
     def listed_once(self) -> VersionNotes:
-        """Return a copy that lists the directory only once; it is thread-safe.
+        """Return a thread-safe copy that lists the directory only once.
 
-        The copy lists again only if a listed note no longer exists. Until then it ignores notes
-        that other processes write later.
+        The copy lists again only if a listed note no longer exists. Until then, the copy ignores
+        notes that other processes write later.
         """
         return replace(self, files=HiddenFiles(self.location))
 
@@ -124,8 +124,9 @@ class VersionNotes:
     def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Bundle commit notes, and remove the notes of versions that are no longer readable.
 
-        A note also proves which files its commit wrote, until a base contains their rows. So a note
-        is removed only if its version is no longer readable in any of its partitions.
+        Until a base contains the rows of a commit, the note also proves which files the commit
+        wrote. So a note is removed only if its version is unreadable in all partitions of the
+        commit.
 
         Args:
             oldest: the oldest readable version of each existing partition.
@@ -156,12 +157,12 @@ class VersionNotes:
         kept = [note for note in every if note.write_id not in gone]
         for at in range(0, len(kept), _MOST_IN_BUNDLE):
             self._write_bundle(kept[at : at + _MOST_IN_BUNDLE])
-        # A reader that has listed a file but no longer finds it lists the directory again.
+        # If a reader no longer finds a listed file, it lists the directory again.
         for name in (*bundles, *singles):
             self._delete(name)
 
     def bundle_commits(self, files: Iterable[FileEntry]) -> None:
-        """Put commit notes into bundles if there are many, without removing any note.
+        """Put commit notes into bundles if there are many; no note is lost.
 
         A bundle is written before the notes that it contains are deleted. If two processes bundle
         concurrently, they write the same notes twice, which readers tolerate. Unreadable notes stay
@@ -206,10 +207,10 @@ class VersionNotes:
             return ()
         return None if note is None else (note,)
 
-    # ---- promises --------------------------------------------------------------------------------
+    # ---- guarantees ------------------------------------------------------------------------------
 
     def promises(self) -> Promises:
-        """Return all notes about the promise to keep versions.
+        """Return all notes about the guarantee to keep versions.
 
         Raises:
             CorruptFileError: a horizon is damaged, so it is unknown which versions are gone.
@@ -246,33 +247,34 @@ class VersionNotes:
         )
 
     def is_kept(self) -> bool:
-        """Return True if a promise to keep versions exists, even a broken one."""
+        """Return True if a guarantee to keep versions exists, even if the guarantee is broken."""
         return exists(*open_location(self._uri(self._keeping_file)))
 
     def has_ended(self) -> bool:
-        """Return True if it is recorded that another program's compaction ended the promise."""
-        # A listing may be older than a new promise, which begins without this note.
+        """Return True if a note records that another program's compaction ended the guarantee."""
+        # The listing may be older than a new guarantee. When a guarantee begins, this note is
+        # removed.
         names = self._names(f"{_END}{self._digest}.")
         return any(exists(*open_location(self._uri(name))) for name in names)
 
     def note_keeping(self, keeping: Keeping) -> None:
-        """Begin to keep versions; first remove the notes of an earlier promise."""
+        """Begin to keep versions; first remove the notes of an earlier guarantee."""
         self.forget_keeping()
         self._write(self._keeping_file, keeping_body(keeping))
 
     def forget_keeping(self) -> None:
-        """Remove the promise to keep versions first, then all other notes about it."""
+        """Remove the note of the guarantee to keep versions first, then its other notes."""
         for prefix in (_KEEPING, _END, _OWN, _HORIZON):
             for name in self._names(f"{prefix}{self._digest}."):
                 self._delete(name)
 
     def end_keeping(self, entry_id: int) -> None:
-        """Record permanently that another program's compaction has ended the promise."""
+        """Record permanently that another program's compaction has ended the guarantee."""
         if not self._names(f"{_END}{self._digest}."):
             self._write(f"{_END}{self._digest}.{entry_id}.json", {"entry_id": entry_id})
 
     def note_horizon(self, horizon: Horizon) -> None:
-        """Record up to which version a partition becomes unreadable, before files are removed."""
+        """Record a partition's new horizon; call this method before files are removed."""
         name = self._horizon_file(horizon)
         if not exists(*open_location(self._uri(name))):
             self._write(name, {**asdict(horizon), "partition": str(horizon.partition)})
@@ -312,7 +314,7 @@ class VersionNotes:
     # ---- removals that created no version --------------------------------------------------------
 
     def resets(self) -> tuple[Reset, ...]:
-        """Return the recorded removals of files that created no version.
+        """Return the recorded file removals that did not create a version.
 
         Raises:
             CorruptFileError: the note of a removal is damaged.
@@ -355,8 +357,8 @@ class VersionNotes:
         """Return all tags, including older tags that a tag of the same name is about to replace.
 
         Args:
-            known: the tags that were read earlier, with file names as keys; these are not read
-                again, so a caller can cheaply check for new tags before each partition.
+            known: the tags that were read earlier, by file name. These tags are not read again, so
+                a caller can cheaply check for new tags before each partition.
         """
         return self._tags(f"{_TAG}{self._digest}.", known)
 
@@ -393,7 +395,7 @@ class VersionNotes:
                 zip(new, each_in_threads(lambda n: self._read(n, tag_of), new), strict=True)
             )
             known.update((name, tag) for name, tag in found.items() if tag is not None)
-            if None not in found.values():  # otherwise, another tag may have replaced a listed one
+            if None not in found.values():  # otherwise, another tag may have replaced a listed tag
                 return tuple(known[name] for name in names)
 
     # ---- files -----------------------------------------------------------------------------------

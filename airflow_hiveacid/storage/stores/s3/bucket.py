@@ -31,14 +31,18 @@ _MARK: Final = "hiveacid-attempt"
 _PAGE: Final = 1000
 """The maximum number of keys in a page of a listing, or in a deletion."""
 
-# S3's answer while another conditional write to the same key is running; S3 asks for a retry.
+# S3's error code while another conditional write to the same key is running. The request should be
+# retried.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_TRIES: Final = 4
 _CONFLICT_PAUSE_S: Final = 0.5
 
 
 class StoredObject(NamedTuple):
-    """An object; `mark` identifies its writer, and is None if it is not set or not read.
+    """An object in the bucket.
+
+    `mark` identifies the object's writer; it is None if the object has no mark, or the mark was not
+    read.
 
     `modified_s` is in whole seconds, because HEAD requests return only whole seconds.
     """
@@ -193,7 +197,7 @@ class S3Bucket:
             )
 
     def put_once(self, key: str, content: bytes, mark: str) -> None:
-        """Create an object if none exists; do nothing if one with this mark exists.
+        """Create an object; do nothing if an object with this mark exists already.
 
         Raises:
             FileExistsError: an object of another writer exists.
@@ -279,7 +283,7 @@ class S3Bucket:
         """Complete an upload, so that the object appears whole. A second call does nothing.
 
         If S3's answer to an earlier call was lost, the upload no longer exists, but its object
-        does. The object's mark then shows whether the writer of this upload created it.
+        exists. The object's mark then shows whether the writer of this upload created the object.
 
         Raises:
             FileExistsError: with `once`, an object of another writer exists.
@@ -338,5 +342,5 @@ def _marked(mark: str | None) -> dict[str, str]:
 
 
 def _whole_seconds(moment: datetime) -> float:
-    """Round a time down to seconds, as answers to HEAD do; some stores list more precise times."""
+    """Round a time down to seconds, as in answers to HEAD; some stores list more precise times."""
     return float(int(moment.timestamp()))

@@ -1,10 +1,10 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
 The module takes a bucket and Hadoop's settings for S3A (`given_settings`), and returns boto3's
-client. Credentials come from the usual sources of AWS tools in this process: the environment, a
-file, a web identity, a container role or an instance role. Plans never contain credentials.
+client. Credentials come from the sources that AWS tools use: the environment, a file, a web
+identity, a container role or an instance role. Plans never contain credentials.
 
-A client cannot be sent to a different process: it has connections and secrets.
+A client cannot be sent to a different process, because it has connections and secrets.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"}
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 S3_BY_BOTO3: Final = "s3-boto3"
-"""The type name of this file system, to which pyarrow adds the prefix `py::`."""
+"""The type name of this file system; pyarrow adds the prefix `py::`."""
 
 NO_KEYS: Final = (
     "no credentials are found where Python looks for them: set AWS_ACCESS_KEY_ID and"
@@ -68,7 +68,7 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
         ConfigurationError: boto3 is missing, there are no credentials, or a setting is wrong.
     """
     try:
-        import boto3  # noqa: PLC0415 - without tables on S3 it need not be installed
+        import boto3  # noqa: PLC0415 - it may be missing if no table is on S3
         from botocore.config import Config  # noqa: PLC0415
         from botocore.exceptions import BotoCoreError  # noqa: PLC0415
     except ImportError as error:
@@ -115,8 +115,8 @@ def _say_md5(params: dict[str, Any], **_: object) -> None:
     """Replace a request's new-style checksum with Content-MD5, which every S3 server supports.
 
     S3 requires a digest in a request that deletes several objects. AWS accepts both digests
-    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5; to
-    boto3's CRC32 they answer MissingContentMD5 (boto/boto3#4400).
+    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5, and
+    answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
     """
     params["headers"]["Content-MD5"] = content_md5(params["body"])
     checksum = params["context"].get("checksum", {})

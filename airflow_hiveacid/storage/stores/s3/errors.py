@@ -42,7 +42,9 @@ _SILENT: Final = (
     "S3 gives no reason. If temporary credentials have expired, renew them and try again. If not,"
     " check that fs.s3a.endpoint.region is the bucket's region"
 )
-_OR_KEYS: Final = "Or they are invalid, or this machine's clock is wrong: S3 does not say which"
+_OR_KEYS: Final = (
+    "Or the credentials are invalid, or this machine's clock is wrong: S3 does not say which"
+)
 # An answer to HEAD has no body, so only the HTTP status is known (HADOOP-18353).
 _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
     "301": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's region"),
@@ -57,7 +59,10 @@ _NUMBERS: Final[Mapping[str, tuple[int, str]]] = {
     "ExpiredToken": (errno.EAGAIN, _RENEW),
     "ExpiredTokenException": (errno.EAGAIN, _RENEW),
     "RequestTimeTooSkewed": (errno.EAGAIN, "Correct this machine's clock"),
-    "NoSuchBucket": (errno.ENXIO, "The bucket does not exist there: check bucket and endpoint"),
+    "NoSuchBucket": (
+        errno.ENXIO,
+        "The bucket does not exist at this endpoint: check bucket and endpoint",
+    ),
     "PermanentRedirect": (errno.ENXIO, "Set fs.s3a.endpoint.region to the bucket's region"),
     "AuthorizationHeaderMalformed": (errno.ENXIO, "Set fs.s3a.endpoint.region correctly"),
     NO_UPLOAD: (errno.EAGAIN, _GIVEN_UP),

@@ -1,6 +1,6 @@
 """A pyarrow file system for S3 that uses boto3.
 
-Objects have only keys: a directory is a common prefix of keys, and disappears with its last object.
+Objects have only keys. A directory is a common prefix of keys, and disappears with its last object.
 A file appears whole when it is closed. A file of a task attempt (`attempt_paths`) does not appear
 until the driver publishes it. Nothing is renamed.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket, StoredObject
 
 _FOLDER: Final = "_$folder$"
-"""The ending of keys with which older tools mark a directory."""
+"""The ending of a key that marks a directory; older tools create such keys."""
 
 _NS_PER_S: Final = 1_000_000_000
 

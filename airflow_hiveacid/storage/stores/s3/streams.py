@@ -27,7 +27,7 @@ _LEAST_READ_BYTES: Final = 1 << 20
 
 
 class S3Reader(FileReader):
-    """An object open for reading. It holds bytes that were read ahead."""
+    """An object open for reading. The reader holds bytes that were read ahead."""
 
     def __init__(self, bucket: S3Bucket, found: StoredObject) -> None:
         super().__init__(found.size_bytes)
@@ -108,7 +108,7 @@ class S3Writer(FileWriter):
             super()._do(call)
         except BaseException:
             if self._upload_id is not None:
-                with contextlib.suppress(OSError):  # a later cleaning aborts it
+                with contextlib.suppress(OSError):  # a later cleaning aborts the upload
                     self._bucket.give_up(self._key, self._upload_id)
             raise
 

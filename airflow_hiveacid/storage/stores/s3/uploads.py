@@ -47,9 +47,9 @@ class StagedUpload:
             parts = tuple(Part(int(number), str(tag)) for number, tag in body.pop("parts"))
             return cls(parts=parts, **body)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise OSError(errno.EBADMSG, f"it is no note of an upload: {error!r}", note_key) from (
-                error
-            )
+            raise OSError(
+                errno.EBADMSG, f"it is not the note of an upload: {error!r}", note_key
+            ) from error
 
     def publish(self, bucket: S3Bucket) -> None:
         """Make the file visible, unless a different file exists; a second call does nothing.

@@ -87,7 +87,7 @@ def _cases(title: str, found: Sequence[Pair]) -> Grid:
     return Grid(
         title=title,
         header=(
-            *("case", "CPU / flat", "CPU s", "flat's", "wall s", "flat's"),
+            *("case", "CPU / flat", "CPU s", "of flat ORC", "wall s", "of flat ORC"),
             *("JVM MiB", "driver's Python MiB", "largest worker MiB"),
         ),
         rows=tuple(
@@ -124,8 +124,10 @@ def _growth(found: Sequence[Figure]) -> Grid:
                     f"{seconds_text(most.cpu_seconds)} / {seconds_text(least.cpu_seconds)}",
                 )
             )
-    header = ("case", "beside", "CPU ratio", "CPU s")
-    return Grid(title="Growth: the larger case over the smaller one", header=header, rows=(*rows,))
+    header = ("case", "small case", "CPU ratio", "CPU s")
+    return Grid(
+        title="Growth: ratio of each large case to its small case", header=header, rows=(*rows,)
+    )
 
 
 def _words(case: str) -> str:

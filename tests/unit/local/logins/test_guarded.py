@@ -42,7 +42,7 @@ def test_missing_packages_are_one_line(
 def test_a_release_without_the_login_is_refused(login: LoginOption, tmp_path: Path) -> None:
     config = LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path)
     with pytest.raises(
-        LocalServerError, match=rf"has no --{login.value}, and would let every user"
+        LocalServerError, match=rf"does not support --{login.value} and would accept every user"
     ):
         start_guarded(config, login)
     assert list(tmp_path.iterdir()) == []
@@ -53,13 +53,15 @@ def test_a_directory_stays_with_the_login_it_was_made_for(tmp_path: Path) -> Non
     assert login_of(config) is None
     (tmp_path / "login" / "ldap").mkdir(parents=True)
     assert login_of(config) is LoginOption.LDAP
-    with pytest.raises(ServerConflictError, match="was made for --ldap; give --kerberos another"):
+    with pytest.raises(
+        ServerConflictError, match="was created for --ldap; use another --dir with --kerberos"
+    ):
         start_guarded(config, LoginOption.KERBEROS)
 
 
 def test_a_directory_that_everybody_may_enter_gets_no_login_later(tmp_path: Path) -> None:
     (tmp_path / "schema-version").write_text("4.0.1\n")
-    with pytest.raises(ServerConflictError, match="was made for use without a login"):
+    with pytest.raises(ServerConflictError, match="was created for use without a login"):
         start_guarded(LocalMetastoreConfig(data_dir=tmp_path), LoginOption.KERBEROS)
 
 

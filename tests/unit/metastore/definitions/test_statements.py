@@ -300,7 +300,7 @@ def test_a_column_may_become_wider(statements: Statements) -> None:
             },
             ("id", "bigint"),
             DefinitionError,
-            "in buckets by column 'id'",
+            "is bucketed by column 'id'",
         ),
         (
             {

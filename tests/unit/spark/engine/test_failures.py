@@ -20,7 +20,7 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
         (
             "FILE_NOT_EXIST",
             StorageError,
-            r"/w/t/delta_1_1/bucket_00000 is missing: .* run it again",
+            r"/w/t/delta_1_1/bucket_00000 is missing: .* run the job again",
         ),
         ("NO_HINT", CorruptFileError, r"/w/t/delta_1_1/bucket_00000 is damaged: .*Malformed"),
     ],

@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.spark.maintenance import compaction_planner
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.plain import compact as plain_compact
@@ -271,7 +271,7 @@ def test_two_files_that_would_appear_one_by_one_are_not_published(
     server: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader between the two would take the first for the whole base."""
-    monkeypatch.setattr(compact_module, "publishes_files", lambda _: True)  # as on S3
+    monkeypatch.setattr(compaction_planner, "publishes_files", lambda _: True)  # as on S3
     monkeypatch.setattr(plain_compact, "_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(
@@ -309,7 +309,7 @@ def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
         client.request_compaction(table.ref, None, CompactionType.MAJOR)
 
     monkeypatch.setattr(Replacement, "remove_dead_siblings", remove)
-    with pytest.raises(CompactionNotDoneError, match="queue has it as initiated"):
+    with pytest.raises(CompactionNotDoneError, match="queue is in state initiated"):
         compact(client, table, CompactionChoice.MAJOR)
     assert there(table, "base_") == []
 

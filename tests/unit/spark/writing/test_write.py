@@ -35,6 +35,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
@@ -796,7 +797,7 @@ def answer(job: Job, result: str) -> JobResult:
         return already_done(cast("JobContext", SimpleNamespace(spec=spec)), write, earlier)
 
 
-@pytest.mark.parametrize("result", ["{}", "[", '{"version": 10, "surprise": 1}'])
+@pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
 def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
     job: Job, result: str
 ) -> None:

@@ -160,9 +160,9 @@ def test_what_the_user_wrote_goes_on_letter_by_letter(text: str) -> None:
             "cast(c.a AS int) = cast(abs(a) AS int) + cast(1.5 AS int) + cast(a + 1 AS bigint)",
             (
                 "transform(array(t.a ), __hiveacid_x -> CASE WHEN cast(__hiveacid_x AS string)"
-                r" RLIKE '^[\\p{Cntrl}\\s]|[\\p{Cntrl}\\s]$' THEN raise_error('a text with"
-                " blanks around a number is not a number in tasks of Hive: remove blanks by"
-                ' trim(x), tabs and line ends by regexp_replace(x, "[^0-9-]", "")\') ELSE'
+                r" RLIKE '^[\\p{Cntrl}\\s]|[\\p{Cntrl}\\s]$' THEN raise_error('Hive tasks do"
+                " not read a string with blanks around a number as a number: remove blanks with"
+                ' trim(x), tabs and line ends with regexp_replace(x, "[^0-9-]", "")\') ELSE'
                 " cast(__hiveacid_x AS int) END)[0] = cast(abs(a) AS int) + cast(1.5 AS int)"
                 " + cast(a + 1 AS bigint)"
             ),
@@ -558,7 +558,9 @@ def test_a_marker_that_is_a_length_or_comes_later_passes() -> None:
     "text", ["a || '1'", "concat(a, b)", "a", "(a + 1)", "CASE b WHEN 1 THEN a END"]
 )
 def test_a_cast_of_what_may_be_a_text_with_blanks_minds_them(text: str) -> None:
-    assert "raise_error('a text with blanks" in read(f"cast({text} AS int) = b")
+    assert "raise_error('Hive tasks do not read a string with blanks" in read(
+        f"cast({text} AS int) = b"
+    )
 
 
 @pytest.mark.parametrize("name", ["tinyint", "smallint", "int", "bigint", "`Int`"])

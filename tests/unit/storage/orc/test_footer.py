@@ -222,8 +222,8 @@ def _swap_stripes(tail: OrcTail) -> None:
         ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "offset", 1 << 40)),
         ("beyond the end", lambda tail: setattr(tail.footer.stripes[-1], "data_length", 1 << 20)),
         ("beyond the end", _one_byte_of_the_tail),
-        ("before the last one ends", _swap_stripes),
-        ("before the last one ends", lambda tail: setattr(tail.footer.stripes[0], "offset", 2)),
+        ("before the previous one ends", _swap_stripes),
+        ("before the previous one ends", lambda tail: setattr(tail.footer.stripes[0], "offset", 2)),
         (
             "statistics count 4000 rows, its stripes 0",
             _empty,
@@ -232,16 +232,19 @@ def _swap_stripes(tail: OrcTail) -> None:
             "statistics count 3 rows",
             lambda tail: tail.footer.metadata.add(name="hive.acid.stats", value=b"1,0,2"),
         ),
-        ("differ in number", lambda tail: tail.metadata.stripes.add()),
+        (
+            "the numbers of stripes and of stripe statistics differ",
+            lambda tail: tail.metadata.stripes.add(),
+        ),
         (r"fields without a name", lambda tail: tail.footer.types[0].children.append(99)),
         ("type 99, which does not exist", _lost_child),
         ("no types", lambda tail: tail.footer.ClearField("types")),
         ("not a struct", lambda tail: setattr(tail.footer.types[0], "kind", TypeKind.LONG)),
         ("refers to type 0", _first_type(kind=TypeKind.LIST, children=[0])),
         ("refers to type 1", _first_type(kind=TypeKind.LIST, children=[1])),
-        ("has 0 types below it", _first_type(kind=TypeKind.LIST)),
-        ("has 1 types below it", _first_type(kind=TypeKind.MAP, children=[2])),
-        ("has 1 types below it", _first_type(kind=TypeKind.LONG, children=[2])),
+        ("has 0 child types", _first_type(kind=TypeKind.LIST)),
+        ("has 1 child types", _first_type(kind=TypeKind.MAP, children=[2])),
+        ("has 1 child types", _first_type(kind=TypeKind.LONG, children=[2])),
         ("union without types", _first_type(kind=TypeKind.UNION)),
         ("has two parents", _shared_child),
         ("has no parent", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
@@ -347,7 +350,7 @@ def test_a_tail_that_is_said_to_be_gigabytes_long_is_not_read(tmp_path: Path) ->
         file.truncate(1 << 41)  # of which a disk holds nothing
         file.seek(1 << 41)
         file.write(postscript + bytes([len(postscript)]))
-    with pytest.raises(CorruptFileError, match="longer than it may be"):
+    with pytest.raises(CorruptFileError, match="longer than allowed"):
         read_tail(FS, str(path))
 
 

@@ -324,7 +324,7 @@ def test_other_compression_is_refused_by_name(tmp_path: Path) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": "int"}]}
     with path.open("wb") as out:
         fastavro.writer(out, schema, [{"c": 7}], codec="xz")
-    with pytest.raises(UnsupportedFileError, match="Avro in xz cannot be read"):
+    with pytest.raises(UnsupportedFileError, match="Avro compressed with xz cannot be read"):
         read(plain(path), {"c": "int"})
 
 

@@ -84,7 +84,7 @@ def test_there_are_cases_of_both_versions_and_both_formats() -> None:
 
 def test_old_days_of_an_unknown_calendar_are_refused() -> None:
     (case,) = filter(is_undated, CASES)
-    with pytest.raises(UnsupportedFileError, match="in which calendar"):
+    with pytest.raises(UnsupportedFileError, match="does not state their calendar"):
         rows_of(case)
 
 

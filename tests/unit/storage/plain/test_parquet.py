@@ -147,7 +147,7 @@ def test_instants_by_the_rules_of_older_javas_are_read_where_they_cannot_differ(
     assert values(file_of(tmp_path, {"c": new}, notes), "timestamp") == [NEW]
     with pytest.raises(UnsupportedFileError, match="legacy=true"):
         values(file_of(tmp_path, {"c": new}, elsewhere), "timestamp")
-    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+    with pytest.raises(UnsupportedFileError, match="does not state their calendar"):
         values(file_of(tmp_path, {"c": old}, notes), "timestamp")
     usual = {**elsewhere, "writer.zone.conversion.legacy": "false"}
     assert values(file_of(tmp_path, {"c": new}, usual), "timestamp") == [NEW.replace(hour=20)]
@@ -185,7 +185,7 @@ def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
         for name, notes in (("4", HIVE_4), ("3", HIVE_3))
     }
     assert days == {"4": "1500-02-28", "3": "1500-03-09"}
-    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+    with pytest.raises(UnsupportedFileError, match="does not state their calendar"):
         values(file_of(tmp_path, {"c": column}, {}), type_)
 
 
@@ -194,7 +194,7 @@ def test_todays_calendar_in_days_says_nothing_of_instants(tmp_path: Path) -> Non
     stored = pa.array([OLD], pa.timestamp("us"))
     days = file_of(tmp_path, {"c": stored.cast(pa.date32())}, notes)
     assert values(days, "date") == [OLD.date()]
-    with pytest.raises(UnsupportedFileError, match="does not say in which calendar"):
+    with pytest.raises(UnsupportedFileError, match="does not state their calendar"):
         values(file_of(tmp_path, {"c": stored}, notes), "timestamp")
 
 
@@ -255,7 +255,7 @@ def test_a_file_is_refused_whose_groups_have_other_rows_than_it_says(
     said = b"\x16\x06"  # Thrift's third field, three rows: first of the file, then of its group
     start = content.index(said, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
     path.write_bytes(content[:start] + bytes([0x16, 2 * told]) + content[start + 2 :])
-    with pytest.raises(CorruptFileError, match=f"it says {told} rows and has 3"):
+    with pytest.raises(CorruptFileError, match=f"its footer states {told} rows, but it has 3"):
         read_facts(file)
 
 

@@ -127,7 +127,7 @@ def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
 
 
 def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFileError, match="lines cannot be parsed as Hive does"):
+    with pytest.raises(UnsupportedFileError, match="lines cannot be parsed as Hive parses them"):
         rows(tmp_path, b"1,a\n2\n", "int", "string")
 
 

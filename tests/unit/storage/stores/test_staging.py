@@ -148,8 +148,8 @@ SWITCH: Final = r"set hiveacid\.untested\.stores=abfss in core-site\.xml, or spa
     [
         (ABFS, "", f"readers could see half a change.*{SWITCH}"),
         (ABFS, "abfs,s3a", SWITCH),
-        ("gs://lake/w/t", "", "this store cannot rename directories.*and no setting allows it"),
-        ("gs://lake/w/t", "gs", "no setting allows it"),
+        ("gs://lake/w/t", "", "this store cannot rename directories.*and no setting allows such"),
+        ("gs://lake/w/t", "gs", "no setting allows such"),
     ],
 )
 def test_a_store_that_nobody_has_tried_is_refused_in_words_that_say_what_would_allow_it(

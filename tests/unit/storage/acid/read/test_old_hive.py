@@ -41,7 +41,7 @@ CHANGES: Final = {
 }
 # Told by the footer, or by the rows alone.
 CASES: Final = [*((name, True) for name in CHANGES), ("a delete", False), ("both", False)]
-REMEDY: Final = r"as Hive before 3 wrote them.*COMPACT 'major'"
+REMEDY: Final = r"in the format used before Hive 3.*COMPACT 'major'"
 
 
 def table(root: Path, events: list[Event], *, is_told: bool = True) -> ValidWriteIdList:

@@ -746,13 +746,17 @@ def with_column(batch: pa.RecordBatch, name: str, values: list[object]) -> pa.Re
     [
         ("bucket 1", with_column(numbered(0, 2), "bucket", [B0, encode(BucketId(1))]), False),
         ("bucket property", with_column(numbered(0, 1), "bucket", [-1]), False),
-        ("other events", with_column(numbered(0, 2), "operation", [0, 1]), False),
-        ("other events", numbered(0, 2), True),
-        ("other events", deletes([(1, B0, 1)], ID), False),
+        ("contains events other than", with_column(numbered(0, 2), "operation", [0, 1]), False),
+        ("contains events other than", numbered(0, 2), True),
+        ("contains events other than", deletes([(1, B0, 1)], ID), False),
         ("no row", with_column(numbered(0, 2), "row", [{"id": 1}, None]), False),
         ("holds a row", with_column(deletes([(1, B0, 1)], ID), "row", [{"id": 1}]), True),
         ("NULL", with_column(numbered(0, 2), "rowId", [1, None]), False),
-        ("its own", with_column(numbered(0, 2), "currentTransaction", [1, 2]), False),
+        (
+            "original and current write IDs",
+            with_column(numbered(0, 2), "currentTransaction", [1, 2]),
+            False,
+        ),
     ],
 )
 def test_events_that_no_file_may_hold_are_refused(
@@ -854,7 +858,7 @@ def test_a_stripe_that_ended_unseen_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoders.ArrowEncoder, "add", blind_add)
-    with pytest.raises(CorruptFileError, match="ended elsewhere than counted"):
+    with pytest.raises(CorruptFileError, match="the encoder ended stripes at unexpected rows"):
         write(tmp_path, ID, [numbered(0, 3 * PIECE_ROWS)], SMALL_STRIPES)
     assert not (tmp_path / "delta" / "bucket_00000").exists()
 

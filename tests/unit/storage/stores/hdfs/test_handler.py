@@ -283,7 +283,7 @@ DENIED = (
             errno.EAGAIN,
             (
                 "Failed to complete file in time. Data nodes failed, or were too slow; try again."
-                " If it persists, check them with hdfs fsck and hdfs dfsadmin -report"
+                " If this persists, check the data nodes with hdfs fsck and hdfs dfsadmin -report"
             ),
         ),
         (
@@ -291,7 +291,8 @@ DENIED = (
             errno.EAGAIN,
             (
                 f"All DataNodes failed: {'x' * 978}.... Data nodes failed, or were too slow; try"
-                " again. If it persists, check them with hdfs fsck and hdfs dfsadmin -report"
+                " again. If this persists, check the data nodes with hdfs fsck and hdfs dfsadmin"
+                " -report"
             ),
         ),
         (
@@ -326,8 +327,12 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
         ),
         ("KMS HTTP error: error sending request", errno.EAGAIN, "is down"),
         ("KMS request failed (503 Service Unavailable): ", errno.EAGAIN, "is down"),
-        ("KMS request failed (403 Forbidden): User:bob not allowed", errno.EACCES, "denied it"),
-        ("KMS rejected SPNEGO authentication", errno.EACCES, "denied it"),
+        (
+            "KMS request failed (403 Forbidden): User:bob not allowed",
+            errno.EACCES,
+            "denied the request",
+        ),
+        ("KMS rejected SPNEGO authentication", errno.EACCES, "denied the request"),
         (
             (
                 "KMS request failed (403 Forbidden): AuthenticationException"

@@ -1,0 +1,133 @@
+"""Functions that return the assets of a table, for `outlets` and `schedule`.
+
+Each asset has its own URI, because with a single one each compaction would start a new compaction.
+The URI of a watch contains its settings, because Airflow keeps only one set of watchers per asset:
+of two DAG files with different settings, each would delete the watcher of the other.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlencode
+
+from airflow.sdk import Asset, AssetWatcher
+
+from airflow_hiveacid.assets.uris import Aspect, AssetUri
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
+from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
+
+_POLL_INTERVAL: Final = timedelta(minutes=1)
+_REFIRE_AFTER: Final = timedelta(hours=1)
+_DEFAULTS: Final = {
+    "delta_count": str(DELTA_COUNT),
+    "delta_ratio": str(DELTA_RATIO),
+    "poll_interval_s": str(_POLL_INTERVAL.total_seconds()),
+    "refire_after_s": str(_REFIRE_AFTER.total_seconds()),
+}
+
+
+def hive_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> Asset:
+    """Return the asset for a table's data.
+
+    If this asset is an outlet of our operators, each task that changed the table adds an event to
+    the asset.
+
+    Args:
+        table: `db.table`.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+
+    Raises:
+        InvalidNameError: `table` is not the name of a table.
+    """
+    return _asset(table, hive_acid_conn_id, Aspect.DATA)
+
+
+def partitions_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> Asset:
+    """Return the asset for a table's changed partitions, for DAGs with a partitioned schedule.
+
+    As an outlet of our operators, it gets an event with the partition's name as its key for each
+    partition that a task changed. The key is `*` if the table has no partitions, or if the task
+    changed more than 100. A statement that found no row has no key. Events with a key start only
+    DAGs with a partitioned schedule, such as `PartitionedAssetTimetable`.
+
+    Args:
+        table: `db.table`.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+
+    Raises:
+        InvalidNameError: `table` is not the name of a table.
+    """
+    return _asset(table, hive_acid_conn_id, Aspect.PARTITIONS)
+
+
+def compaction_asset(  # noqa: PLR0913 - each is a separate choice
+    table: str,
+    *,
+    delta_count: int | None = DELTA_COUNT,
+    delta_ratio: float | None = DELTA_RATIO,
+    hive_acid_conn_id: str = DEFAULT_CONNECTION,
+    poll_interval: timedelta = _POLL_INTERVAL,
+    refire_after: timedelta = _REFIRE_AFTER,
+) -> Asset:
+    """Return the asset that gets an event when a table needs compaction.
+
+    The triggerer polls the metastore, so writes of Hive, Trino and Spark count, too. All tables of
+    one database with the same `poll_interval` share a poll. The event's payload has the reason, the
+    measured values and the partitions. After an event, the next one follows when the table has been
+    compacted and needs compaction again. If the table still needs compaction, the next event
+    follows after `refire_after`, or at the next write after a compaction ended. A table that was
+    dropped and created again counts as a new table.
+
+    Settings that differ from the defaults are part of the asset's name and URI. So DAGs with
+    different settings for a table have an asset and a watcher each.
+
+    Args:
+        table: `db.table`.
+        delta_count: number of delta directories, or None to ignore the count.
+        delta_ratio: size of the deltas as a share of the base's size, or None to ignore the ratio.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        poll_interval: time between two polls.
+        refire_after: time after which an event is repeated.
+
+    Raises:
+        InvalidNameError: `table` is not the name of a table.
+        ConfigurationError: a threshold or a time is invalid.
+    """
+    trigger = CompactionDueTrigger(
+        table=str(TableRef.parse(table)),
+        delta_count=delta_count,
+        delta_ratio=delta_ratio,
+        hive_acid_conn_id=hive_acid_conn_id,
+        poll_interval_s=poll_interval.total_seconds(),
+        refire_after_s=refire_after.total_seconds(),
+    )
+    return _asset(table, hive_acid_conn_id, Aspect.COMPACTION, trigger)
+
+
+def _asset(
+    table: str, conn_id: str, aspect: Aspect, trigger: CompactionDueTrigger | None = None
+) -> Asset:
+    ref = TableRef.parse(table)
+    settings = {} if trigger is None else _own_settings(trigger)
+    # Airflow requires that names are unique.
+    name = str(ref) if conn_id == DEFAULT_CONNECTION else f"{conn_id}: {ref}"
+    words = (name, aspect.value, *(f"{key}={value}" for key, value in settings.items()))
+    uri = AssetUri(conn_id=conn_id, table=ref, aspect=aspect, query=urlencode(settings))
+    return Asset(
+        name=" ".join(filter(None, words)),
+        uri=str(uri),
+        watchers=[] if trigger is None else [AssetWatcher(name=f"watch {name}", trigger=trigger)],
+    )
+
+
+def _own_settings(trigger: CompactionDueTrigger) -> dict[str, str]:
+    """Return the settings that differ from the defaults, in Airflow's order of a URI's query."""
+    arguments = trigger.serialize()[1]
+    return {
+        key: str(arguments[key])
+        for key, default in sorted(_DEFAULTS.items())
+        if str(arguments[key]) != default
+    }

@@ -1,0 +1,238 @@
+"""The command `check`: whether this machine can do what operators and sensors need.
+
+Input is the metastore's options. Output is one line for each step, printed when the step ends. The
+steps check a call to the metastore, the metastore's settings, Java, `spark-submit`, and the
+directory through which drivers in a cluster return their results. With `--job-in`, the last step
+runs a Spark job, which inserts one row into a new table of that database. If a step fails, its line
+says what to do, and the later steps still run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.exit_codes import CheckFailedError
+from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    JobFailedError,
+    StorageError,
+)
+from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.operators.submission.java_check import find_java
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from airflow_hiveacid.cli.output import Record
+
+_JAVA: Final = 17
+_TIMEOUT_S: Final = 120.0
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
+_SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step: its name, and the function that returns its finding."""
+
+    name: str
+    run: Callable[[argparse.Namespace], str]
+
+
+def check(options: argparse.Namespace) -> Iterator[str]:
+    """Run all steps, and yield the result of each.
+
+    Raises:
+        CheckFailedError: at least one step failed.
+    """
+    records: list[Record] = []
+    failed: list[HiveAcidError] = []
+    steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)
+    for step in steps:
+        try:
+            found, is_ok = step.run(options), True
+        except HiveAcidError as error:
+            found, is_ok = str(error), False
+            failed.append(error)
+        records.append({"step": step.name, "is_ok": is_ok, "found": found})
+        if options.output == "table":
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {found}\n"
+    if options.output != "table":
+        columns = (field("step"), field("is_ok"), field("found"))
+        yield shown(Answer(records=records, columns=columns), options.output)
+    if failed:
+        raise CheckFailedError(failed=failed, of=len(steps))
+
+
+def _metastore(options: argparse.Namespace) -> str:
+    servers = ", ".join(cli_metastore.endpoint_of(options).uris)
+    with cli_metastore.connected(options) as client:
+        return (
+            f"a Hive {client.generation.value} metastore answers at {servers}; its transactions"
+            f" time out after {client.txn_timeout_s:.0f} s"
+        )
+
+
+def _settings(options: argparse.Namespace) -> str:
+    from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
+
+    with cli_metastore.connected(options) as client:
+        findings = preflight(client)
+    if findings:
+        raise HiveAcidError("; ".join(map(str, findings)))
+    return "dead transactions are ended"
+
+
+def _java(_: argparse.Namespace) -> str:
+    program = find_java(os.environ)
+    if program is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"in {home}/bin (JAVA_HOME)" if home else "on PATH"
+        raise ConfigurationError(
+            f"there is no java {where}; install Java {_JAVA}, or set JAVA_HOME"
+        )
+    found = _JAVA_VERSION.search(_output_of([program, "-version"]))
+    if found is None or int(found[1]) < _JAVA:
+        is_old = "is too old" if found else "does not print its version"
+        raise ConfigurationError(f"{program} {is_old}; Spark needs Java {_JAVA} or newer")
+    return f"Java {found[1]} ({program})"
+
+
+def _spark(options: argparse.Namespace) -> str:
+    program = _spark_submit(options)
+    found = _SPARK_VERSION.search(_output_of([program, "--version"]))
+    if found is None:
+        raise ConfigurationError(f"{program} --version does not print a version of Spark")
+    return f"Spark {found[1]} ({program})"
+
+
+def _spark_submit(options: argparse.Namespace) -> str:
+    directory = options.spark_bin_dir or _configured_bin_dir(options)
+    program = shutil.which("spark-submit", path=directory)
+    if program is None:
+        raise ConfigurationError(
+            f"there is no spark-submit {f'in {directory}' if directory else 'on PATH'}. Set the"
+            " option spark_bin_dir of section [hiveacid] to its directory; `spark-environment DIR`"
+            " creates one in DIR/bin"
+        )
+    return program
+
+
+def _configured_bin_dir(options: argparse.Namespace) -> str | None:
+    if options.conn_id is None:
+        return None
+    from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
+
+    found: str | None = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+    return found or None
+
+
+def _result_dir(options: argparse.Namespace) -> str:
+    from airflow_hiveacid.storage.stores.filesystem import (  # noqa: PLC0415 - needs pyarrow
+        delete_directory,
+        read_bytes,
+        write_bytes,
+    )
+    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+
+    directory = options.result_dir or cli_metastore.settings_of(options).result_dir
+    if not directory:
+        return "not set, so drivers must run on Airflow's workers (deploy mode client)"
+    sent = uuid.uuid4().hex.encode()
+    fs, path = open_location(f"{directory.rstrip('/')}/check-{sent.decode()}")
+    write_bytes(fs, f"{path}/probe", sent)
+    try:
+        if read_bytes(fs, f"{path}/probe") != sent:
+            raise StorageError(f"{directory}: a file that was just written reads differently")
+    finally:
+        delete_directory(fs, path)
+    return f"{directory} can be written and read from this machine"
+
+
+def _job(options: argparse.Namespace) -> str:
+    """Insert one row into a new table with Spark on this machine, and drop the table again."""
+    from airflow_hiveacid.jobs.packager import application_path, cached_archive  # noqa: PLC0415 - slow
+    from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table  # noqa: PLC0415 - needs Thrift
+
+    program, name = _spark_submit(options), f"{options.job_in}.hiveacid_check_{uuid.uuid4().hex}"
+    new = define(name, {"id": "bigint"})
+    with cli_metastore.connected(options) as client, TemporaryDirectory() as directory:
+        ensure_table(client, new)
+        try:
+            result_file = Path(directory) / "result.json"
+            spec = JobSpec(
+                job_key=f"hiveacid check/{name}",
+                attempt=str(AttemptId.new(1)),
+                metastore=cli_metastore.endpoint_of(options),
+                job=InsertSpec(target=name, source=SourceSpec(columns=("id",), values=((1,),))),
+                result_uri=f"file:{result_file}",
+            )
+            spec_file = Path(directory) / "spec.json"
+            spec_file.write_text(spec.dump(), encoding="utf-8")
+            command = [program, "--master", "local[1]", "--py-files", str(cached_archive())]
+            command += [str(application_path(spec.kind)), "--spec", str(spec_file)]
+            failure = _failure_of(command)
+            return _what_came_of(result_file, failure)
+        finally:
+            client.drop_table(new.ref, purge=True)
+
+
+def _failure_of(command: Sequence[str]) -> ConfigurationError | None:
+    try:
+        _output_of(command)
+    except ConfigurationError as error:
+        return error
+    return None
+
+
+def _what_came_of(result_file: Path, failure: ConfigurationError | None) -> str:
+    """Describe the job's result; raise the job's own error, or else the failure of its process."""
+    if not result_file.exists():
+        raise failure or JobFailedError("spark-submit ended without a result of the job")
+    result = JobResult.parse(result_file.read_text(encoding="utf-8"))
+    if result.error is not None:
+        raise result.error.rebuild()
+    return f"inserted {result.rows.inserted} row in {result.seconds:.0f} s"
+
+
+def _output_of(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - programs that the user has configured
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
+    if done.returncode:
+        lines = done.stdout.strip().splitlines() or ["no output"]
+        raise ConfigurationError(f"{' '.join(command)} ended with {done.returncode}: {lines[-1]}")
+    return done.stdout
+
+
+_STEPS: Final = (
+    _Step("metastore", _metastore),
+    _Step("settings of the metastore", _settings),
+    _Step("Java", _java),
+    _Step("spark-submit", _spark),
+    _Step("result directory", _result_dir),
+)
+_JOB: Final = _Step("job of one row", _job)

@@ -1,0 +1,62 @@
+"""The command `clean`, which cleans a table, or plans the cleaning, like `HiveAcidCleanOperator`.
+
+Needs no Spark: a cleaning lists directories, asks the metastore and removes files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
+from airflow_hiveacid.format.words import several
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.operators.plan_text import size_text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+
+def clean(options: argparse.Namespace) -> Iterator[str]:
+    """Clean a table, or plan the cleaning; yield the paths that are removed or kept.
+
+    Raises:
+        HiveAcidError: the table does not exist, or cannot be listed or changed.
+    """
+    from airflow_hiveacid.spark.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+
+    spec = CleanSpec(
+        target=str(options.table),
+        partition=None if options.partition is None else str(options.partition),
+        plan_only=options.dry_run,
+    )
+    with cli_metastore.connected(options) as client:
+        outcomes = clean_table(client, spec, lambda _: None)
+    records: list[dict[str, Any]] = [
+        {
+            "partition": outcome.partition,
+            "action": action,
+            "path": one.path,
+            "size_bytes": one.size_bytes,
+            "why": one.why,
+        }
+        for outcome in outcomes
+        for action, found in (("remove", outcome.removed), ("keep", outcome.kept))
+        for one in found
+    ]
+    removed = [one for one in records if one["action"] == "remove"]
+    size = size_text(sum(one["size_bytes"] for one in removed)) or "0 B"
+    would = "would be removed" if options.dry_run else "removed"
+    foot = (
+        f"{options.table}: {several(len(removed), 'path')} ({size}) {would},"
+        f" {len(records) - len(removed)} kept"
+    )
+    columns = (
+        partition(),
+        field("action"),
+        field("path"),
+        Column(head="size", text=lambda one: size_text(one["size_bytes"]), is_number=True),
+        field("why", wraps=True),
+    )
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)

@@ -1,0 +1,429 @@
+"""All commands as values, from which `hiveacid` and `airflow hiveacid` are both made.
+
+Every `airflow` call loads this module, so it imports only the standard library. A command names its
+function, which is imported when the command runs.
+
+Example:
+    >>> [command.name for command in COMMANDS if command.exactly_one]
+    ['keep', 'restore']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.cli.arguments import (
+    DRY_RUN,
+    MAYBE_TABLE,
+    OUTPUT,
+    PARTITION,
+    TABLE,
+    argument,
+    at_least,
+    by,
+    fraction,
+    named,
+    version_arguments,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from airflow_hiveacid.cli.arguments import Argument
+
+SUMMARY: Final = "Look after Hive ACID tables: inspect, explain, compact, clean and restore them."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command.
+
+    `function` is the path of the function that yields the command's output. At most one argument in
+    `at_most_one` may be given, and exactly one in `exactly_one`. `calls_metastore` is False for a
+    command without arguments that select a metastore.
+    """
+
+    name: str
+    help: str
+    function: str
+    arguments: tuple[Argument, ...]
+    description: str = ""
+    at_most_one: tuple[str, ...] = ()
+    exactly_one: tuple[str, ...] = ()
+    calls_metastore: bool = True
+
+    def load(self) -> Callable[[argparse.Namespace], Iterator[str]]:
+        """Import and return the function."""
+        found: Callable[[argparse.Namespace], Iterator[str]] = named(
+            f"airflow_hiveacid.cli.{self.function}"
+        )
+        return found
+
+
+_VERSION_NAMES: Final = ("version", "timestamp", "tag")
+_THRESHOLDS: Final = (
+    argument(
+        "--delta-count",
+        type=at_least(1),
+        metavar="N",
+        default=10,
+        help="the number of deltas at which a partition is due (default: 10)",
+    ),
+    argument(
+        "--delta-ratio",
+        type=fraction,
+        metavar="SHARE",
+        default=0.1,
+        help="the share of the base's bytes at which deltas are due (default: 0.1)",
+    ),
+)
+_DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
+"""The file formats that can be read without SerDe settings."""
+
+_VIEW: Final = (
+    MAYBE_TABLE,
+    argument(
+        "--location",
+        metavar="DIR",
+        help=(
+            "instead of a table: path or URI of a directory to read without a metastore, that of an"
+            " unpartitioned table or of one partition"
+        ),
+    ),
+    PARTITION,
+    *version_arguments("read the version"),
+    argument(
+        "--write-ids",
+        metavar="LIST",
+        type=by("airflow_hiveacid.format.snapshot:ValidWriteIdList.parse"),
+        help="with --location: the visible writes, in Hive's form db.t:HWM:MINOPEN:OPEN,..:ABORTED",
+    ),
+    argument(
+        "--insert-only",
+        choices=_DIRECT_FORMATS,
+        metavar="FORMAT",
+        help=(
+            "with --location: the table is insert-only, and its files contain plain rows;"
+            f" {', '.join(_DIRECT_FORMATS)}"
+        ),
+    ),
+    argument(
+        "--txns",
+        metavar="LIST",
+        type=by("airflow_hiveacid.format.snapshot:ValidTxnList.parse"),
+        help=(
+            "with --location: the visible compactions, in Hive's format HWM:MINOPEN:OPEN:ABORTED"
+            " (default: all)"
+        ),
+    ),
+)
+
+_LOOK: Final = (
+    Command(
+        name="tables",
+        help="list the transactional tables",
+        function="tables:tables",
+        arguments=(
+            argument(
+                "database", metavar="DATABASE", nargs="?", help="only the tables of this database"
+            ),
+            argument("--all", action="store_true", help="also list tables without transactions"),
+            OUTPUT,
+        ),
+    ),
+    Command(
+        name="health",
+        help="show deltas, sizes and leftovers of each partition, and whether it is due",
+        function="health:health",
+        arguments=(TABLE, PARTITION, *_THRESHOLDS, OUTPUT),
+    ),
+    Command(
+        name="explain",
+        help="say why a table is not compacted or cleaned",
+        function="explain:explain",
+        description=(
+            "Say whether a table needs compaction or cleaning, and what holds either back: its"
+            " settings, the compaction queue, open transactions and locks. The most urgent finding"
+            " comes first."
+        ),
+        arguments=(TABLE, *_THRESHOLDS, OUTPUT),
+    ),
+    Command(
+        name="transactions",
+        help="list the open transactions: user, host, age, job and locked tables",
+        function="transactions:transactions",
+        arguments=(
+            argument("--all", action="store_true", help="also list aborted transactions"),
+            OUTPUT,
+        ),
+    ),
+    Command(
+        name="locks",
+        help="list the locks on a table, or all locks",
+        function="transactions:locks",
+        arguments=(MAYBE_TABLE, OUTPUT),
+    ),
+    Command(
+        name="abort",
+        help="abort transactions, which also releases their locks",
+        function="transactions:abort",
+        description=(
+            "Abort transactions. Their jobs and queries fail, and none of their changes becomes"
+            " visible."
+        ),
+        arguments=(
+            argument(
+                "txn_id",
+                metavar="ID",
+                nargs="+",
+                type=at_least(1),
+                help="as listed by `transactions`",
+            ),
+            OUTPUT,
+        ),
+    ),
+    Command(
+        name="inspect",
+        help="show how a reader treats every directory of a table, and why",
+        function="files:inspect_directories",
+        description=(
+            "Show every directory with its type, IDs, state, rows, bytes and the reason for its"
+            " state. A table is inspected under a snapshot of the metastore, without a transaction."
+        ),
+        arguments=(*_VIEW, OUTPUT),
+        at_most_one=_VERSION_NAMES,
+    ),
+    Command(
+        name="scan",
+        help="print the live rows of a table, a partition or a directory",
+        function="files:scan",
+        description=(
+            "Print live rows, sorted by row identity. The rows of a table are read in a"
+            " transaction, as in Hive, so cleaners wait until the command ends."
+        ),
+        arguments=(
+            *_VIEW,
+            argument(
+                "--schema",
+                metavar="TYPE",
+                type=by("airflow_hiveacid.cli.view:schema_columns"),
+                help="with --location: the data columns, such as struct<id:bigint,name:string>",
+            ),
+            argument(
+                "--row-ids",
+                action="store_true",
+                help="begin each row with its write ID, bucket property and row number",
+            ),
+            argument(
+                "--limit",
+                type=at_least(0),
+                metavar="N",
+                help="stop after N rows; 0 for all (default: 50 in a table, else all)",
+            ),
+            OUTPUT,
+        ),
+        at_most_one=_VERSION_NAMES,
+    ),
+)
+
+_COMPACT: Final = (
+    TABLE,
+    PARTITION,
+    argument(
+        "--choice",
+        choices=("auto", "minor", "major"),
+        default="auto",
+        help="auto (default) decides by the thresholds, minor joins deltas, major writes a base",
+    ),
+    *_THRESHOLDS,
+    OUTPUT,
+)
+_MAINTAIN: Final = (
+    Command(
+        name="plan",
+        help="report which partitions a compaction would compact, how and why",
+        function="compact:plan",
+        arguments=_COMPACT,
+    ),
+    Command(
+        name="compact",
+        help="compact the partitions of a table that are due, or all with --choice",
+        function="compact:compact",
+        description=(
+            "Compact the partitions that need it, as HiveAcidCompactOperator does. Requires"
+            " PySpark."
+        ),
+        arguments=_COMPACT,
+    ),
+    Command(
+        name="clean",
+        help="remove files that no reader needs any more, or report them",
+        function="clean:clean",
+        description=(
+            "Remove obsolete and aborted directories and what crashed writers left, as"
+            " HiveAcidCleanOperator does. Files that an open transaction may read are kept."
+        ),
+        arguments=(TABLE, PARTITION, DRY_RUN, OUTPUT),
+    ),
+    Command(
+        name="convert",
+        help="convert a flat table to a transactional table, or the reverse",
+        function="convert:convert",
+        description=(
+            "Convert a flat table to full ACID or insert-only, or the reverse, under an exclusive"
+            " lock, and compare the rows. Requires PySpark, except with --dry-run."
+        ),
+        arguments=(
+            TABLE,
+            argument("--to", required=True, choices=("full_acid", "insert_only", "flat")),
+            DRY_RUN,
+            OUTPUT,
+        ),
+    ),
+)
+
+_PAST: Final = (
+    Command(
+        name="history",
+        help="list a table's versions: time, author, operation, and whether each can be read",
+        function="past:history",
+        arguments=(
+            TABLE,
+            argument(
+                "--limit",
+                type=at_least(0),
+                default=50,
+                metavar="N",
+                help="list only the newest N; 0 for all (default: 50)",
+            ),
+            OUTPUT,
+        ),
+    ),
+    Command(
+        name="tag",
+        help="name a version, and keep its files while the tag exists; without a name, list tags",
+        function="past:tag",
+        description=(
+            "The metastore no longer compacts or cleans a tagged table; use this provider to"
+            " compact and clean it."
+        ),
+        arguments=(
+            TABLE,
+            argument("name", metavar="NAME", nargs="?", help="the tag's name"),
+            *version_arguments("name the version")[:2],
+            argument(
+                "--keep-for",
+                metavar="TIME",
+                type=by("airflow_hiveacid.cli.arguments:duration"),
+                help="such as '90 days' or '10 years' (default: no limit)",
+            ),
+            argument("--remove", action="store_true", default=None, help="remove the tag"),
+            OUTPUT,
+        ),
+        at_most_one=("version", "timestamp", "remove"),
+    ),
+    Command(
+        name="keep",
+        help="keep a table's earlier versions readable, or stop keeping them",
+        function="past:keep",
+        description=(
+            "Set the table parameter hiveacid.readable.for and keep versions from now on; with"
+            " --off, allow their removal."
+        ),
+        arguments=(
+            TABLE,
+            argument(
+                "--readable-for",
+                metavar="TIME",
+                type=by("airflow_hiveacid.cli.arguments:duration"),
+                help="such as '7 days'",
+            ),
+            argument("--off", action="store_true", default=None, help="stop keeping versions"),
+            OUTPUT,
+        ),
+        exactly_one=("readable_for", "off"),
+    ),
+    Command(
+        name="restore",
+        help="restore a table to an earlier version, or report what would change",
+        function="restore:restore",
+        description=(
+            "Restore every partition of a table to exactly the rows of a version, in one"
+            " transaction. Requires PySpark, except with --dry-run."
+        ),
+        arguments=(TABLE, *version_arguments("restore the version"), DRY_RUN, OUTPUT),
+        exactly_one=_VERSION_NAMES,
+    ),
+)
+
+_INSTALL: Final = (
+    Command(
+        name="check",
+        help="check the metastore and its settings, Java, spark-submit and the result directory",
+        function="check:check",
+        description=(
+            "Check, step by step, what operators need on this machine. The exit status is 0 if all"
+            " steps passed, else that of the first failed step."
+        ),
+        arguments=(
+            argument(
+                "--spark-bin-dir",
+                metavar="DIR",
+                help="the directory of spark-submit (default: Airflow's option, else PATH)",
+            ),
+            argument(
+                "--result-dir",
+                metavar="URI",
+                help="a directory that drivers and workers share (default: the connection's)",
+            ),
+            argument(
+                "--job-in",
+                metavar="DATABASE",
+                help=(
+                    "also insert one row with Spark on this machine into a new table of this"
+                    " database, and drop the table"
+                ),
+            ),
+            OUTPUT,
+        ),
+    ),
+    Command(
+        name="spark-environment",
+        help="create the environment with the spark-submit that Airflow runs",
+        function="spark_environment:spark_environment",
+        description=(
+            "Create a virtual environment with PySpark and the libraries that our applications"
+            " need. Do not use Airflow's own environment: its Spark provider installs"
+            " pyspark-client, which overwrites files of pyspark."
+        ),
+        arguments=(
+            argument(
+                "directory", metavar="DIR", help="the environment's directory; created if missing"
+            ),
+            argument(
+                "--pyspark",
+                metavar="VERSION",
+                help="your cluster's PySpark, such as 3.5.7 (default: the newest tested)",
+            ),
+            argument("--python", metavar="PROGRAM", help="default: this program"),
+            argument(
+                "--archive",
+                metavar="FILE",
+                help=(
+                    "also pack the environment, without Spark, as a .tar.gz for YARN's --archives"
+                ),
+            ),
+            argument(
+                "--s3",
+                action="store_true",
+                help="support tables on S3: install boto3, and with Maven the S3A jars in DIR/s3a",
+            ),
+        ),
+        calls_metastore=False,
+    ),
+)
+
+COMMANDS: Final = (*_LOOK, *_MAINTAIN, *_PAST, *_INSTALL)
+"""All commands, in the order in which the help lists them."""

@@ -1,0 +1,70 @@
+"""The exit status of a failed command, which says whether a retry can help.
+
+Example:
+    >>> from airflow_hiveacid.format.errors import TableNotFoundError
+    >>> exit_code(TableNotFoundError(table="demo.t"))
+    <ExitCode.NOT_FOUND: 3>
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    InputError,
+    InvalidNameError,
+    LocationNotFoundError,
+    PartitionNotFoundError,
+    SourceNotFoundError,
+    TableNotFoundError,
+    VersionUnknownError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class DatabaseNotFoundError(InputError):
+    """The metastore has no such database."""
+
+
+class CheckFailedError(HiveAcidError):
+    """Steps of `check` failed; the first failure determines the exit status."""
+
+    def __init__(self, *, failed: Sequence[HiveAcidError], of: int) -> None:
+        self.first = failed[0]
+        super().__init__(f"{len(failed)} of {of} steps failed")
+
+
+class ExitCode(enum.IntEnum):
+    """The exit status after an error of this provider; 1 means an unexpected error."""
+
+    USAGE = 2
+    NOT_FOUND = 3
+    UNAVAILABLE = 4
+    REFUSED = 5
+
+
+_USAGE: Final = (ConfigurationError, InvalidNameError)
+_NOT_FOUND: Final = (
+    DatabaseNotFoundError,
+    LocationNotFoundError,
+    PartitionNotFoundError,
+    SourceNotFoundError,
+    TableNotFoundError,
+    VersionUnknownError,
+)
+
+
+def exit_code(error: HiveAcidError) -> ExitCode:
+    """Return the exit status for an error."""
+    if isinstance(error, CheckFailedError):
+        return exit_code(error.first)
+    if isinstance(error, _USAGE):
+        return ExitCode.USAGE
+    if isinstance(error, _NOT_FOUND):
+        return ExitCode.NOT_FOUND
+    return ExitCode.UNAVAILABLE if error.retryable else ExitCode.REFUSED

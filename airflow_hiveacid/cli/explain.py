@@ -1,0 +1,116 @@
+"""The command `explain`: why a table is not compacted or not cleaned.
+
+Input is a metastore and a table. Output is findings, the most urgent first: problems that block,
+work that is due, and information. This command reads thresholds, queue entries, transactions and
+locks as the sensors and the cleaner do. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.format.errors import NotTransactionalError
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.words import several
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.operators.collecting.findings import (
+    Finding,
+    Urgency,
+    capped,
+    compaction_findings,
+    facts_of,
+    lock_findings,
+)
+from airflow_hiveacid.operators.plan_text import size_text
+from airflow_hiveacid.plan.keeping import NO_CLEANUP
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
+
+
+def explain(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the findings about a table.
+
+    Raises:
+        NotTransactionalError: the table is not transactional.
+        HiveAcidError: the table does not exist or cannot be listed.
+    """
+    policy = CompactionPolicy(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
+    with cli_metastore.connected(options) as client:
+        table = client.get_table(options.table)
+        if table.kind is TransactionalKind.NONE:
+            raise NotTransactionalError(table=table.ref)
+        facts = facts_of(client, table)
+        findings = [
+            *compaction_findings(client, facts, policy),
+            *lock_findings(facts.locks),
+            *_cleaning(client, table),
+        ]
+    records = [
+        {
+            "about": one.about,
+            "state": one.urgency.name.lower(),
+            "finding": one.what,
+            "remedy": one.remedy,
+        }
+        for one in sorted(capped(findings), key=lambda one: one.urgency)
+    ]
+    columns = (
+        field("about"),
+        field("state"),
+        field("finding", wraps=True),
+        field("what to do", "remedy", wraps=True),
+    )
+    kind = table.kind.value.replace("_", " ")
+    head = f"{table.ref}: {kind} table at {table.location}"
+    yield shown(Answer(records=records, columns=columns, head=head), options.output)
+
+
+def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
+    from airflow_hiveacid.spark.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
+
+    switched_off = opted_out_of(table, NO_CLEANUP)
+    if switched_off is not None:
+        yield Finding(
+            about="cleaning",
+            urgency=Urgency.BLOCKED,
+            what=f"cleaning is switched off by {switched_off}",
+        )
+        return
+    spec = CleanSpec(target=str(table.ref), plan_only=True)
+    outcomes = clean_table(client, spec, lambda _: None)
+    removed = [one for outcome in outcomes for one in outcome.removed]
+    if removed:
+        size = size_text(sum(one.size_bytes for one in removed)) or "0 B"
+        yield Finding(
+            about="cleaning",
+            urgency=Urgency.DUE,
+            what=f"{several(len(removed), 'path')} ({size}) can be removed now",
+            remedy=f"run HiveAcidCleanOperator, or `clean {table.ref}`",
+        )
+    yield from _kept(outcomes)
+    if not removed and not any(outcome.kept for outcome in outcomes):
+        yield Finding(about="cleaning", urgency=Urgency.FINE, what="nothing to remove")
+
+
+def _kept(outcomes: Sequence[CleaningOutcome]) -> Iterator[Finding]:
+    waited_for = {r for outcome in outcomes for r in outcome.waited_for}
+    paths = Counter(one.why for outcome in outcomes for one in outcome.kept)
+    for why, number in paths.items():
+        by_reader = [r for r in waited_for if why.startswith(str(r))]
+        yield Finding(
+            about="cleaning",
+            urgency=Urgency.BLOCKED if by_reader else Urgency.WAITING,
+            what=f"{several(number, 'path')} kept: {why}",
+            remedy=f"wait, or end it with `abort {by_reader[0].txn_id}`" if by_reader else "",
+        )

@@ -1,0 +1,89 @@
+"""The command `tables`, which lists a metastore's transactional tables and their settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.exit_codes import DatabaseNotFoundError
+from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.words import several
+from airflow_hiveacid.metastore.listed_tables import listed_tables
+from airflow_hiveacid.plan.keeping import (
+    NO_AUTO_COMPACTION,
+    NO_CLEANUP,
+    READABLE_FOR,
+    opted_out,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.cli.output import Record
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+
+
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the transactional tables of all databases, or of one database.
+
+    A table that the metastore does not let us read, or whose name Hive does not allow, is only
+    named below the list.
+
+    Raises:
+        DatabaseNotFoundError: the metastore has no such database.
+        MetastoreError: the metastore does not answer, or refuses a call.
+    """
+    found: list[Record] = []
+    skipped: list[str] = []
+    with cli_metastore.connected(options) as client:
+        for db in _databases(client, options.database):
+            for name, table in listed_tables(client, db):
+                if isinstance(table, HiveAcidError):
+                    skipped.append(f"{name} ({table})")
+                elif options.all or table.kind is not TransactionalKind.NONE:
+                    found.append(_record(table))
+    columns = (
+        field("table", wraps=True),
+        field("kind"),
+        field("format"),
+        field("partitioned by", "partition_columns", wraps=True),
+        field("readable for", "readable_for"),
+        field("switched off", "switched_off", wraps=True),
+    )
+    foot = several(len(found), "table" if options.all else "transactional table")
+    if skipped:
+        foot += f"; {several(len(skipped), 'table')} could not be read: {'; '.join(skipped)}"
+    yield shown(Answer(records=found, columns=columns, foot=foot), options.output)
+
+
+def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:
+    names = client.list_databases()
+    if wanted is None:
+        return names
+    if wanted.lower() not in names:
+        raise DatabaseNotFoundError(
+            f"database {wanted} does not exist in the metastore; it has {', '.join(names)}"
+        )
+    return [wanted.lower()]
+
+
+def _record(table: TableInfo) -> Record:
+    is_kept = READABLE_FOR in table.parameters
+    switches = (
+        opted_out(table.parameters, name, is_kept=is_kept)
+        for name in (NO_AUTO_COMPACTION, NO_CLEANUP)
+    )
+    return {
+        "table": str(table.ref),
+        "kind": "flat" if table.kind is TransactionalKind.NONE else table.kind.value,
+        "format": str(table.storage),
+        "partition_columns": [column.name for column in table.partition_columns],
+        "buckets": table.num_buckets,
+        "readable_for": table.parameters.get(READABLE_FOR),
+        "switched_off": [name for name in switches if name],
+        "location": table.location,
+    }

@@ -1,0 +1,165 @@
+"""The commands for transactions and locks: `transactions`, `locks` and `abort`.
+
+Input is parsed options. Output is the metastore's lists; `SHOW TRANSACTIONS` and `SHOW LOCKS` in
+SQL text return the same. Ages are by this machine's clock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.output import (
+    Answer,
+    Column,
+    Record,
+    field,
+    moment,
+    shown,
+)
+from airflow_hiveacid.format.errors import TransactionError
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.words import age, age_text, several
+from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+from airflow_hiveacid.metastore.txn_values import TxnState
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.txn_values import OpenTxn
+
+
+def transactions(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the open transactions, oldest first; with `--all` also the aborted transactions.
+
+    Raises:
+        MetastoreError: the metastore does not answer, or refuses a call.
+    """
+    with cli_metastore.connected(options) as client:
+        # Read the locks first. If a transaction ends between the two calls, it is not listed at
+        # all.
+        locks = client.show_locks()
+        found = client.open_txns_info()
+    is_open = [one for one in found if one.state is TxnState.OPEN]
+    records = [_transaction(one, locks) for one in (found if options.all else is_open)]
+    columns = (
+        field("ID", "txn_id", is_number=True),
+        *((field("state"),) if options.all else ()),
+        _age("open for", "open_for_s"),
+        _age("heartbeat", "heartbeat_s", " ago"),
+        Column(head="owner", text=owner, wraps=True),
+        field("job", wraps=True),
+        field("locks on", "tables", wraps=True),
+    )
+    foot = f"{len(is_open)} open, {len(found) - len(is_open)} aborted"
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+
+
+def locks(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the locks on a table and its partitions, or all locks.
+
+    Raises:
+        TableNotFoundError: the table does not exist.
+        MetastoreError: the metastore does not answer, or refuses a call.
+    """
+    with cli_metastore.connected(options) as client:
+        if options.table is not None:
+            client.get_table(options.table)
+        found = client.show_locks(options.table)
+    columns = (
+        field("table", wraps=True),
+        field("partition", wraps=True),
+        field("type"),
+        field("state"),
+        field("txn", "txn_id", is_number=True),
+        field("waits for", "blocked_by", is_number=True),
+        Column(head="owner", text=owner, wraps=True),
+        field("job", wraps=True),
+    )
+    where = f" on {options.table}" if options.table is not None else ""
+    foot = f"{several(len(found), 'lock')}{where}"
+    records = [lock_record(one) for one in found]
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+
+
+_NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
+
+
+def abort(options: argparse.Namespace) -> Iterator[str]:
+    """Abort transactions, one after the other, and yield what became of each.
+
+    Raises:
+        MetastoreError: the metastore does not answer, or refuses a call.
+        TransactionError: a transaction is unknown or has ended; the others were aborted.
+    """
+    records: list[Record] = []
+    with cli_metastore.connected(options) as client:
+        try:
+            for txn_id in options.txn_id:
+                is_aborted = client.abort_txn(TxnId(txn_id))
+                records.append({"txn_id": txn_id, "is_aborted": is_aborted})
+        finally:
+            # After an error, the user must still see which transactions were aborted before it.
+            lines = [
+                f"transaction {one['txn_id']}: {'aborted' if one['is_aborted'] else _NOT_ABORTED}"
+                for one in records
+            ]
+            answer = Answer(records=records, foot="\n".join(lines), is_text=True)
+            yield shown(answer, options.output)
+    left = [str(one["txn_id"]) for one in records if not one["is_aborted"]]
+    if left:
+        raise TransactionError(
+            f"{len(left)} of {several(len(records), 'transaction')} not aborted: {', '.join(left)}"
+        )
+
+
+def lock_record(lock: LockInfo) -> Record:
+    """Return a lock as a record."""
+    return {
+        "lock_id": lock.lock_id,
+        "table": ".".join(name for name in (lock.db, lock.table) if name),
+        "partition": lock.partition,
+        "type": lock.lock_type.value,
+        "state": lock.state.value,
+        "txn_id": lock.txn_id,
+        "blocked_by": lock.blocked_by,
+        "acquired": moment(lock.acquired_s),
+        "user": lock.user,
+        "host": lock.host,
+        "job": _job(lock),
+    }
+
+
+def owner(record: Record) -> str:
+    """Return the user and host of a transaction or lock."""
+    return "@".join(part for part in (record["user"], record["host"]) if part)
+
+
+def _transaction(txn: OpenTxn, locks: Sequence[LockInfo]) -> Record:
+    own = [lock for lock in locks if lock.txn_id == txn.txn_id]
+    return {
+        "txn_id": txn.txn_id,
+        "state": txn.state.value,
+        "started": moment(txn.started_s),
+        "last_heartbeat": moment(txn.last_heartbeat_s),
+        "open_for_s": age(txn.started_s),
+        "heartbeat_s": age(txn.last_heartbeat_s),
+        "user": txn.user,
+        "host": txn.host,
+        "job": next(iter(filter(None, map(_job, own))), None),
+        "tables": sorted({lock_record(lock)["table"] for lock in own}),
+    }
+
+
+def _job(lock: LockInfo) -> str | None:
+    return job_key_in(lock.agent_info) or None
+
+
+def _age(head: str, name: str, end: str = "") -> Column:
+    def text(record: Record) -> str:
+        found = age_text(record[name])
+        return f"{found}{end}" if found else ""
+
+    return Column(head=head, text=text, is_number=True)

@@ -1,0 +1,95 @@
+"""Check whether a request for a lock on a table would have to wait, without requesting the lock.
+
+The functions block, so a trigger must call them outside the event loop. Logs name the transaction,
+user and job of a lock, but never hosts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.words import age, age_text, first_few
+from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.locks import in_the_way
+from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.locks import LockInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeLock:
+    """A lock that a request would get at once; `partition` is empty for the whole table."""
+
+    table: str
+    partition: str
+    lock: str
+
+    def record(self) -> dict[str, str]:
+        """Return the fields as plain values, for XCom."""
+        return {"table": self.table, "partition": self.partition, "lock": self.lock}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockLook:
+    """The result of one poll: the locks that a request would have to wait for."""
+
+    wanted: FreeLock
+    in_the_way: tuple[LockInfo, ...]
+
+    @property
+    def due(self) -> tuple[FreeLock, ...]:
+        """The free lock as a tuple of one value, or an empty tuple if a request would wait."""
+        return () if self.in_the_way else (self.wanted,)
+
+    def __str__(self) -> str:
+        partition = f"/{self.wanted.partition}" if self.wanted.partition else ""
+        what = f"{self.wanted.table}{partition}: a request for a {self.wanted.lock} lock"
+        if not self.in_the_way:
+            return f"{what} would not wait"
+        return f"{what} would wait for: {first_few([_holder(lock) for lock in self.in_the_way])}"
+
+
+def look_at_locks(
+    endpoint: MetastoreEndpoint, table: str, partition: str | None, lock: str
+) -> LockLook:
+    """Poll the metastore's locks once.
+
+    Args:
+        endpoint: the metastore.
+        table: `db.table`.
+        partition: `month=1`; None means a lock on the whole table.
+        lock: a value of `LockType`.
+
+    Raises:
+        TableNotFoundError: the table does not exist.
+        MetastoreVersionError: the metastore has no such type of lock.
+        MetastoreUnavailableError: the metastore does not respond.
+    """
+    ref = TableRef.parse(table)
+    name = PartitionName.parse(partition) if partition else None
+    with connect(endpoint) as client:
+        client.get_table(ref)
+        # All locks, because those on the table's database also count.
+        found = in_the_way(client.show_locks(), ref, name, LockType(lock), client.generation)
+    wanted = FreeLock(table=table, partition=partition or "", lock=lock)
+    return LockLook(wanted=wanted, in_the_way=found)
+
+
+def _holder(lock: LockInfo) -> str:
+    where = ".".join(name for name in (lock.db, lock.table) if name)
+    place = f"{where}/{lock.partition}" if lock.partition else where
+    since = age_text(age(lock.acquired_s))
+    details = (
+        f"user {lock.user}" if lock.user else "",
+        f"job {job_key_in(lock.agent_info)}" if lock.agent_info else "",
+        f"{lock.state.value} {since} ago" if since else lock.state.value,
+    )
+    return (
+        f"{lock.lock_type.value} on {place} by transaction {lock.txn_id}"
+        f" ({', '.join(filter(None, details))})"
+    )

@@ -1,0 +1,28 @@
+"""The partitions to which a job or a sensor applies: all partitions of a table, or one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import PartitionNotFoundError
+from airflow_hiveacid.format.table import PartitionName
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+def partitions_of(
+    client: MetastorePort, table: TableInfo, partition: str | None
+) -> tuple[PartitionInfo, ...]:
+    """Return all partitions of a table with their locations, or only the named partition.
+
+    Raises:
+        PartitionNotFoundError: the table has no partition of that name.
+    """
+    if partition is None:
+        return client.list_partitions(table)
+    found = client.get_partitions(table, [PartitionName.parse(partition)])
+    if not found:
+        raise PartitionNotFoundError(table=table.ref, partition=partition)
+    return found

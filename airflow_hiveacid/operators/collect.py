@@ -1,0 +1,122 @@
+"""The operator that collects the numbers of all tables for the pages in Airflow, without Spark.
+
+Example:
+    HiveAcidCollectOperator(task_id="collect", tables=["sales.*", "demo.orders"])
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator, Variable
+
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.operators.collecting.document import document
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context, RetryPolicy
+
+COLLECTED_KEY: Final = "hiveacid_collected"
+"""The XCom key of a collection's document; the pages read it."""
+
+OWNERS_VARIABLE: Final = "hiveacid_owners"
+"""The Airflow variable with users and hosts, which only users who may read variables may see."""
+
+_MOST_OWNERS: Final = 500
+
+
+class HiveAcidCollectOperator(BaseOperator):
+    """Measure tables and store the numbers for the pages in Airflow.
+
+    The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If more tables match
+    than fit, the least urgent are left out, and the document and the log say how many. Users and
+    hosts of transactions are in the variable `hiveacid_owners` instead. It is safe to run the task
+    again.
+
+    Returns `{"tables": ..., "due": ..., "blocked": ..., "left_out": {...}}`.
+
+    Args:
+        tables: patterns of table names, such as `sales.*` or `demo.orders`; by default all tables.
+        delta_count: a partition with at least this many delta directories is due.
+        delta_ratio: a partition whose deltas have at least this fraction of the base's bytes is
+            due.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        retry_policy: by default, input errors fail at once and all other errors are retried
+            according to `retries` and `retry_delay`.
+    """
+
+    template_fields: Sequence[str] = ("tables", "delta_count", "delta_ratio", "hive_acid_conn_id")
+
+    def __init__(
+        self,
+        *,
+        tables: Sequence[str] | str = ("*",),
+        delta_count: int | str = DELTA_COUNT,
+        delta_ratio: float | str = DELTA_RATIO,
+        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
+        retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(retry_policy=retry_policy, **kwargs)
+        self.tables = tables
+        self.delta_count = delta_count
+        self.delta_ratio = delta_ratio
+        self.hive_acid_conn_id = hive_acid_conn_id
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.names, tables=tables)
+        early.check(arguments.delta_count, delta_count=delta_count)
+        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Measure the tables, and store the numbers.
+
+        Raises:
+            ConfigurationError: an argument is invalid, or the connection is missing.
+            MetastoreUnavailableError: no server answers.
+        """
+        from airflow_hiveacid.operators.collecting.survey import survey  # noqa: PLC0415 - brings Thrift
+
+        policy = CompactionPolicy(
+            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
+            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
+        )
+        began_s = time.time()
+        with HiveAcidHook(self.hive_acid_conn_id).metastore() as client:
+            found = survey(client, arguments.names(self.tables, "tables"), policy)
+        made = document(
+            found.numbers,
+            measured_s=began_s,
+            settings={
+                "connection": self.hive_acid_conn_id,
+                "delta_count": policy.delta_count,
+                "delta_ratio": policy.delta_ratio,
+            },
+            queue=found.queue,
+        )
+        owners = dict(sorted(found.owners.items())[:_MOST_OWNERS])
+        workers = dict(sorted(found.workers.items())[:_MOST_OWNERS])
+        Variable.set(
+            OWNERS_VARIABLE,
+            json.dumps({"owners": owners, "workers": workers}),
+            description="Users and hosts of Hive transactions, for the pages about Hive tables",
+        )
+        context["ti"].xcom_push(key=COLLECTED_KEY, value=made)
+        states = [one.row.state for one in found.numbers]
+        self.log.info(
+            "collected tables=%s blocked=%s due=%s left_out=%s",
+            *(len(states), states.count("blocked"), states.count("due"), made["left_out"]),
+        )
+        return {
+            "tables": len(states),
+            "blocked": states.count("blocked"),
+            "due": sum(1 for one in found.numbers if one.row.due),
+            "left_out": made["left_out"],
+        }

@@ -1,0 +1,307 @@
+"""Findings about a table's compaction and locks: what blocks, what is due, and what to do.
+
+Input is a metastore, a table and a policy. Thresholds, queue entries, transactions and locks are
+read as the sensors and the cleaner read them, and nothing is changed. `explain` prints the findings
+and `HiveAcidCollectOperator` stores them. Stored findings leave out users and hosts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.conflicts import LockState, LockType
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.words import age, age_text, several
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, newest_entries
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.readers import possible_readers
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.records.cleaning import Reader
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.state.acid_state import AcidState
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_MOST_NAMED: Final = 3
+_MOST_SHOWN: Final = 5
+
+
+class Urgency(enum.IntEnum):
+    """How much a finding matters; the lowest value comes first."""
+
+    BLOCKED = 1
+    FAILED = 2
+    DUE = 3
+    WAITING = 4
+    FINE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding about compaction or cleaning, and what to do; `remedy` may be empty."""
+
+    about: str
+    urgency: Urgency
+    what: str
+    remedy: str = ""
+
+
+def capped(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the first findings of each kind, and the number of the others."""
+    found: Counter[tuple[str, Urgency]] = Counter()
+    for one in findings:
+        found[one.about, one.urgency] += 1
+        if found[one.about, one.urgency] <= _MOST_SHOWN:
+            yield one
+    for (about, urgency), number in found.items():
+        if number > _MOST_SHOWN:
+            what = f"{several(number - _MOST_SHOWN, 'more finding')} of this kind"
+            yield Finding(about=about, urgency=urgency, what=what)
+
+
+# ---- compaction ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRoot:
+    """The state of a partition for a compactor and for a reader, with the measurements of both.
+
+    A compactor sees only writes below the lowest open write ID.
+    """
+
+    name: str
+    compactable_state: AcidState
+    visible_state: AcidState
+    compactable: TableHealth
+    visible: TableHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What the findings about one table are derived from."""
+
+    table: TableInfo
+    snapshot: Snapshot
+    roots: tuple[MeasuredRoot, ...]
+    entries: tuple[CompactionEntry, ...]
+    locks: tuple[LockInfo, ...]
+
+
+def facts_of(client: MetastorePort, table: TableInfo) -> TableFacts:
+    """Ask the metastore about a table, and list its directories.
+
+    Raises:
+        MetastoreError: the metastore does not answer, or refuses a call.
+        StorageError: a directory cannot be listed.
+    """
+    # The queue first: a compaction that ends in between is then listed as unfinished.
+    entries = client.show_compactions(table.ref)
+    snapshot = snapshot_now(client, [table.ref])
+    return TableFacts(
+        table=table,
+        snapshot=snapshot,
+        roots=_measured(client, table, snapshot),
+        entries=entries,
+        locks=client.show_locks(table.ref),
+    )
+
+
+def compaction_findings(
+    client: MetastorePort,
+    facts: TableFacts,
+    policy: CompactionPolicy,
+    *,
+    names_owners: bool = True,
+) -> Iterator[Finding]:
+    """Yield findings about a table's compaction.
+
+    Args:
+        client: the metastore.
+        facts: the table.
+        policy: the thresholds.
+        names_owners: whether texts name users and hosts, and quote messages that may name them.
+
+    Raises:
+        MetastoreError: the metastore does not answer, or refuses a call.
+        StorageError: the table's notes cannot be read.
+    """
+    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - needs pyarrow
+
+    table, measured = facts.table, facts.roots
+    switched_off = opted_out_of(table, NO_AUTO_COMPACTION)
+    if switched_off is not None:
+        yield Finding(
+            about="compaction",
+            urgency=Urgency.BLOCKED,
+            what=f"automatic compaction is switched off by {switched_off}",
+        )
+    yield from _queue(facts.entries, names_owners=names_owners)
+    held = [one for one in measured if one.visible.delta_count > one.compactable.delta_count]
+    if held:
+        is_blocked = any(
+            exceeded(one.visible, policy) and not exceeded(one.compactable, policy) for one in held
+        )
+        lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
+        writers = _writers(client, facts, names_owners=names_owners)
+        yield Finding(
+            about="compaction",
+            urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
+            what=(
+                f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
+                f" later deltas of {_names(held)} have to wait{writers}"
+            ),
+            remedy="wait for the writer to end, or end it with `abort ID`",
+        )
+    pending = {str(e.partition or "") for e in facts.entries if e.state.is_pending}
+    due = [one for one in measured if exceeded(one.compactable, policy)]
+    for one in due:
+        if one.name in pending:
+            continue
+        why = " and ".join(map(str, exceeded(one.compactable, policy)))
+        yield Finding(
+            about="compaction",
+            urgency=Urgency.DUE,
+            what=f"{_name(one.name)} is due: {why}",
+            remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`",
+        )
+    if not due:
+        yield Finding(about="compaction", urgency=Urgency.FINE, what=_not_due(measured, policy))
+
+
+def _measured(
+    client: MetastorePort, table: TableInfo, snapshot: Snapshot
+) -> tuple[MeasuredRoot, ...]:
+    from airflow_hiveacid.storage.stores.listing import list_roots  # noqa: PLC0415 - needs pyarrow
+
+    write_ids = snapshot.write_ids(table.ref)
+    roots = client.list_partitions(table)
+    found = []
+    for root, listing in zip(roots, list_roots(roots), strict=True):
+        compactable, visible = (
+            resolve(listing, ids, snapshot.txns, table.kind)
+            for ids in (CompactorWriteIdList.of(write_ids), write_ids)
+        )
+        found.append(
+            MeasuredRoot(
+                name=str(root.name),
+                compactable_state=compactable,
+                visible_state=visible,
+                compactable=TableHealth.of(compactable),
+                visible=TableHealth.of(visible),
+            )
+        )
+    return tuple(found)
+
+
+def _queue(entries: Sequence[CompactionEntry], *, names_owners: bool) -> Iterator[Finding]:
+    """Yield findings about pending entries, and about a partition whose last entry failed."""
+    for name, entry in newest_entries(entries).items():
+        what = f"compaction {entry.entry_id} ({entry.compaction_type.value}) of {_name(name)}"
+        if entry.state.is_unsuccessful:
+            why = entry.reason if names_owners else "SHOW COMPACTIONS has the reason"
+            why = why or "the queue has no reason"
+            yield Finding(
+                about="compaction",
+                urgency=Urgency.FAILED,
+                what=f"{what} is {entry.state.value}: {why}",
+                remedy=_failed_remedy(entry),
+            )
+        elif entry.state is CompactionState.INITIATED:
+            asked = f", requested {age_text(age(entry.enqueued_s))} ago" if entry.enqueued_s else ""
+            yield Finding(
+                about="compaction",
+                urgency=Urgency.WAITING,
+                what=f"{what} waits for a worker{asked}",
+                remedy="run HiveAcidCompactOperator, or check Hive's compaction workers",
+            )
+        elif entry.state is CompactionState.WORKING:
+            begun = f" for {age_text(age(entry.started_s))}" if entry.started_s else ""
+            worker = (entry.worker_id if names_owners else None) or "a worker"
+            yield Finding(
+                about="compaction",
+                urgency=Urgency.WAITING,
+                what=f"{what} is being done{begun} by {worker}",
+            )
+        elif entry.state is CompactionState.READY_FOR_CLEANING:
+            yield Finding(
+                about="cleaning",
+                urgency=Urgency.WAITING,
+                what=f"{what} is done and waits for cleaning",
+            )
+
+
+def _failed_remedy(entry: CompactionEntry) -> str:
+    if entry.state is CompactionState.REFUSED:
+        return ""
+    return "after two failures, Hive skips the partition; compact it with this provider"
+
+
+def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:
+    if not measured:
+        return "the table has no partition"
+    most = max(measured, key=lambda one: one.compactable.delta_count)
+    ratio = most.compactable.delta_ratio
+    share = "no base" if ratio is None else f"{100 * ratio:.1f} % of the base"
+    limit = f"threshold {policy.delta_count} deltas or {100 * (policy.delta_ratio or 0):g} %"
+    return (
+        f"not due: {_name(most.name)} has {most.compactable.delta_count} deltas, {share} ({limit})"
+    )
+
+
+def _writers(client: MetastorePort, facts: TableFacts, *, names_owners: bool) -> str:
+    readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+    owners = (_owner(reader, names_owners=names_owners) for reader in readers)
+    return f"; open transactions: {'; '.join(owners)}" if readers else ""
+
+
+def _owner(reader: Reader, *, names_owners: bool) -> str:
+    parts = [
+        f"{reader.user}@{reader.host}".strip("@") if names_owners else "",
+        f"open for {age_text(reader.open_for_s)}" if reader.open_for_s is not None else "",
+        f"job {reader.job_key}" if reader.job_key else "",
+    ]
+    found = ", ".join(filter(None, parts))
+    return f"transaction {reader.txn_id} ({found})" if found else f"transaction {reader.txn_id}"
+
+
+def _names(measured: Sequence[MeasuredRoot]) -> str:
+    more = len(measured) - _MOST_NAMED
+    names = ", ".join(_name(one.name) for one in measured[:_MOST_NAMED])
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _name(partition: str) -> str:
+    return partition or "the table"
+
+
+# ---- locks ---------------------------------------------------------------------------------------
+
+
+def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> Iterator[Finding]:
+    """Yield exclusive locks and waiting requests, which delay a compaction at its end."""
+    for lock in locks:
+        is_exclusive = lock.lock_type in (LockType.EXCLUSIVE, LockType.EXCL_WRITE)
+        if is_exclusive or lock.state is LockState.WAITING:
+            behind = f", behind lock {lock.blocked_by}" if lock.blocked_by else ""
+            yield Finding(
+                about="locks",
+                urgency=Urgency.WAITING,
+                what=f"{lock if names_owners else _anonymous(lock)}{behind}",
+                remedy=f"wait, or end it with `abort {lock.txn_id}`" if lock.txn_id else "",
+            )
+
+
+def _anonymous(lock: LockInfo) -> str:
+    where = f"partition {lock.partition}" if lock.partition else "the table"
+    return f"{lock.lock_type.value} on {where} by transaction {lock.txn_id} ({lock.state.value})"

@@ -1,0 +1,259 @@
+"""The numbers of every table, measured once by a task: no Spark, and no data file is read.
+
+Input is a metastore, patterns of table names and a policy. Output is a `TableNumbers` for each
+transactional table, the compaction queue, and the users and hosts behind transactions. Users and
+hosts are separate, because fewer people may see them. A table that cannot be measured does not stop
+the collection.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.listed_tables import listed_tables
+from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+from airflow_hiveacid.metastore.txn_values import TxnState
+from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
+from airflow_hiveacid.operators.collecting.findings import (
+    Urgency,
+    capped,
+    compaction_findings,
+    facts_of,
+    lock_findings,
+)
+from airflow_hiveacid.plan.thresholds import decide, exceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.state.directories import AcidDirectory
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.locks import LockInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.txn_values import OpenTxn
+    from airflow_hiveacid.operators.collecting.findings import Finding, TableFacts
+    from airflow_hiveacid.plan.thresholds import CompactionPolicy
+    from airflow_hiveacid.versions.history import TableHistory, VersionEntry
+
+_MOST_VERSIONS: Final = 20
+_COMPACTED: Final = frozenset({CompactionState.SUCCEEDED, CompactionState.READY_FOR_CLEANING})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The result of one collection.
+
+    `owners` maps transaction IDs to `user@host`, and `workers` queue entries to the worker.
+    """
+
+    numbers: tuple[TableNumbers, ...]
+    queue: tuple[JsonValue, ...]
+    owners: Mapping[str, str]
+    workers: Mapping[str, str]
+
+
+def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPolicy) -> Survey:
+    """Measure the transactional tables whose names match one of the patterns.
+
+    Raises:
+        MetastoreUnavailableError: the metastore does not answer.
+    """
+    transactions = {
+        one.txn_id: one for one in client.open_txns_info() if one.state is TxnState.OPEN
+    }
+    entries = sorted(client.show_compactions(), key=_by_importance)
+    return Survey(
+        numbers=tuple(
+            _unmeasured(name, table)
+            if isinstance(table, HiveAcidError)
+            else _numbers(client, table, policy, transactions)
+            for name, table in _tables(client, patterns)
+        ),
+        queue=tuple(_queued(entry) for entry in entries),
+        owners={
+            str(txn_id): "@".join(filter(None, (one.user, one.host)))
+            for txn_id, one in transactions.items()
+        },
+        workers={
+            str(one.entry_id): one.worker_id for one in entries if one.is_at_work and one.worker_id
+        },
+    )
+
+
+def _tables(
+    client: MetastorePort, patterns: Sequence[str]
+) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
+    wanted = [pattern.lower() for pattern in patterns]
+
+    def is_wanted(name: str) -> bool:
+        return any(fnmatchcase(name.lower(), pattern) for pattern in wanted)
+
+    for db in client.list_databases():
+        for name, table in listed_tables(client, db, is_wanted=is_wanted):
+            if isinstance(table, HiveAcidError) or table.kind is not TransactionalKind.NONE:
+                yield name, table
+
+
+def _numbers(
+    client: MetastorePort,
+    table: TableInfo,
+    policy: CompactionPolicy,
+    transactions: Mapping[TxnId, OpenTxn],
+) -> TableNumbers:
+    from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
+
+    try:
+        facts = facts_of(client, table)
+        findings = [
+            *compaction_findings(client, facts, policy, names_owners=False),
+            *lock_findings(facts.locks, names_owners=False),
+        ]
+        past = history_of(client, table, most=_MOST_VERSIONS)
+    except HiveAcidError as error:
+        return _unmeasured(str(table.ref), error)
+    findings.sort(key=lambda one: one.urgency)
+    return TableNumbers(
+        row=_row(facts, findings, policy),
+        details={
+            "findings": [
+                [one.about, one.urgency.name.lower(), one.what, one.remedy]
+                for one in capped(findings)
+            ],
+            "plan": _plan(facts, policy),
+            "directories": list(_directories(facts, past)),
+            "transactions": list(_transactions(facts.locks, transactions)),
+            "locks": [_lock(one) for one in facts.locks],
+            "versions": [_version(one) for one in past.versions],
+            "tags": [[tag.name, tag.version, tag.expires_s] for tag in past.tags],
+            "compactions": [_queued(one) for one in sorted(facts.entries, key=_by_importance)],
+        },
+    )
+
+
+def _unmeasured(name: str, error: HiveAcidError) -> TableNumbers:
+    _log.warning("cannot measure table=%s", name, exc_info=error)
+    why = f"cannot be measured ({type(error).__name__}); the collector's log has the reason"
+    return TableNumbers(row=TableRow(table=name, state="unknown", why=why))
+
+
+def _row(facts: TableFacts, findings: Sequence[Finding], policy: CompactionPolicy) -> TableRow:
+    healths = [root.visible for root in facts.roots]
+    base_bytes = sum(health.base_bytes for health in healths)
+    changed_bytes = sum(health.changed_bytes for health in healths)
+    worst = min(findings, key=lambda one: one.urgency, default=None)
+    return TableRow(
+        table=str(facts.table.ref),
+        state="fine" if worst is None else worst.urgency.name.lower(),
+        why="" if worst is None or worst.urgency is Urgency.FINE else worst.what,
+        partitions=len(facts.roots),
+        due=sum(1 for root in facts.roots if exceeded(root.compactable, policy)),
+        deltas=sum(health.delta_count for health in healths),
+        ratio=round(changed_bytes / base_bytes, 3) if base_bytes else None,
+        size_bytes=base_bytes + changed_bytes,
+        obsolete=sum(health.obsolete for health in healths),
+        last_compaction_s=_last_compaction(facts),
+    )
+
+
+def _last_compaction(facts: TableFacts) -> int | None:
+    """Return when the newest compaction ended, by the queue or by the files it wrote."""
+    ended = [one.ended_s or one.committed_s for one in facts.entries if one.state in _COMPACTED]
+    written = [
+        directory.modified_s
+        for root in facts.roots
+        for directory in root.visible_state.live
+        if directory.is_compacted or directory.name.visibility_txn_id is not None
+    ]
+    return max((round(found) for found in (*ended, *written) if found is not None), default=None)
+
+
+def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
+    """Return the compaction that each partition is due for, the due partitions first."""
+    kinds = {True: "major", False: "minor", None: "none"}
+    found: list[tuple[bool, list[JsonValue]]] = []
+    for root in facts.roots:
+        is_major, why = decide(root.compactable_state, policy)
+        found.append((is_major is None, [root.name, kinds[is_major], why]))
+    return [entry for _, entry in sorted(found, key=lambda one: one[0])]
+
+
+def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
+    """Yield the directories of each partition as a reader sees them."""
+    versions = {version.number: version for version in past.versions}
+    for root in facts.roots:
+        for directory in root.visible_state.directories:
+            name = directory.name
+            low = name.low if isinstance(name, DeltaName) else 0
+            rows = _rows(directory, versions.get(directory.high))
+            state = directory.status.value
+            kind = "base" if directory.is_base else "delete" if directory.is_delete else "insert"
+            yield [
+                root.name,
+                directory.text,
+                kind,
+                low,
+                name.high,
+                state,
+                rows,
+                directory.size_bytes,
+            ]
+
+
+def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
+    """Return the rows of a delta that this provider wrote; None if its note does not tell."""
+    is_one_write = isinstance(directory.name, DeltaName) and directory.name.low == directory.high
+    # A note counts the rows of all partitions together.
+    if not is_one_write or version is None or len(version.partitions) > 1:
+        return None
+    first = version.deleted if directory.is_delete else version.inserted
+    return None if first is None else first + (version.updated or 0)
+
+
+def _transactions(
+    locks: Sequence[LockInfo], transactions: Mapping[TxnId, OpenTxn]
+) -> Iterator[JsonValue]:
+    """Yield the open transactions with a lock on the table, with their jobs."""
+    jobs: dict[TxnId, str] = {}
+    for lock in locks:
+        if lock.txn_id is not None and lock.txn_id in transactions:
+            jobs[lock.txn_id] = jobs.get(lock.txn_id) or job_key_in(lock.agent_info)
+    for txn_id, job in sorted(jobs.items()):
+        one = transactions[txn_id]
+        yield [txn_id, one.started_s, one.last_heartbeat_s, job]
+
+
+def _lock(lock: LockInfo) -> JsonValue:
+    job = job_key_in(lock.agent_info)
+    kind, state = lock.lock_type.value, lock.state.value
+    return [lock.lock_id, lock.partition, kind, state, lock.txn_id, lock.blocked_by, job]
+
+
+def _version(one: VersionEntry) -> JsonValue:
+    rows = (one.inserted, one.updated, one.deleted)
+    commit = (one.number, one.committed.by_s, one.operation, one.by)
+    return [*commit, *rows, one.is_readable, list(one.tags)]
+
+
+def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:
+    """Return a key that sorts entries at work first, and then the newest."""
+    return (not entry.is_at_work, -(entry.entry_id or 0))
+
+
+def _queued(entry: CompactionEntry) -> JsonValue:
+    kind, state = entry.compaction_type.value, entry.state.value
+    partition = str(entry.partition or "")
+    times = (entry.enqueued_s, entry.started_s, entry.ended_s)
+    ours = entry.has_our_worker or entry.waits_for_us
+    return [entry.entry_id, str(entry.table), partition, kind, state, *times, ours]

@@ -1,0 +1,170 @@
+"""The OpenLineage datasets of a task: the tables that its jobs read and write.
+
+OpenLineage's provider calls methods of an operator at the start and the end of a task, in the
+process of the task. Input is the operator's jobs and, at the end, their results. Output has a
+dataset for each table, with its columns. At the end, a written table also has its write ID as its
+version, counts of rows, files and bytes, and whether it was created, altered, renamed or dropped.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.assets.uris import AssetUri, dataset_name
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.metastore_statements import (
+    CreateDatabase,
+    MetastoreStatement,
+    RenameTable,
+)
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
+from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    MergeSpec,
+    MultiInsertSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators import lineage_facets
+from airflow_hiveacid.operators.lineage_facets import NO_TABLES
+from airflow_hiveacid.plan.statements import tables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.operators.lineage_facets import TableFacets
+
+
+def lineage_of(
+    conn_id: str,
+    jobs: Sequence[Job | MetastoreStatement],
+    results: Sequence[JobResult] = (),
+) -> OperatorLineage[Any, Any]:
+    """Return the datasets that jobs read and write; `results` may be those of the first jobs."""
+    read = _refs(name for job in jobs for name in tables_read(job))
+    written = _refs(name for job in jobs for name in tables_written(job))
+    known = lineage_facets.merged(
+        {table: {} for table in written},
+        lineage_facets.new_columns(jobs),
+        lineage_facets.versions(results),
+        lineage_facets.lifecycles(jobs, results, partial(_address, conn_id)),
+    )
+    return _lineage(
+        conn_id,
+        read={table: {} for table in read},
+        written={table: known[table] for table in written},
+        counts=lineage_facets.counts(results),
+    )
+
+
+def lineage_of_new_table(
+    conn_id: str, table: str, columns: Mapping[str, str], *, is_new: bool
+) -> OperatorLineage[Any, Any]:
+    """Return the dataset of a table with these columns; `is_new` if the task has created it."""
+    facets = lineage_facets.schema(columns.items())
+    if is_new:
+        facets = {**facets, **lineage_facets.lifecycle("CREATE")}
+    return _lineage(conn_id, written={TableRef.parse(table): facets})
+
+
+def lineage_of_version(conn_id: str, table: str, version: int | None) -> OperatorLineage[Any, Any]:
+    """Return the dataset of a table that a task reads at a version, if the version is known.
+
+    A tag is no output: another task has written the version that the tag names.
+    """
+    facets = {} if version is None else lineage_facets.version(version)
+    return _lineage(conn_id, read={TableRef.parse(table): facets})
+
+
+def _lineage(
+    conn_id: str,
+    *,
+    read: TableFacets = NO_TABLES,
+    written: TableFacets = NO_TABLES,
+    counts: TableFacets = NO_TABLES,
+) -> OperatorLineage[Any, Any]:
+    """Return datasets with these facets, and with the columns that the metastore knows now."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        Dataset,
+        OutputDataset,
+    )
+    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
+
+    now = lineage_facets.columns_now(conn_id, dict.fromkeys((*read, *written)))
+
+    def described(table: TableRef, facets: Mapping[str, Any]) -> dict[str, Any]:
+        namespace, name = _address(conn_id, table)
+        return {"namespace": namespace, "name": name, "facets": {**facets, **now.get(table, {})}}
+
+    return OperatorLineage(
+        inputs=[Dataset(**described(table, facets)) for table, facets in read.items()],
+        outputs=[
+            OutputDataset(**described(table, facets), outputFacets=dict(counts.get(table, {})))
+            for table, facets in written.items()
+        ],
+    )
+
+
+def tables_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, ...]:
+    """Return the tables from which a job takes rows, without the rows that it changes itself.
+
+    Example:
+        >>> from airflow_hiveacid.jobs.specs.statements import SourceSpec
+        >>> tables_read(InsertSpec(target="db.t", source=SourceSpec(table="db.s")))
+        ('db.s',)
+    """
+    names: Iterable[str] = ()
+    match job:
+        case InsertSpec() | CreateAsSpec():
+            names = tables_of(job.source).values()
+        case MergeSpec():
+            names = (*tables_of(job.source).values(), *job.tables.values())
+        case UpdateSpec() | DeleteSpec() | MultiInsertSpec():
+            names = job.tables.values()
+        case TransactionSpec():
+            names = (name for part in job.statements for name in tables_read(part))
+        case ProgramSpec():
+            names = job.reads
+        case ChangeFeedSpec():
+            names = (job.target,)
+        case _:
+            pass  # no rows of another table
+    return tuple(names)
+
+
+def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
+    """Return the tables that a job defines, changes, compacts or cleans.
+
+    A renamed table has its new name.
+
+    Example:
+        >>> tables_written(RenameTable(target="db.t", new_name="db.u"))
+        ('db.u',)
+    """
+    match job:
+        case TransactionSpec() | ProgramSpec():
+            return job.targets
+        case ChangeFeedSpec() | CreateDatabase():
+            return ()
+        case RenameTable():
+            return (job.new_name,)
+        case MetastoreStatement() if job.asks_only:
+            return ()
+        case _:
+            return (job.target,)
+
+
+def _refs(names: Iterable[str]) -> list[TableRef]:
+    return list(dict.fromkeys(TableRef.parse(name) for name in names))
+
+
+def _address(conn_id: str, table: TableRef) -> tuple[str, str]:
+    return dataset_name(AssetUri(conn_id=conn_id, table=table))

@@ -1,0 +1,232 @@
+"""The OpenLineage facets of tables: columns, versions, counts, and changes of the table itself.
+
+Input is the names of tables, and jobs with their results. Output is the facets of each table, by
+their names in OpenLineage. If the metastore does not answer, columns are missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from itertools import chain
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from airflow_hiveacid.format.errors import MetastoreError, TableError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddColumns,
+    AddPartitions,
+    ChangeColumn,
+    CreateTable,
+    DropPartitions,
+    DropTable,
+    RenameTable,
+    SetProperties,
+    UnsetProperties,
+)
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    InsertMode,
+    InsertSpec,
+    LoadSpec,
+    TransactionSpec,
+    TruncateSpec,
+    each,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+Facets: TypeAlias = Mapping[str, Any]
+TableFacets: TypeAlias = Mapping[TableRef, Facets]
+
+NO_TABLES: Final[TableFacets] = MappingProxyType({})
+
+_CHANGES: Final[Mapping[type, str]] = MappingProxyType(
+    {
+        CreateTable: "CREATE",
+        CreateAsSpec: "CREATE",
+        DropTable: "DROP",
+        RenameTable: "RENAME",
+        TruncateSpec: "TRUNCATE",
+        **dict.fromkeys(
+            (
+                AddColumns,
+                AddPartitions,
+                ChangeColumn,
+                ConvertSpec,
+                DropPartitions,
+                SetProperties,
+                UnsetProperties,
+            ),
+            "ALTER",
+        ),
+    }
+)
+"""OpenLineage's words for jobs; it has none for other changes of rows."""
+_WHOLE: Final = ("CREATE", "DROP", "RENAME")
+"""The changes that matter more than a task's other changes of the same table."""
+
+_log = logging.getLogger(__name__)
+
+
+def merged(*parts: TableFacets) -> TableFacets:
+    """Return the facets of all parts, by table."""
+    found: defaultdict[TableRef, dict[str, Any]] = defaultdict(dict)
+    for table, facets in chain.from_iterable(part.items() for part in parts):
+        found[table].update(facets)
+    return found
+
+
+def columns_now(conn_id: str, tables: Iterable[TableRef]) -> TableFacets:
+    """Return the schema facets of those tables that the metastore can describe now."""
+    found: dict[TableRef, Facets] = {}
+    try:
+        with HiveAcidHook(conn_id).metastore() as client:
+            for table in tables:
+                found[table] = _columns_of(client, table)
+    except MetastoreError as error:
+        _log.info("OpenLineage gets no columns: %s", error)
+    return found
+
+
+def _columns_of(client: MetastorePort, table: TableRef) -> Facets:
+    try:
+        described = client.get_table(table)
+    except TableError:
+        return {}  # it was dropped, or is not created yet
+    columns = (*described.columns, *described.partition_columns)
+    return schema((column.name, column.type) for column in columns)
+
+
+def schema(columns: Iterable[tuple[str, str]]) -> Facets:
+    """Return the facet with these columns, given as pairs of name and Hive type."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        SchemaDatasetFacet,
+        SchemaDatasetFacetFields,
+    )
+
+    fields = [SchemaDatasetFacetFields(name=name, type=type_) for name, type_ in columns]
+    return {"schema": SchemaDatasetFacet(fields=fields)}
+
+
+def new_columns(jobs: Iterable[Job | MetastoreStatement]) -> TableFacets:
+    """Return the schema facets of the tables that CREATE TABLE defines."""
+    return {
+        TableRef.parse(job.target): schema(
+            (column.name, column.type) for column in (*job.columns, *job.partition_columns)
+        )
+        for job in jobs
+        if isinstance(job, CreateTable)
+    }
+
+
+def version(number: int) -> Facets:
+    """Return the facet with a version of a table."""
+    from openlineage.client.generated.dataset_version_dataset import (  # noqa: PLC0415 - optional
+        DatasetVersionDatasetFacet,
+    )
+
+    return {"version": DatasetVersionDatasetFacet(datasetVersion=str(number))}
+
+
+def versions(results: Sequence[JobResult]) -> TableFacets:
+    """Return the version facet of each table that a job has changed."""
+    return {
+        TableRef.parse(name): version(write_id)
+        for result in results
+        for name, write_id in result.write_ids.items()
+    }
+
+
+def lifecycle(change: str, previous: tuple[str, str] | None = None) -> Facets:
+    """Return the facet with a change of a table, such as `CREATE`.
+
+    `previous` is the namespace and the name that the table had before a `RENAME`.
+    """
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        LifecycleStateChange,
+        LifecycleStateChangeDatasetFacet,
+        PreviousIdentifier,
+    )
+
+    facet = LifecycleStateChangeDatasetFacet(
+        lifecycleStateChange=LifecycleStateChange[change],
+        previousIdentifier=None
+        if previous is None
+        else PreviousIdentifier(namespace=previous[0], name=previous[1]),
+    )
+    return {"lifecycleStateChange": facet}
+
+
+def lifecycles(
+    jobs: Sequence[Job | MetastoreStatement],
+    results: Sequence[JobResult],
+    address: Callable[[TableRef], tuple[str, str]],
+) -> TableFacets:
+    """Return the lifecycle facet of each table that the finished jobs have changed as a whole.
+
+    A dataset has only one such facet. If a task creates a table and then alters it, the facet says
+    that the table is new. `address` returns a table's namespace and name.
+    """
+    found: dict[TableRef, Facets] = {}
+    for job, result in zip(jobs, results, strict=False):
+        if result.status not in (JobStatus.COMMITTED, JobStatus.ALREADY_DONE):
+            continue
+        old = address(TableRef.parse(job.target)) if isinstance(job, RenameTable) else None
+        for name, change in _changes(job):
+            table = TableRef.parse(name)
+            if change in _WHOLE or table not in found:
+                found[table] = lifecycle(change, old)
+    return found
+
+
+def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
+    """Yield the names of tables and OpenLineage's words for their changes."""
+    match job:
+        case TransactionSpec():
+            for part in job.statements:
+                for one in each(part):
+                    yield from _changes(one)
+        case InsertSpec(mode=InsertMode.OVERWRITE) | LoadSpec(overwrite=True):
+            yield job.target, "OVERWRITE"
+        case RenameTable():
+            yield job.new_name, _CHANGES[RenameTable]
+        case _ if type(job) in _CHANGES:
+            yield job.target, _CHANGES[type(job)]
+        case _:
+            pass
+
+
+def counts(results: Sequence[JobResult]) -> TableFacets:
+    """Return the facet with what the jobs have written to each table."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        OutputStatisticsOutputDatasetFacet,
+    )
+
+    totals: defaultdict[TableRef, Counter[str]] = defaultdict(Counter)
+    for result in results:
+        for one in result.statements if result.write_ids else ():
+            totals[TableRef.parse(one["table"])].update(
+                rows=one["rows"]["inserted"] + one["rows"]["updated"],
+                files=one["files"],
+                bytes=one["size_bytes"],
+            )
+    return {
+        table: {
+            "outputStatistics": OutputStatisticsOutputDatasetFacet(
+                rowCount=total["rows"], fileCount=total["files"], size=total["bytes"]
+            )
+        }
+        for table, total in totals.items()
+    }

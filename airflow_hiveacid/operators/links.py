@@ -1,0 +1,130 @@
+"""Links on a task's page in Airflow: its table's page, its Spark application, and Spark's UI.
+
+A worker stores each URL in XCom under the link's key, and the API server only reads XCom. Airflow
+stores the URLs when a task ends or defers; `DriverLinks` stores the URLs of a driver as soon as
+they are known. Airflow shows no link without a URL.
+
+Example:
+    >>> page_url("https://user:secret@rm.example.com:8090/cluster?token=1")
+    'https://rm.example.com:8090/cluster'
+    >>> page_url("javascript:alert(1)")
+    ''
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode, urlsplit
+
+from airflow.sdk import BaseOperatorLink
+
+from airflow_hiveacid.format.errors import InputError
+from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow.sdk import BaseOperator, Context
+    from airflow.sdk.types import TaskInstanceKey
+
+_PAGE: Final = "plugin/hiveacid"
+
+log = logging.getLogger(__name__)
+
+
+class TableLink(BaseOperatorLink):
+    """The link to the page of a task's table; see docs/operations/pages.md."""
+
+    name = "Table"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Return the page's address, or an empty string for a task without a single table.
+
+        The address is relative, so that the browser adds the path of `[api] base_url`.
+        """
+        try:
+            table = arguments.table_name(getattr(operator, "linked_table", ""))
+        except InputError:
+            return ""
+        connection = getattr(operator, "hive_acid_conn_id", "")
+        return f"{_PAGE}?{urlencode({'table': table, 'connection': connection})}"
+
+
+class SparkApplicationLink(BaseOperatorLink):
+    """The link to the cluster manager's page about the task's Spark application."""
+
+    name = "Spark application"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Return the URL, or an empty string if it is not known."""
+        return _links_of(operator).application
+
+
+class SparkUiLink(BaseOperatorLink):
+    """The link to the UI of the task's running driver, or to its page in the history server."""
+
+    name = "Spark UI"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's signature
+        """Return the URL, or an empty string if it is not known."""
+        return _links_of(operator).ui
+
+
+class DriverLinks:
+    """The URLs of the driver that a task started last; mutable, and empty while unknown."""
+
+    def __init__(self) -> None:
+        self.application = ""
+        self.ui = ""
+
+    def show(self, application: str, ui: str, push: Callable[[str, str], None]) -> None:
+        """Remember the URLs of a driver, and store each new URL in XCom with `push(key, url)`.
+
+        Args:
+            application: the URL of the driver's application, which no earlier driver had.
+            ui: the URL of the driver's UI; an empty text keeps the URL that is known.
+            push: stores a value in XCom.
+        """
+        application, ui = page_url(application), page_url(ui)
+        if application != self.application:
+            self.application, self.ui = application, ""
+            _push(SparkApplicationLink(), application, push)
+        if ui and ui != self.ui:
+            self.ui = ui
+            _push(SparkUiLink(), ui, push)
+
+
+def show_table(operator: BaseOperator, context: Context) -> None:
+    """Store the link to the table's page before the task ends."""
+    ti = context["ti"]
+    if url := TableLink().get_link(operator, ti_key=ti):  # type: ignore[arg-type]  # as Airflow does
+        _push(TableLink(), url, ti.xcom_push)
+
+
+def page_url(text: str) -> str:
+    """Return the http or https URL in a text without its login, query and fragment.
+
+    A login or a query may contain a secret. Return an empty string for every other text.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path}"
+
+
+def _push(link: BaseOperatorLink, url: str, push: Callable[[str, str], None]) -> None:
+    try:
+        push(link.xcom_key, url)
+    except Exception:  # a missing link must not fail a job
+        log.warning("cannot store the link %s", link.name, exc_info=True)
+
+
+def _links_of(operator: BaseOperator) -> DriverLinks:
+    found = getattr(operator, "driver_links", None)
+    return found if isinstance(found, DriverLinks) else DriverLinks()

@@ -1,0 +1,42 @@
+"""Metrics of jobs, for whatever backend Airflow's section `[metrics]` configures.
+
+Tags have few values: kinds of jobs, states, kinds of row changes, and error classes. Names of
+tables and DAGs are not among them, because each value of a tag costs a metrics backend a series.
+docs/reference/operators.md lists the metrics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow.sdk.observability import stats
+
+from airflow_hiveacid.jobs.results import JobStatus
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.errors import HiveAcidError
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+def count_job(result: JobResult, elapsed_s: float) -> None:
+    """Count a job that has ended without an error, and what it has changed.
+
+    `elapsed_s` includes Spark's start and end. A job that an earlier try had done counts as a job,
+    but its rows and bytes do not count again.
+    """
+    tags = {"kind": result.kind, "status": result.status.value}
+    stats.incr("hiveacid.jobs", tags=tags)
+    stats.timing("hiveacid.job_duration", timedelta(seconds=elapsed_s), tags=tags)
+    if result.status is not JobStatus.COMMITTED:
+        return
+    for change, rows in asdict(result.rows).items():
+        if rows:
+            stats.incr("hiveacid.rows", rows, tags={"kind": result.kind, "change": change})
+    stats.incr("hiveacid.bytes", result.size_bytes, tags={"kind": result.kind})
+
+
+def count_failure(error: HiveAcidError) -> None:
+    """Count a job that has failed, by the class of its error."""
+    stats.incr("hiveacid.failed_jobs", tags={"error": type(error).__name__})

@@ -1,0 +1,85 @@
+"""Checks of a job before `spark-submit` starts, because a Spark start can take a minute.
+
+Input is a `Submission` and the hook of its metastore. One metastore connection serves all checks of
+tables (`table_checks`). The option `check_before_submit` of section `[hiveacid]` turns all checks
+off, for workers that may not reach the metastore.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.sdk import conf
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreCallError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+    PartitionNotFoundError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.operators.submission.java_check import check_java
+from airflow_hiveacid.operators.submission.table_checks import check_tables
+from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.operators.submission.submission import Submission
+
+log = logging.getLogger(__name__)
+
+
+def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
+    """Raise an error if the driver would refuse the job, or if this worker cannot submit the job.
+
+    Raises:
+        InputError: a table, column or partition is missing, or of the wrong kind; or there is no
+            Java.
+        MetastoreUnavailableError: the metastore does not answer; retry.
+        MetastoreLoginError: the metastore rejects the connection's login.
+    """
+    option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
+    if not arguments.truth(option, "option check_before_submit of section [hiveacid]"):
+        return
+    _ask_metastore(submission, hook)
+    check_java(submission.binary, submission.environment)
+
+
+def _ask_metastore(submission: Submission, hook: HiveAcidHook) -> None:
+    if isinstance(submission.spec.job, ProgramSpec):
+        return  # nothing is checked, and the driver may reach a metastore that the worker may not
+    try:
+        with hook.metastore() as client:
+            if _can_ask(client, submission):
+                check_tables(client, submission.spec.job)
+    except (TableNotFoundError, PartitionNotFoundError) as error:
+        # A metastore with authorisation hides what a user may not read.
+        if not submission.may_change_user:
+            raise
+        log.warning("the driver must check the job's tables, maybe as a different user: %s", error)
+    except (MetastoreUnavailableError, MetastoreLoginError) as error:
+        error.add_note(
+            f"This worker asked through connection {hook.hive_acid_conn_id!r}, before it started"
+            " Spark. If only Spark drivers may use the metastore, set check_before_submit=False in"
+            " section [hiveacid]"
+        )
+        raise
+    except MetastoreCallError as error:
+        # The metastore may refuse a call for a reason that does not concern the driver's user.
+        log.warning("the driver must check the job's tables: %s", error)
+
+
+def _can_ask(client: MetastorePort, submission: Submission) -> bool:
+    """Log in to the metastore; return false if this worker cannot, but the driver may."""
+    try:
+        _ = client.generation
+    except (ConfigurationError, MetastoreLoginError) as error:
+        if not submission.may_change_user:
+            raise
+        log.warning("the driver must check the job's tables: %s", error)
+        return False
+    return True

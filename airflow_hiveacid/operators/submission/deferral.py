@@ -1,0 +1,237 @@
+"""Values that pass between a task that defers and the trigger that follows its driver.
+
+Input is a submission whose driver runs in a cluster. Output is a `DriverNote`, which the trigger
+returns in its event, and the arguments from which the trigger makes its own client of the cluster.
+Airflow stores both in its database, so neither contains a secret.
+
+Example:
+    >>> note = DriverNote(
+    ...     application_id="application_1_0001",
+    ...     attempt="1-0123456789ab",
+    ...     job_key="d/r/t/-1",
+    ...     targets=("demo.t",),
+    ...     result_uri="hdfs://nn/tmp/hiveacid/1/result.json",
+    ...     began_s=0.0,
+    ...     since_s=5.0,
+    ... )
+    >>> Woken.of(event_of(note.to_json(), End.ENDED)).note == note
+    True
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
+from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
+from airflow_hiveacid.jobs.codec import Side, from_json, to_json
+from airflow_hiveacid.jobs.results import JobError, JobResult
+from airflow_hiveacid.jobs.specs.job import OnRerun  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.operators.submission.clusters import kubernetes_login
+from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.submission.resumption import Resumable
+    from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+
+_SETTINGS: Final = (NAMESPACE, *kubernetes_login.SETTINGS)
+_VARIABLES: Final = (
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_USER_NAME",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+    "YARN_CONF_DIR",
+)
+_LOGIN: Final = ("proxy_user", "principal", "keytab")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A finished job of a task that defers for a later job; `result` is the `JobResult` as text."""
+
+    generation: int
+    on_rerun: OnRerun
+    result: str
+
+    def parsed(self) -> JobResult:
+        """Return the job's result.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the result.
+        """
+        return JobResult.parse(self.result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverNote:
+    """A driver that a trigger follows, and everything that the task needs to read its result.
+
+    `began_s` is when the job began, `since_s` is when the task deferred, and `until_s` is when it
+    times out, in seconds since 1970. `done` are the earlier jobs of the same task.
+    """
+
+    application_id: str
+    attempt: str
+    job_key: str
+    targets: tuple[str, ...]
+    result_uri: str
+    began_s: float
+    since_s: float
+    until_s: float | None = None
+    done: tuple[Done, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the note as JSON values, for a trigger's arguments and its event."""
+        return cast("dict[str, Any]", to_json(self))
+
+    @classmethod
+    def from_json(cls, data: object) -> DriverNote:
+        """Return the note that `to_json` has written.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the note.
+        """
+        return from_json(cls, data, reader=Side.OPERATOR)
+
+
+class End(enum.Enum):
+    """The reason for which a trigger wakes its task."""
+
+    ENDED = "ended"
+    TIMED_OUT = "timed out"
+    FAILED = "failed"
+
+
+def event_of(note: dict[str, Any], end: End, error: BaseException | None = None) -> dict[str, Any]:
+    """Return a trigger's event; `error` says why the trigger no longer follows the driver."""
+    described = None if error is None else to_json(JobError.of(error))
+    return {"note": note, "end": end.value, "error": described}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Woken:
+    """The contents of a trigger's event; see `event_of`."""
+
+    note: DriverNote
+    end: End
+    error: JobError | None = None
+
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> Woken:
+        """Parse a trigger's event.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the note.
+            JobFailedError: the event has an unknown form.
+        """
+        match event:
+            case {"note": note, "end": end, "error": {"type": str(kind), "message": str(message)}}:
+                error = JobError(type=kind, message=message)
+                return cls(note=DriverNote.from_json(note), end=End(end), error=error)
+            case {"note": note, "end": end}:
+                return cls(note=DriverNote.from_json(note), end=End(end))
+            case _:
+                raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
+
+    def failure(self) -> HiveAcidError | AirflowTaskTimeout | None:
+        """Return the exception that the wait for the driver ended with, or None to ask the cluster.
+
+        An unexpected error of the trigger says nothing about the driver.
+        """
+        if self.end is End.TIMED_OUT:
+            return AirflowTaskTimeout(
+                f"{self.note.application_id} had not ended at the end of execution_timeout"
+            )
+        error = None if self.error is None else self.error.rebuild()
+        return error if isinstance(error, ClusterError) else None
+
+
+class Progress:
+    """The state of a task that one of its deferrals passes to the next; mutable.
+
+    `done` are the finished jobs, in order. `began_s` is when the current job began, and `until_s`
+    is when the task times out, in seconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Ordered, JobResult]] = []
+        self.began_s = 0.0
+        self.until_s: float | None = None
+        self._woken: Woken | None = None
+
+    def begin(self, limit: timedelta | None) -> None:
+        """Begin a try whose time limit is `limit`, without any finished job."""
+        self.done, self._woken = [], None
+        self.until_s = None if limit is None else time.time() + limit.total_seconds()
+
+    def resume(self, event: Mapping[str, Any]) -> None:
+        """Continue the try that the trigger has woken.
+
+        Raises:
+            ContractVersionError: a different release of the provider wrote the event.
+            JobFailedError: the event has an unknown form.
+        """
+        woken = Woken.of(event)
+        self.done = [(one, one.parsed()) for one in woken.note.done]
+        self.until_s, self._woken = woken.note.until_s, woken
+
+    def woken_for(self, job_key: str) -> Woken | None:
+        """Return the trigger's event if it is about this job; only for the first job."""
+        woken, self._woken = self._woken, None
+        if woken is None or woken.note.job_key != job_key:
+            return None
+        self.began_s = woken.note.began_s
+        return woken
+
+    def note(self, application_id: str, spec: JobSpec, notes: Resumable | None) -> DriverNote:
+        """Return the note about a driver; `notes` are those from which a retry resumes."""
+        noted = (None, None) if notes is None else (notes.attempt, notes.result_uri)
+        return DriverNote(
+            application_id=application_id,
+            attempt=noted[0] or spec.attempt,
+            job_key=spec.job_key,
+            targets=tuple(spec.targets),
+            result_uri=noted[1] or str(spec.result_uri),
+            began_s=self.began_s,
+            since_s=time.time(),
+            until_s=self.until_s,
+            done=tuple(
+                Done(generation=one.generation, on_rerun=one.on_rerun, result=result.dump())
+                for one, result in self.done
+            ),
+        )
+
+
+def why_not_deferred(target: SparkTarget, arguments: SparkArguments) -> str | None:
+    """Return why a trigger cannot follow this driver, or None if it can."""
+    if not target.is_cluster:
+        return f"with the master {target.master}, the driver is a child of the worker's process"
+    if not target.is_followed:
+        return f"no resource manager is known for the connection {target.conn_id}"
+    if arguments.yarn_rm_auth is not None:
+        return "yarn_rm_auth exists only in the worker's process"
+    return None
+
+
+def client_arguments(arguments: SparkArguments) -> dict[str, Any]:
+    """Return the arguments that a client of the cluster needs, without anything secret."""
+    return {
+        "conf": _only(_SETTINGS, arguments.conf),
+        "env_vars": _only(_VARIABLES, arguments.env_vars),
+        **{name: getattr(arguments, name) for name in _LOGIN},
+    }
+
+
+def _only(names: tuple[str, ...], given: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(given[name]) for name in names if given and name in given}

@@ -1,0 +1,75 @@
+"""The Java that `spark-submit` runs on a worker, and its check before `spark-submit` starts.
+
+Spark's own `spark-submit` runs `$JAVA_HOME/bin/java`, or the `java` on PATH if JAVA_HOME is not
+set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. In these cases, only
+`spark-submit` itself can find Java, so this module raises no error.
+
+Example:
+    >>> check_java("spark-submit", {"PATH": "/nowhere", "JAVA_HOME": "/opt/java"})
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# The class that Spark's own script starts; a wrapper script starts another script.
+_MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
+
+
+def find_java(environment: Mapping[str, str]) -> str | None:
+    """Return the path of the `java` that `spark-submit` runs in an environment, or None."""
+    home = environment.get("JAVA_HOME")
+    path = environment.get("PATH", os.defpath)
+    return shutil.which(f"{home}/bin/java" if home else "java", path=path)
+
+
+def check_java(binary: str, environment: Mapping[str, str]) -> None:
+    """Raise an error if `spark-submit` cannot find Java.
+
+    Args:
+        binary: the name or path of `spark-submit`.
+        environment: the environment of `spark-submit`.
+
+    Raises:
+        ConfigurationError: there is certainly no Java.
+    """
+    if find_java(environment) is not None:
+        return
+    script = shutil.which(binary, path=environment.get("PATH", os.defpath))
+    if script is None or _may_set_java_home(Path(script), environment):
+        return
+    home = environment.get("JAVA_HOME")
+    found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "it is not on PATH"
+    raise ConfigurationError(
+        f"{script} cannot run java: {found}. Install Java 17 on each worker, or set JAVA_HOME to"
+        " its directory (environment of the worker, or argument env_vars of the task)"
+    )
+
+
+def is_sparks_own(script: Path) -> bool:
+    """Return true if a script starts Spark itself; a wrapper may first set variables."""
+    return _MAIN_CLASS in script.read_bytes()
+
+
+def _may_set_java_home(script: Path, environment: Mapping[str, str]) -> bool:
+    if not is_sparks_own(script):
+        return True
+    return any((folder / "spark-env.sh").exists() for folder in _settings(script, environment))
+
+
+def _settings(script: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Return the directories in which Spark may find `spark-env.sh`."""
+    if folder := environment.get("SPARK_CONF_DIR"):
+        yield Path(folder)
+    if home := environment.get("SPARK_HOME"):
+        yield Path(home) / "conf"
+    yield script.resolve().parents[1] / "conf"
+    yield from script.parents[1].glob("lib/python*/*/pyspark/conf")

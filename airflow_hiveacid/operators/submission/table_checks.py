@@ -1,0 +1,229 @@
+"""Checks of a job's tables in the metastore before Spark starts.
+
+Input is a metastore connection and a job. A check calls the rules that the driver applies first, in
+the driver's order, and raises the same errors. A check must never refuse a job that the driver
+would accept. So the driver alone checks everything else: expressions, files, ledgers, and tables
+that the job itself may create.
+
+Example:
+    check_tables(client, CompactSpec(target="demo.t", partition="month=1"))
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, assert_never
+
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
+from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    ConvertSpec,
+    RestoreSpec,
+)
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeSpec,
+    MultiInsertSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+    each,
+)
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
+from airflow_hiveacid.plan.statement_columns import (
+    check_columns,
+    partition_missing,
+    source_columns,
+)
+from airflow_hiveacid.plan.statements import (
+    check_changeable,
+    check_cleanable,
+    check_insertable,
+    check_readable,
+    check_source,
+    tables_of,
+)
+from airflow_hiveacid.plan.transactions import numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.jobs.specs.statements import SourceSpec, StatementSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+# Two values of these types are equal exactly if their normal spellings are equal.
+_PLAIN_TYPES: Final = frozenset({"string", "date", "tinyint", "smallint", "int", "bigint"})
+_SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)
+
+
+def check_tables(client: MetastorePort, job: Job) -> None:
+    """Raise the error with which the driver would refuse a job because of its tables, if any.
+
+    Raises:
+        InputError: a table, column or partition is missing, or of the wrong kind.
+        MetastoreError: the metastore does not answer, or refuses our login or a call.
+    """
+    _TableCheck(client).check(job)
+
+
+class _TableCheck:
+    """The mutable check of one job, which requests each table once and stores the table."""
+
+    def __init__(self, client: MetastorePort) -> None:
+        self._client = client
+        self._found: dict[TableRef, TableInfo] = {}
+
+    def check(self, job: Job) -> None:
+        match job:
+            case TransactionSpec():
+                self._check_statements(job.statements)
+            case ProgramSpec():
+                pass  # the program may create its tables before it opens its transaction
+            case CreateAsSpec():
+                if not self._exists(TableRef.parse(job.target)):  # else an earlier try has made it
+                    self._sources(job.source)
+            case ChangeFeedSpec():
+                # The columns may have been dropped after an earlier try wrote this run's range.
+                check_readable(self._table(job.target))
+            case CompactSpec() | CleanSpec() | RestoreSpec():
+                self._check_maintenance(job)
+            case ConvertSpec():
+                self._check_conversion(job)
+            case _:
+                self._check_statements((job,))
+
+    def _check_statements(self, specs: Sequence[StatementSpec | MultiInsertSpec]) -> None:
+        count, number = sum(len(each(spec)) for spec in specs), 0
+        for spec in specs:
+            if isinstance(spec, MultiInsertSpec):
+                with numbered(number + 1, count):
+                    self._readable(spec.tables)
+            for one in each(spec):
+                number += 1
+                with numbered(number, count):
+                    self._check_statement(one)
+
+    def _check_statement(self, spec: StatementSpec) -> None:
+        table, columns = self._table(spec.target), None
+        match spec:
+            case InsertSpec():
+                check_insertable(table)
+                columns = self._sources(spec.source)
+            case TruncateSpec() | LoadSpec():
+                check_insertable(table)
+            case MergeSpec():
+                check_changeable(table, "MERGE")
+                columns = self._sources(spec.source)
+                self._readable(spec.tables)
+            case UpdateSpec() | DeleteSpec():
+                check_changeable(table, "UPDATE" if isinstance(spec, UpdateSpec) else "DELETE")
+                self._readable(spec.tables)
+            case _:
+                assert_never(spec)
+        check_columns(table, spec, columns)
+        if isinstance(spec, TruncateSpec) and spec.partition:
+            self._check_truncated(table, spec)
+
+    def _check_truncated(self, table: TableInfo, spec: TruncateSpec) -> None:
+        wanted = _comparable(table, spec)
+        names = self._client.partition_names(table)
+        if not any(_may_have(name, wanted) for name in names):
+            raise partition_missing(table, spec)
+
+    def _check_maintenance(self, spec: CompactSpec | CleanSpec | RestoreSpec) -> None:
+        table = self._table(spec.target)
+        if isinstance(spec, CleanSpec):
+            check_cleanable(table)
+        else:
+            check_insertable(table)
+        if isinstance(spec, RestoreSpec) or spec.partition is None:
+            return
+        is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None
+        if is_off and isinstance(spec, CompactSpec) and spec.choice is CompactionChoice.AUTO:
+            return  # the driver may skip the table before it looks for the partition
+        partitions_of(self._client, table, spec.partition)
+
+    def _check_conversion(self, spec: ConvertSpec) -> None:
+        ref = TableRef.parse(spec.target)
+        if not spec.plan_only:
+            # The driver first finishes or undoes an interrupted conversion. This may rename a table
+            # to this name, or change the table's kind.
+            if not self._exists(kept_table(ref)):
+                self._table(spec.target)
+            return
+        table = self._table(spec.target)
+        why = None if table.kind is KINDS[spec.to] else why_not_table(table, spec.to)
+        if why is not None:
+            raise ConversionRefusedError(table=ref, to=spec.to.value, why=why)
+
+    def _sources(self, source: SourceSpec) -> tuple[str, ...] | None:
+        """Check the tables of a source, and return its columns if they are known."""
+        check_source(source)
+        return source_columns(source, self._readable(tables_of(source)))
+
+    def _readable(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
+        found = {}
+        for view, name in names.items():
+            found[view] = self._table(name)
+            check_readable(found[view])
+        return found
+
+    def _table(self, name: str) -> TableInfo:
+        ref = TableRef.parse(name)
+        if ref not in self._found:
+            self._found[ref] = self._client.get_table(ref)
+        return self._found[ref]
+
+    def _exists(self, ref: TableRef) -> bool:
+        try:
+            self._client.get_table(ref)
+        except TableNotFoundError:
+            return False
+        return True
+
+
+def _comparable(table: TableInfo, spec: TruncateSpec) -> dict[int, tuple[str, str | None]]:
+    """Return the types and values that a worker can compare, by the column's position.
+
+    The driver compares values with Spark, which may accept other spellings, such as `01` for 1.
+    """
+    wanted = {name.lower(): value for name, value in spec.partition.items()}
+    return {
+        at: (column.type, wanted[column.name])
+        for at, column in enumerate(table.partition_columns)
+        if column.name in wanted
+        and column.type in _PLAIN_TYPES
+        and _normal(wanted[column.name], column.type) == wanted[column.name]
+    }
+
+
+def _may_have(name: PartitionName, wanted: Mapping[int, tuple[str, str | None]]) -> bool:
+    """Return false only if a partition certainly has other values than the wanted ones."""
+    return all(
+        name.values[at] == value or _normal(name.values[at], column_type) == value
+        for at, (column_type, value) in wanted.items()
+    )
+
+
+def _normal(text: str | None, column_type: str) -> str | None:
+    # Most values are spelled normally; Arrow takes six seconds for 20,000 of them.
+    if text is None or (column_type in ("int", "bigint") and _SHORT_INTEGER.fullmatch(text)):
+        return text
+    from airflow_hiveacid.storage.values.partition_values import partition_text_of  # noqa: PLC0415 - brings Arrow
+
+    return partition_text_of(text, column_type)

@@ -1,0 +1,191 @@
+"""The trigger that follows a driver in its cluster while the task occupies no worker slot.
+
+Input is a `DriverNote` and the arguments of `client_arguments`. Output is one event, which
+`deferral.Woken` parses. `ClusterRun.following` has the rules of the wait, as for a worker that
+follows a driver itself. Requests run in the threads of `triggers.looks`. The module is here because
+triggers may not import operators: an operator names its trigger, and the trigger submits nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
+from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.triggers.looks import in_thread_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
+
+
+FIRST_POLL_S: Final = 5.0
+"""The seconds between the deferral and the first poll.
+
+Airflow's scheduler fails a task that wakes before the scheduler has read that its worker is done:
+it takes the worker's end for the end of the woken task. The scheduler reads it within a loop, which
+usually takes a second.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """The attempt whose driver is followed, as `kill.abort_attempt` takes it."""
+
+    metastore: MetastoreEndpoint
+    job_key: str
+    attempt: str
+    targets: tuple[str, ...]
+
+
+class ApplicationTrigger(BaseTrigger):
+    """Fire when a driver in a YARN or Kubernetes cluster has ended, or can no longer be followed.
+
+    The trigger looks up both connections itself, so the triggerer needs the same logins and files
+    as a worker. It kills the driver only if a user clears or marks the task, or if the driver got
+    no container in time; the end of a triggerer kills nothing.
+
+    Args:
+        note: the driver, as `DriverNote.to_json` returns it.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        spark_conn_id: connection of type `spark`.
+        client: the user's arguments that decide how to log in to the cluster; no secrets.
+        start_timeout_s: the longest wait for the driver's container.
+    """
+
+    def __init__(
+        self,
+        *,
+        note: dict[str, Any],
+        hive_acid_conn_id: str,
+        spark_conn_id: str,
+        client: dict[str, Any],
+        start_timeout_s: float,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
+        self.note = note
+        self.hive_acid_conn_id = hive_acid_conn_id
+        self.spark_conn_id = spark_conn_id
+        self.client = client
+        self.start_timeout_s = start_timeout_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and constructor arguments from which Airflow recreates this trigger."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "note": self.note,
+                "hive_acid_conn_id": self.hive_acid_conn_id,
+                "spark_conn_id": self.spark_conn_id,
+                "client": self.client,
+                "start_timeout_s": self.start_timeout_s,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Follow the driver, and fire once."""
+        try:
+            event = event_of(self.note, await self._follow())
+        except Exception as error:  # noqa: BLE001 - the edge of the triggerer
+            self.log.warning("cannot follow the driver: %s", error)
+            event = event_of(self.note, End.FAILED, error)
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
+
+    @property
+    def _driver(self) -> DriverNote:
+        # An error in the constructor would end the whole triggerer.
+        return DriverNote.from_json(self.note)
+
+    async def _follow(self) -> End:
+        driver, server = self._driver, (self.spark_conn_id,)
+        await _has_slept(driver, driver.since_s + FIRST_POLL_S - time.time())
+        run = await in_thread_of(server, self._cluster_run)
+        # A new triggerer starts here, too, so the wait for a container counts from the deferral.
+        steps = run.following(driver.application_id, waited_s=time.time() - driver.since_s)
+        while (pause_s := await in_thread_of(server, partial(next, steps, None))) is not None:
+            if not await _has_slept(driver, pause_s):
+                return End.TIMED_OUT
+        return End.ENDED
+
+    async def on_kill(self) -> None:
+        """Abort the driver's transactions and kill it; a user has cleared or marked the task."""
+        # A thread of its own: polls of a cluster that does not answer must not delay a kill.
+        # Airflow cancels this call, too, if it takes longer than a second; the thread goes on.
+        await asyncio.shield(in_thread_of(("kill", self.spark_conn_id), self._kill))
+
+    def _kill(self) -> None:
+        for kill in (self._abort, self._end):
+            try:
+                kill()
+            except Exception as error:  # noqa: BLE001 - one must not prevent the other
+                self.log.warning("cannot end the driver of the killed task: %s", error)
+
+    def _abort(self) -> None:
+        from airflow_hiveacid.operators.submission.kill import abort_attempt  # noqa: PLC0415 - see below
+
+        driver = self._driver
+        abort_attempt(
+            _Followed(
+                metastore=HiveAcidHook(self.hive_acid_conn_id).endpoint(),
+                job_key=driver.job_key,
+                attempt=driver.attempt,
+                targets=driver.targets,
+            )
+        )
+
+    def _end(self) -> None:
+        run, driver = self._cluster_run(), self._driver
+        run.answer_for(driver.application_id, tag_of(driver.attempt))
+        run.begin_end().join()
+
+    def _cluster_run(self) -> ClusterRun[Any]:
+        """Look up the Spark connection, and return a client of its cluster.
+
+        Raises:
+            ConfigurationError: the connection is missing, or no cluster is known here.
+        """
+        # Airflow imports a trigger's module in the event loop; this method runs in a thread.
+        from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
+        from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above
+
+        arguments = SparkArguments(conn_id=self.spark_conn_id, **self.client)
+        conf, environment = arguments.conf or {}, arguments.env_vars or {}
+        target = SparkTarget.resolve(
+            self.spark_conn_id, "cluster", conf, {**os.environ, **environment}
+        )
+        run = cluster_run_of(
+            target,
+            tag_of(self._driver.attempt),
+            arguments,
+            Bounds(start_s=self.start_timeout_s),
+            is_killed=lambda: False,
+        )
+        if run is None:
+            raise ConfigurationError(
+                f"the triggerer knows no resource manager for connection {self.spark_conn_id!r};"
+                " set HADOOP_CONF_DIR there as on workers, or set"
+                " yarn_resourcemanager_webapp_address in the connection"
+            )
+        return run
+
+
+async def _has_slept(driver: DriverNote, pause_s: float) -> bool:
+    """Sleep until the task times out at the latest; return False if it has timed out already."""
+    left_s = math.inf if driver.until_s is None else driver.until_s - time.time()
+    if left_s <= 0:
+        return False
+    await asyncio.sleep(min(pause_s, left_s))
+    return True

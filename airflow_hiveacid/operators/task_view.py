@@ -1,0 +1,155 @@
+"""What Airflow's pages show of a task: its fields, its statement, its documentation and its label.
+
+Input is an operator with its arguments. Output is text for people. Nothing here changes what a task
+does.
+
+Example:
+    class HiveAcidDeleteOperator(TaskView, BaseOperator):
+        does = "Delete rows of {table}."
+        template_fields = given_fields("statement", "table", "where")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow_hiveacid.operators.links import TableLink
+from airflow_hiveacid.plan.arguments import LEFT_OUT, is_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow.sdk import BaseOperatorLink
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+MAP_INDEX_TEMPLATE: Final = "{{ task.map_label }}"
+"""The default label of a mapped task's instances."""
+
+LONGEST_LABEL: Final = 250
+"""The most characters of a label that Airflow can store."""
+_READ_MORE: Final = "docs/reference/results.md"
+_PARTS: Final = (
+    "partition",
+    "where",
+    "location",
+    "source",
+    "name",
+    "version",
+    "timestamp",
+    "tag",
+    "sql",
+)
+"""The arguments that tell apart tasks on one table; a label shows the first that is given."""
+
+
+class _GivenFields:
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __get__(self, task: object | None, owner: type | None = None) -> tuple[str, ...]:
+        if task is None:
+            return self._names
+        return tuple(name for name in self._names if _is_given(task, name))
+
+
+def given_fields(*names: str) -> Any:  # noqa: ANN401 - Airflow expects a sequence
+    """Return the template fields of an operator: for a task, only those that have a value.
+
+    Airflow renders, and shows under "Rendered Templates", the fields of the task. A field without a
+    value needs neither. The class has all fields, because a mapped task is rendered by its class.
+    """
+    return _GivenFields(tuple(dict.fromkeys(names)))
+
+
+class TaskView:
+    """Texts about a task for Airflow's pages; a mixin for operators and sensors."""
+
+    does: ClassVar[str]
+    """What a task does: a sentence in Markdown with `{table}`."""
+    returns: ClassVar[str] = "the status, rows, files, bytes and write IDs"
+    """What a task returns to XCom."""
+    operator_extra_links: Collection[BaseOperatorLink] = (TableLink(),)
+
+    @property
+    def statement(self) -> str:
+        """The task as SQL text, with markers for parameters.
+
+        Empty before the templates are rendered. It is also empty if a rendered value looks like a
+        template, because Airflow would render the text as a template.
+        """
+        try:
+            text = self.statement_text()
+        except Exception:  # noqa: BLE001 - a description fails neither a task nor a DAG
+            return ""  # if an argument is invalid, the task fails when it builds its job
+        return text if is_settled(text) else ""
+
+    @statement.setter
+    def statement(self, text: str) -> None:
+        """Ignore the text: Airflow assigns to each field that it has rendered."""
+
+    def statement_text(self) -> str:
+        """Return the task as SQL text; empty if no statement is similar to the task.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        return ""
+
+    @property
+    def linked_table(self) -> str:
+        """The table to whose page Airflow's task page links; empty if there is no single table.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        return str(getattr(self, "table", ""))
+
+    @property
+    def map_label(self) -> str:
+        """The table, and the partition or another argument that tells mapped tasks apart."""
+        part = next((name for name in _PARTS if _is_given(self, name)), None)
+        detail = "whole table" if part is None else _short(getattr(self, part))
+        return f"{getattr(self, 'table', '')} {detail}".strip()[:LONGEST_LABEL]
+
+    @property
+    def doc_md(self) -> str | None:
+        """The user's own documentation of the task, or else what the task does and returns."""
+        own: str | None = vars(self).get("_doc_md")
+        return self.default_doc(vars(self)) if own is None else own
+
+    @doc_md.setter
+    def doc_md(self, text: str | None) -> None:
+        self._doc_md = text
+
+    @classmethod
+    def default_doc(cls, given: Mapping[str, Any]) -> str:
+        """Return the documentation of a task with these arguments."""
+        table = given.get("table")
+        named = f"`{table}`" if isinstance(table, str) else "the table"
+        return (
+            f"{cls.does.format(table=named)} Returns {cls.returns}. Read more in `{_READ_MORE}` of"
+            " airflow-provider-hiveacid."
+        )
+
+    @classmethod
+    def partial(cls, **given: Any) -> OperatorPartial:  # noqa: ANN401 - any argument
+        """Return a partial operator for mapped tasks, with the default documentation."""
+        made: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
+        made.kwargs.setdefault("doc_md", cls.default_doc(made.kwargs))
+        return made
+
+
+def _is_given(task: object, name: str) -> bool:
+    if name == "statement":
+        return True
+    value = getattr(task, name, None)
+    is_empty = isinstance(value, str | tuple | list | dict) and not value
+    return not (value is None or value is LEFT_OUT or is_empty)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{name}={one}" for name, one in value.items() if isinstance(one, str | int | None)
+        )
+    return " ".join(str(value).split())

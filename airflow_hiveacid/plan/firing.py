@@ -1,0 +1,59 @@
+"""The rule that decides when to repeat the event for a table that needs compaction.
+
+A table that has reached a threshold stays above it until a compaction commits, perhaps for hours.
+So the rule needs to know when the last event was sent. A table with many writers may reach the
+threshold again during the compaction, so that no poll sees the table below the threshold. So the
+rule also needs to know whether a compaction has ended. Input is the last event and the current
+state of the table. Output is a decision.
+
+Example:
+    >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)
+    >>> later = Firing(table_id="3", write_id=8, at_s=1060.0, ended_entry=0)
+    >>> fires(None, last, refire_after_s=3600), fires(last, later, refire_after_s=3600)
+    (True, False)
+    >>> fires(last, replace(later, ended_entry=1), refire_after_s=3600)
+    True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """The state of a table that needs compaction, at the time of an event or of a poll.
+
+    `table_id` distinguishes the table from an earlier table of the same name. `write_id` is the
+    table's highest write ID. `at_s` is in seconds since 1970. `ended_entry` is the ID of the newest
+    entry in the table's compaction queue that has ended, with or without success, or 0.
+    `is_compacting` is true if another entry waits for a worker or is being compacted.
+    """
+
+    table_id: str
+    write_id: int
+    at_s: float
+    ended_entry: int
+    is_compacting: bool = False
+
+
+def fires(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
+    """Return whether a table that needs compaction gets an event.
+
+    `last` is the last event since the table last needed no compaction, or None.
+    """
+    if last is None or last.table_id != now.table_id:
+        return True
+    # If the clock was set back, the elapsed time is negative.
+    if not 0 <= now.at_s - last.at_s < refire_after_s:
+        return True
+    has_ended = now.ended_entry > last.ended_entry and not now.is_compacting
+    return has_ended and now.write_id > last.write_id
+
+
+def can_fire(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
+    """Return whether `fires` can be true for at least one state of the compaction queue."""
+    if last is None:
+        return True
+    newer = replace(now, ended_entry=last.ended_entry + 1, is_compacting=False)
+    return fires(last, newer, refire_after_s=refire_after_s)

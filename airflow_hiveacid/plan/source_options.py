@@ -1,0 +1,64 @@
+"""Options of a source that hold secrets: a job spec contains where a secret is, never the secret.
+
+Airflow stores rendered arguments, and job specs travel to the cluster as files. If an option's name
+suggests a secret, the option's value must therefore be `env:NAME` or `file:/path`, which the driver
+resolves.
+
+Example:
+    >>> secret_of("password", "env:ORDERS_PASSWORD"), secret_of("fetchsize", "1000")
+    (SecretSource(file=None, variable='ORDERS_PASSWORD'), None)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.logins import SecretSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WORDS: Final = (
+    "passw(?:or)?d|pwd|passphrase|secret|token|credentials?|(?:access|account|api|private)[._-]?key"
+)
+_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"\s*(?:jdbc:|[\w+.-]+://)\S*", re.IGNORECASE)
+_IN_ADDRESS: Final = re.compile(rf"(?:{_WORDS})=[^&;]|://[^/@:]+:[^/@]+@", re.IGNORECASE)
+
+
+def check_options(options: Mapping[str, str], argument: str) -> None:
+    """Refuse options that contain a secret. The message does not show the option's value.
+
+    Raises:
+        ConfigurationError: an option contains a secret, or seems to.
+    """
+    for name, value in options.items():
+        try:
+            place = secret_of(name, value)
+        except ConfigurationError:
+            raise ConfigurationError(
+                f"{argument}[{name!r}] must say where the driver finds the secret: 'env:NAME' or"
+                " 'file:/path'. Airflow would store the secret itself"
+            ) from None
+        address = _ADDRESS.match(value)
+        if place is None and address and _IN_ADDRESS.search(address[0]):
+            raise ConfigurationError(
+                f"{argument}[{name!r}] contains a password or another secret, which Airflow would"
+                " store. Give it as an option of its own, with 'env:NAME' or 'file:/path' as value"
+            )
+
+
+def secret_of(name: str, value: str) -> SecretSource | None:
+    """Return where an option's secret is, or None if the option's name suggests no secret.
+
+    Raises:
+        ConfigurationError: the value names no place; it may be the secret itself.
+    """
+    return SecretSource.parse(value) if suggests_secret(name) else None
+
+
+def suggests_secret(name: str) -> bool:
+    """Return whether the value of an option or setting with this name may be a secret."""
+    return _NAME.search(name) is not None

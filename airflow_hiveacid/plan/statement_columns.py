@@ -1,0 +1,122 @@
+"""Checks of a statement's columns that need the definitions of its tables, and no rows.
+
+Takes a statement's spec, its table, and its source's columns if they are known. Raises the error
+that the driver would raise. Never parses expressions, since Spark does.
+
+Example:
+    >>> source_columns(SourceSpec(values=((1, "a"),)), {})
+    ('col1', 'col2')
+    >>> source_columns(SourceSpec(format="parquet", location="hdfs://nn/landing"), {})
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from airflow_hiveacid.format.errors import ConfigurationError, PartitionNotFoundError
+from airflow_hiveacid.jobs.specs.statements import (
+    SOURCE_VIEW,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeSpec,
+    SourceSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.plan.statements import (
+    check_named_columns,
+    require_partition_columns,
+    resolve_insert,
+    resolve_merge,
+    resolve_update,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
+
+
+def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple[str, ...] | None:
+    """Return the columns of a source, or None if only Spark can find them.
+
+    Args:
+        source: the source.
+        tables: its tables by view name.
+    """
+    if source.query:
+        return None
+    if source.table is not None:
+        return tables[SOURCE_VIEW].column_names
+    return None if source.values is None else value_columns(source)
+
+
+def value_columns(source: SourceSpec) -> tuple[str, ...]:
+    """Return the columns of a source of values: its own names, else `col1`, `col2` and so on."""
+    if source.columns or not source.values:
+        return source.columns
+    return tuple(f"col{number}" for number in range(1, len(source.values[0]) + 1))
+
+
+def check_columns(
+    table: TableInfo, spec: StatementSpec, columns: Sequence[str] | None = None
+) -> None:
+    """Raise an error if a statement uses a column that its table does not have or cannot change.
+
+    Args:
+        table: the statement's table, without its constraints.
+        spec: the statement.
+        columns: the columns of its source; None if they are unknown.
+
+    Raises:
+        UnknownColumnError, ColumnUpdateError, ConfigurationError: see `resolve_insert`,
+            `resolve_merge`, `resolve_update` and `check_load`.
+    """
+    match spec:
+        case InsertSpec():
+            if columns is None:
+                check_named_columns(table, spec)
+            else:
+                resolve_insert(table, spec, columns)
+        case MergeSpec():
+            # An unknown source may have every column that the statement could use.
+            resolve_merge(table, spec, columns or (*table.column_names, *spec.keys))
+        case UpdateSpec():
+            resolve_update(table, spec)
+        case TruncateSpec():
+            require_partition_columns(table, spec.partition)
+        case LoadSpec():
+            check_load(table, spec)
+        case DeleteSpec():
+            pass
+        case _:
+            assert_never(spec)
+
+
+def check_load(table: TableInfo, spec: LoadSpec) -> None:
+    """Raise an error unless a LOAD DATA specifies exactly one partition of an unbucketed table.
+
+    Raises:
+        ConfigurationError: the table is bucketed, or a partition column has no value.
+        UnknownColumnError: the partition clause has a column that is not a partition column.
+    """
+    if table.num_buckets:
+        raise ConfigurationError(
+            f"LOAD DATA into {table.ref}: the table is CLUSTERED BY columns, so each row must be in"
+            " its bucket's file. Use HiveAcidInsertOperator instead, with the files as its source"
+        )
+    require_partition_columns(table, spec.partition)
+    if len({name.lower() for name in spec.partition}) < len(table.partition_columns):
+        raise ConfigurationError(
+            f"LOAD DATA into {table.ref}: give a value for every partition column:"
+            f" {', '.join(c.name for c in table.partition_columns)}. If the files contain these"
+            " columns, use them as the source of an INSERT instead"
+        )
+
+
+def partition_missing(table: TableInfo, spec: TruncateSpec) -> PartitionNotFoundError:
+    """Return the error of a TRUNCATE if no partition has its values."""
+    values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
+    return PartitionNotFoundError(table=table.ref, partition=values)

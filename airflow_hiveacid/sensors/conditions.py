@@ -1,0 +1,222 @@
+"""The sensors that wait for health limits of a table, for its compactions, or for a free lock.
+
+The sensors and their triggers call functions of `hooks`, which have the rules. `sensors.watching`
+implements the waiting.
+
+Example:
+    wait = HiveAcidHealthSensor(task_id="wait", table="demo.flights", small_files=1000)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
+from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
+from airflow_hiveacid.triggers.conditions import (
+    CompactionEndedTrigger,
+    HealthTrigger,
+    LockFreeTrigger,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.hooks.compaction_watch import QueueLook
+    from airflow_hiveacid.hooks.health import HealthLook
+    from airflow_hiveacid.hooks.lock_watch import LockLook
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.plan.limits import HealthLimits
+
+_LIMITS: Final = tuple(threshold.value for threshold in Threshold)
+
+
+class _ConditionSensor(HiveAcidWatchSensor):
+    """Wait for a condition of a table or partition; the base of the sensors here."""
+
+    def _place(self) -> tuple[MetastoreEndpoint, str, str | None]:
+        """Return the metastore, and the names of the table and the partition."""
+        return (
+            HiveAcidHook(self.hive_acid_conn_id).endpoint(),
+            arguments.table_name(self.table),
+            arguments.partition_name(self.partition),
+        )
+
+    def answer(
+        self,
+        found: list[dict[str, Any]],
+        context: Context,  # noqa: ARG002 - for other sensors
+    ) -> dict[str, Any] | None:
+        """Return the only finding, or None if the condition is not met."""
+        return short_form(found[0]) if found else None
+
+
+class HiveAcidHealthSensor(_ConditionSensor):
+    """Wait until the health of a table reaches one of the given limits.
+
+    A value reaches its limit if it is equal or higher. The limits apply to each partition, except
+    those of transactions, which apply to the table. Directories and files are counted as a
+    compaction sees them: writes from the lowest open write on are not included. The owner's
+    `NO_AUTO_COMPACTION` has no effect here.
+
+    The result has `table` and `reached`: an entry with `partition`, `measure`, `measured` and
+    `limit` for each limit that is reached, sorted by how far it is exceeded.
+
+    Args:
+        delta_count: number of delta directories, including delete deltas.
+        delta_ratio: the deltas' bytes as a share of the base's bytes; without a base, there is no
+            ratio.
+        obsolete_directories: number of replaced directories that are not cleaned yet.
+        aborted_directories: number of directories of aborted transactions.
+        small_files: number of data files below `small_file_bytes` that readers read.
+        deleted_rows: number of delete events, which deleted and updated rows leave until a major
+            compaction. Each poll reads the footers of all delete deltas.
+        aborted_transactions: number of aborted writes that the metastore still lists for the table.
+            If Hive 4 has no committed write in its list, this number is 1.
+        oldest_transaction_s: seconds for which a transaction has been open that cleaning waits for.
+        small_file_bytes: files below this size are small.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    does = "Waits until the health of {table} reaches a limit."
+    returns = "the limits that are reached, with the measured values and the partitions"
+    template_fields: Sequence[str] = given_fields(
+        "table", "partition", *_LIMITS, "small_file_bytes", *HiveAcidWatchSensor.template_fields
+    )
+
+    def __init__(  # noqa: PLR0913 - one argument for each limit
+        self,
+        *,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
+        obsolete_directories: int | str | None = None,
+        aborted_directories: int | str | None = None,
+        small_files: int | str | None = None,
+        deleted_rows: int | str | None = None,
+        aborted_transactions: int | str | None = None,
+        oldest_transaction_s: float | str | None = None,
+        small_file_bytes: int | str = SMALL_FILE_BYTES,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.delta_count = delta_count
+        self.delta_ratio = delta_ratio
+        self.obsolete_directories = obsolete_directories
+        self.aborted_directories = aborted_directories
+        self.small_files = small_files
+        self.deleted_rows = deleted_rows
+        self.aborted_transactions = aborted_transactions
+        self.oldest_transaction_s = oldest_transaction_s
+        self.small_file_bytes = small_file_bytes
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.health_limit, **self._given())
+        early.check(arguments.health_limits, limits=self._given())
+
+    def look(self) -> HealthLook:
+        """Measure the table once."""
+        from airflow_hiveacid.hooks.health import look_at_limits  # noqa: PLC0415 - brings Thrift and Arrow
+
+        return look_at_limits(*self._place(), self._limits())
+
+    def trigger(self, **watch: Any) -> HealthTrigger:  # noqa: ANN401 - passed on
+        """Return the trigger that measures the same table in the triggerer."""
+        return HealthTrigger(limits=self._limits().record(), **watch)
+
+    def answer(
+        self,
+        found: list[dict[str, Any]],
+        context: Context,  # noqa: ARG002 - for other sensors
+    ) -> dict[str, Any] | None:
+        """Return the limits that are reached, or None if there are none."""
+        if not found:
+            return None
+        return short_form({"table": arguments.table_name(self.table), "reached": [*found]})
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*_LIMITS, "small_file_bytes")}
+
+    def _limits(self) -> HealthLimits:
+        return arguments.health_limits(self._given(), "limits")
+
+
+class HiveAcidCompactionSensor(_ConditionSensor):
+    """Wait until no compaction of a table or partition waits for a worker or is at work.
+
+    Hive's and this provider's compactions count. The cleaning after a compaction does not. On Hive
+    3.1, this provider compacts without the queue, so the sensor waits only for Hive's compactions,
+    and their entries in the result have no ID. The result has `table` and `compactions`: the newest
+    entry of each partition in the queue, which is empty if the queue has no entry.
+
+    Args:
+        fail_on_failed: raise CompactionFailedError if the newest entry of a partition has failed,
+            even if it failed before the sensor started. A request that Hive refused, since there
+            was nothing to compact, is no failure.
+        kwargs: see `HiveAcidWatchSensor`.
+    """
+
+    does = "Waits until no compaction of {table} is waiting or at work."
+    returns = "the newest entry of each partition in the compaction queue"
+    template_fields: Sequence[str] = given_fields(
+        "table", "partition", "fail_on_failed", *HiveAcidWatchSensor.template_fields
+    )
+
+    def __init__(self, *, fail_on_failed: bool | str = True, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(**kwargs)
+        self.fail_on_failed = fail_on_failed
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.truth, fail_on_failed=fail_on_failed)
+
+    def look(self) -> QueueLook:
+        """Poll the compaction queue once."""
+        from airflow_hiveacid.hooks.compaction_watch import look_at_queue  # noqa: PLC0415 - brings Thrift
+
+        return look_at_queue(*self._place(), fail_on_failed=self._fails())
+
+    def trigger(self, **watch: Any) -> CompactionEndedTrigger:  # noqa: ANN401 - passed on
+        """Return the trigger that polls the same queue in the triggerer."""
+        return CompactionEndedTrigger(fail_on_failed=self._fails(), **watch)
+
+    def _fails(self) -> bool:
+        return arguments.truth(self.fail_on_failed, "fail_on_failed")
+
+
+class HiveAcidLockFreeSensor(_ConditionSensor):
+    """Wait until a request for a lock on a table or partition would not have to wait.
+
+    The sensor requests no lock, so another client may get a lock after the sensor has succeeded.
+    The log names the transactions in the way, with their users and jobs. The result has `table`,
+    `partition` and `lock`.
+
+    Args:
+        lock: the lock that the next task needs: `exclusive` (overwrite, DDL), `excl_write` (Hive 4
+            only), `shared_write` (update, delete, merge) or `shared_read` (insert, read).
+        kwargs: see `HiveAcidWatchSensor`; without `partition`, the lock is on the whole table.
+    """
+
+    does = "Waits until a lock on {table} is free."
+    returns = "the table, the partition and the type of lock"
+    template_fields: Sequence[str] = given_fields(
+        "table", "partition", "lock", *HiveAcidWatchSensor.template_fields
+    )
+
+    def __init__(self, *, lock: str = LockType.EXCLUSIVE.value, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+        super().__init__(**kwargs)
+        self.lock = lock
+        arguments.EarlyChecks(self.task_id).check(arguments.lock_type, lock=lock)
+
+    def look(self) -> LockLook:
+        """Poll the locks once."""
+        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift
+
+        return look_at_locks(*self._place(), arguments.lock_type(self.lock, "lock"))
+
+    def trigger(self, **watch: Any) -> LockFreeTrigger:  # noqa: ANN401 - passed on
+        """Return the trigger that polls the same locks in the triggerer."""
+        return LockFreeTrigger(lock=arguments.lock_type(self.lock, "lock"), **watch)

@@ -1,0 +1,246 @@
+"""The plan of a table's compaction, without Spark: which partitions are due, and why.
+
+Input is a metastore and a spec. Output is a plan for each partition, under a compactor's snapshot.
+Nothing is claimed or changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.compaction_work import waiting_requests
+from airflow_hiveacid.plan.compaction import (
+    Appearance,
+    CompactionPlan,
+    NoCompaction,
+    only_hive_4_reads,
+    plan_compaction,
+)
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.plan.statements import check_insertable
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.versions.keeping import opted_out_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutcome:
+    """The outcome for one partition: compacted, planned, or not compacted for a reason.
+
+    `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
+    4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
+    is True if a compaction was due but something prevented it.
+    """
+
+    partition: str
+    done: bool
+    kind: str
+    why: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    files: int = 0
+    rows: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    txn_id: int | None = None
+    entry_id: int | None = None
+    serves: str = ""
+    is_hindered: bool = False
+
+    @property
+    def text(self) -> str:
+        """Describe the outcome."""
+        if not self.done:
+            return f"not compacted: {self.why}"
+        made = ", ".join(self.outputs)
+        return f"{self.kind} compaction into {made} ({self.rows} rows, {self.bytes_out} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlanner:
+    """The planner of compactions of one table's partitions.
+
+    `known` is a compactor's snapshot from the beginning of the run. This snapshot is enough to see
+    which partitions need no compaction; each compaction plans again under the snapshot of its own
+    transaction. `requests` are pending requests of other clients, by partition (None is the whole
+    table); our compactions also fulfil these requests.
+    """
+
+    client: MetastorePort
+    table: TableInfo
+    spec: CompactSpec
+    known: Snapshot | None = None
+    requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
+
+    def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
+        """Return the plan that a compaction would have now; claim nothing."""
+        if self.known is not None:
+            with suppress(NotEnoughHistoryError):  # `known` is too old
+                return self._planned(partition, self.state(partition, self.known))
+        snapshot = snapshot_now(self.client, [self.table.ref])
+        return self._planned(partition, self.state(partition, snapshot))
+
+    def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+        """Return the plan; if it can include none of the writes of a request, report that.
+
+        A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
+        open write ID, and ignores directories above the end of the list of write IDs, and a 4.0.1
+        metastore's list can end too early.
+        """
+        plan = self._wanted(partition, state)
+        is_requested = self.spec.choice is not CompactionChoice.AUTO
+        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
+            return plan
+        snapshot = snapshot_now(self.client, [self.table.ref])
+        plan = self._wanted(partition, self.state(partition, snapshot))
+        if isinstance(plan, CompactionPlan):
+            return plan
+        write_ids = snapshot.write_ids(self.table.ref)
+        listing = list_table(partition.location)
+        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
+        if isinstance(self.decide(seen, self.spec.choice), NoCompaction):
+            return plan
+        lowest = write_ids.min_open_write_id
+        if lowest is not None:
+            why = f"write ID {lowest} is open, and a compaction includes only writes below it"
+        else:
+            why = (
+                f"the metastore's list of writes now ends at {write_ids.high_watermark}, but a"
+                " delta contains later writes. The list is complete again after the table's next"
+                " write"
+            )
+        return NoCompaction(why=why, is_hindered=True)
+
+    def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+        """Return the plan for the job's choice, or for another client's request.
+
+        A request for a major compaction comes first, since it also includes what a minor compaction
+        would do.
+        """
+        request = self.requests.get(in_queue(partition))
+        if request is None:
+            return self.decide(state, self.spec.choice)
+        if request.compaction_type is CompactionType.MAJOR:
+            plan = self.decide(state, CompactionChoice.MAJOR)
+        else:
+            plan = self.decide(state, self.spec.choice)
+            if isinstance(plan, NoCompaction):
+                plan = self.decide(state, CompactionChoice.MINOR)
+        if isinstance(plan, NoCompaction) or self.spec.choice is not CompactionChoice.AUTO:
+            return plan
+        return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
+
+    def state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
+        """Return the state of a partition that a compactor with this snapshot sees."""
+        write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
+        return resolve(list_table(partition.location), write_ids, snapshot.txns, self.table.kind)
+
+    def decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
+        """Return the plan for a state, on this table's store and metastore."""
+        knows_suffix = self.client.generation is not MetastoreGeneration.V3
+        can_hide = knows_suffix and only_hive_4_reads(self.table.parameters)
+        appears = Appearance.AT_ONCE
+        if publishes_files(scheme_of(state.location)):
+            appears = Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE
+            if can_hide:
+                appears = Appearance.HIDDEN
+            elif not knows_suffix:
+                appears = Appearance.FILE_BY_FILE
+        return plan_compaction(
+            state,
+            choice,
+            CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
+            can_hide_until_commit=can_hide,
+            kind=self.table.kind,
+            appears=appears,
+        )
+
+
+def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutcome]:
+    """Plan the compaction of a table, or of one partition.
+
+    Raises:
+        InputError: the table or partition does not exist, or the table is of the wrong kind.
+        StorageError: the directories cannot be listed.
+    """
+    table = client.get_table(TableRef.parse(spec.target))
+    check_insertable(table)
+    switched_off = switched_off_outcome(table, spec)
+    if switched_off is not None:
+        return [switched_off]
+    # As in `compact_table`, the requests are read before the snapshot is taken.
+    requests = {entry.partition: entry for entry in waiting_requests(client, table.ref)}
+    known = snapshot_now(client, [table.ref]).for_compactor()
+
+    def planned(own: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
+        planner = CompactionPlanner(
+            client=own, table=table, spec=spec, known=known, requests=requests
+        )
+        return planned_outcome(partition, planner.plan(partition))
+
+    partitions = partitions_of(client, table, spec.partition)
+    return each_partition(
+        client,
+        table,
+        partitions,
+        planned,
+        at_once=len(partitions),
+        describe=lambda outcome: outcome.text,
+    )
+
+
+def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutcome | None:
+    """Return the outcome for a table whose owner has switched automatic compaction off."""
+    why_not = opted_out_of(table, NO_AUTO_COMPACTION)
+    if why_not is None or spec.choice is not CompactionChoice.AUTO:
+        return None
+    why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
+    return CompactionOutcome(partition="", done=False, kind="none", why=why)
+
+
+def in_queue(partition: PartitionInfo) -> PartitionName | None:
+    """Return a partition's name in the queue; None for the whole table."""
+    return partition.name if partition.name.columns else None
+
+
+def planned_outcome(
+    partition: PartitionInfo, plan: CompactionPlan | NoCompaction
+) -> CompactionOutcome:
+    """Return the outcome of a plan that was not carried out."""
+    name = str(partition.name)
+    if isinstance(plan, NoCompaction):
+        return CompactionOutcome(
+            partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
+        )
+    return CompactionOutcome(
+        partition=name,
+        done=False,
+        kind="major" if plan.is_major else "minor",
+        why=plan.why,
+        inputs=tuple(d.text for d in plan.inputs),
+        bytes_in=plan.bytes_in,
+    )

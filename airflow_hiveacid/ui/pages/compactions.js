@@ -1,0 +1,55 @@
+// The metastore's compaction queue: what waits, what is being done and by which worker.
+
+import { Failure, Grid, Measured, PageLink, React, Wait, ago, countText, h, spanText, useAnswer } from "./parts.js";
+
+const tookText = (one) => {
+  if (!one.started_s) return "";
+  return spanText((one.ended_s ?? Date.now() / 1000) - one.started_s);
+};
+
+const workerText = (one, workers) => {
+  if (one.is_ours) return "this provider";
+  return workers?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
+};
+
+export const queueColumns = (workers) => [
+  ["ID", (one) => one.entry_id ?? "", true],
+  ["Partition", (one) => one.partition || "(table)"],
+  ["Kind", (one) => one.kind],
+  ["State", (one) => one.state],
+  ["Requested", (one) => ago(one.enqueued_s)],
+  ["Takes", tookText, true],
+  ["Worker", (one) => workerText(one, workers)],
+];
+
+export const Compactions = () => {
+  const { answer, error } = useAnswer("hiveacid/tables");
+  const owners = useAnswer("hiveacid/owners");
+  if (error) return h(Failure, { error });
+  if (!answer) return h(Wait);
+  const states = Map.groupBy(answer.queue, (one) => one.state);
+  const [id, ...others] = queueColumns(owners.answer?.workers);
+  const connections = new Map(answer.tables.map((row) => [row.table, row.connection]));
+  const name = (one) =>
+    connections.has(one.table)
+      ? h(PageLink, { to: { table: one.table, connection: connections.get(one.table) } }, one.table)
+      : one.table;
+  const missing = answer.collections.reduce((sum, one) => sum + (one.left_out.queue ?? 0), 0);
+  return h(
+    React.Fragment,
+    null,
+    h(
+      "p",
+      { className: "ha-muted ha-bar" },
+      answer.collections.length ? h(Measured, { collections: answer.collections }) : null,
+      [...states].map(([state, entries]) => `${countText(entries.length)} ${state}`).join(", "),
+    ),
+    h(Grid, {
+      label: "Compaction queue",
+      columns: [id, ["Table", name], ...others],
+      rows: answer.queue,
+      none: "The compaction queue is empty.",
+      leftOut: missing,
+    }),
+  );
+};

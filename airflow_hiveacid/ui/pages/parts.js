@@ -1,0 +1,261 @@
+// What every page uses: requests, texts of numbers and times, and small components.
+// The host's React is used, and Airflow's theme through its CSS variables, so light and dark work.
+
+export const React = globalThis.React;
+export const h = React.createElement;
+
+// Airflow sets <base href>, which holds the path of [api] base_url.
+const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
+export const href = (path) => `${base}/${path}`;
+
+export class HttpError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export const ask = async (path, init) => {
+  const answer = await fetch(href(path), { credentials: "same-origin", ...init });
+  if (answer.status === 401) {
+    globalThis.location.assign(href(`api/v2/auth/login?next=${encodeURIComponent(globalThis.location.href)}`));
+  }
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) {
+    const detail = typeof body?.detail === "string" ? body.detail : `HTTP ${answer.status}`;
+    throw new HttpError(answer.status, detail);
+  }
+  return body;
+};
+
+export const useAnswer = (path) => {
+  const [state, set] = React.useState({ path: null });
+  React.useEffect(() => {
+    let current = true;
+    ask(path)
+      .then((answer) => current && set({ path, answer }))
+      .catch((error) => current && set({ path, error }));
+    return () => {
+      current = false;
+    };
+  }, [path]);
+  return state.path === path ? state : {};
+};
+
+// ---- the address: ?table=...&connection=... or ?view=compactions -------------------------------
+
+export const address = () => Object.fromEntries(new URLSearchParams(globalThis.location.search));
+
+export const addressOf = (wanted) => {
+  const query = new URLSearchParams(wanted).toString();
+  return href(`plugin/hiveacid${query ? `?${query}` : ""}`);
+};
+
+export const go = (wanted) => {
+  globalThis.history.pushState(globalThis.history.state, "", addressOf(wanted));
+  globalThis.dispatchEvent(new Event("hiveacid-moved"));
+};
+
+// A move removes the element that has the focus, so the new page decides who gets it next. On the
+// first load `before` is null, and the focus stays where Airflow puts it.
+let before = null;
+export const moved = (from) => {
+  before = from;
+};
+
+export const Heading = ({ children }) => {
+  const here = React.useRef(null);
+  React.useEffect(() => {
+    if (before) here.current.focus();
+  }, []);
+  return h("h1", { ref: here, tabIndex: -1 }, children);
+};
+
+// Back in a list, the focus returns to the link to the page that was left.
+export const useReturn = (isReady) => {
+  const here = React.useRef(null);
+  React.useEffect(() => {
+    if (!isReady || !before?.table) return;
+    const { table, connection } = before;
+    const wanted = addressOf({ table, connection });
+    [...here.current.querySelectorAll("td a")].find((link) => link.getAttribute("href") === wanted)?.focus();
+  }, [isReady]);
+  return here;
+};
+
+export const PageLink = ({ to, children, ...rest }) =>
+  h(
+    "a",
+    {
+      href: addressOf(to),
+      onClick: (event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        go(to);
+      },
+      ...rest,
+    },
+    children,
+  );
+
+// ---- numbers and times -----------------------------------------------------------------------
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export const sizeText = (bytes) => {
+  if (bytes === null || bytes === undefined) return "";
+  let [size, unit] = [bytes, 0];
+  while (size >= 1024 && unit < UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${unit && size < 100 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
+};
+
+// Made once: each call of toLocaleString would make another.
+const COUNT = new Intl.NumberFormat("en");
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export const countText = (number) =>
+  number === null || number === undefined ? "" : COUNT.format(number);
+
+export const momentText = (seconds) => MOMENT.format(1000 * seconds);
+
+export const shareText = (ratio) =>
+  ratio === null || ratio === undefined ? "no base" : `${(100 * ratio).toFixed(1)} %`;
+
+const SPANS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
+
+export const spanText = (seconds) => {
+  const [size, unit] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3];
+  return `${Math.max(0, Math.floor(seconds / size))} ${unit}`;
+};
+
+export const secondsOf = (time) => (typeof time === "string" ? Date.parse(time) / 1000 : time);
+
+export const Ago = ({ time, none = "" }) => {
+  const seconds = secondsOf(time);
+  if (!seconds) return none;
+  const text = `${spanText(Date.now() / 1000 - seconds)} ago`;
+  return h("time", { title: momentText(seconds) }, text);
+};
+
+export const ago = (time) => (time ? h(Ago, { time }) : "");
+
+export const Measured = ({ collections }) => {
+  const oldest = Math.min(...collections.map((one) => secondsOf(one.measured)));
+  return h("span", { className: "ha-muted", id: "hiveacid-age" }, "Measured ", h(Ago, { time: oldest, none: "never" }), ".");
+};
+
+// ---- components ------------------------------------------------------------------------------
+
+const STATES = {
+  blocked: ["red", "Blocked"],
+  failed: ["red", "Failed"],
+  due: ["orange", "Due"],
+  unknown: ["gray", "Not measured"],
+  waiting: ["blue", "Waiting"],
+  fine: ["green", "Fine"],
+};
+
+export const stateOrder = Object.keys(STATES);
+
+export const State = ({ state }) => {
+  const [color, text] = STATES[state] ?? ["gray", state];
+  return h("span", { className: `ha-badge ha-${color}` }, text);
+};
+
+export const Notice = ({ kind = "info", id, children }) =>
+  h("div", { className: `ha-notice ha-${kind}`, role: kind === "error" ? "alert" : "status", id }, children);
+
+export const Wait = () => h("p", { className: "ha-muted", role: "status" }, "Loading ...");
+
+export const Failure = ({ error }) =>
+  h(
+    Notice,
+    { kind: "error", id: "hiveacid-error" },
+    error.status === 403
+      ? "You may not see the numbers of Hive tables: they need the right to read assets."
+      : `The numbers cannot be loaded: ${error.message}. Reload the page, or ask an administrator.`,
+  );
+
+export const dagHref = (dag, run) => href(`dags/${dag}${run ? `/runs/${encodeURIComponent(run)}` : ""}`);
+
+// A job key is DAG/run/task/map index, with an installation or a job number behind it.
+export const JobLink = ({ job }) => {
+  const [, dag, run, task] = /^([^/]+)\/([^/]+)\/([^/]+)\/-?\d+/.exec(job ?? "") ?? [];
+  if (!dag) return h("span", { className: "ha-muted" }, job || "unknown client");
+  const path = `dags/${dag}/runs/${encodeURIComponent(run)}/tasks/${task}`;
+  return h("a", { href: href(path), title: job }, `${dag} / ${task}`);
+};
+
+// A table whose columns are [heading, function of a row, is a number]. It scrolls sideways alone,
+// and leaves out columns without any content.
+export const Grid = ({ columns, rows, label, none, leftOut }) => {
+  if (rows.length === 0) return h("p", { className: "ha-muted" }, none);
+  const filled = columns.filter(([, content]) => rows.some((row) => content(row) !== ""));
+  const className = (isNumber) => (isNumber ? "ha-number" : "");
+  const head = filled.map(([text, , isNumber]) =>
+    h("th", { key: text, scope: "col", className: className(isNumber) }, text),
+  );
+  const cells = (row) =>
+    filled.map(([text, content, isNumber]) =>
+      h("td", { key: text, className: className(isNumber) }, content(row)),
+    );
+  return h(
+    "div",
+    { className: "ha-scroll", tabIndex: 0, role: "region", "aria-label": label },
+    h(
+      "table",
+      { className: "ha-table" },
+      h("thead", null, h("tr", null, head)),
+      h("tbody", null, rows.map((row, at) => h("tr", { key: at }, cells(row)))),
+    ),
+    leftOut ? h("p", { className: "ha-muted" }, `${countText(leftOut)} more are not stored.`) : null,
+  );
+};
+
+const [WIDE, HIGH, LEFT, BELOW] = [320, 96, 4, 14];
+
+// A line over time, with its least and greatest value, and marks at times.
+export const Chart = ({ title, points, text, marks = [] }) => {
+  const values = points.filter(([, value]) => value !== null && value !== undefined);
+  const last = values.length ? text(values[values.length - 1][1]) : "no value";
+  const head = h("figcaption", null, h("span", null, title), h("strong", null, last));
+  if (values.length < 2) {
+    return h("figure", { className: "ha-chart" }, head, h("p", { className: "ha-muted" }, "The line begins with the second collection."));
+  }
+  const [begin, end] = [values[0][0], values[values.length - 1][0]];
+  const most = Math.max(...values.map(([, value]) => value), Number.MIN_VALUE);
+  const x = (time) => LEFT + ((time - begin) / (end - begin || 1)) * (WIDE - 2 * LEFT);
+  const y = (value) => HIGH - BELOW - (value / most) * (HIGH - BELOW - 8);
+  const line = values.map(([time, value]) => `${x(time).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
+  const label = `${title}: from ${text(values[0][1])} to ${last}, at most ${text(most)}`;
+  return h(
+    "figure",
+    { className: "ha-chart" },
+    head,
+    h(
+      "svg",
+      { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label },
+      h("line", { className: "ha-axis", x1: LEFT, x2: WIDE - LEFT, y1: HIGH - BELOW, y2: HIGH - BELOW }),
+      h("polygon", {
+        className: "ha-area",
+        points: `${x(begin)},${HIGH - BELOW} ${line} ${x(end)},${HIGH - BELOW}`,
+      }),
+      h("polyline", { className: "ha-line", points: line }),
+      marks
+        .filter((time) => time >= begin && time <= end)
+        .map((time) =>
+          h("line", { key: time, className: "ha-mark", x1: x(time), x2: x(time), y1: 4, y2: HIGH - BELOW }),
+        ),
+      h("text", { x: LEFT, y: HIGH - 2 }, `${spanText(Date.now() / 1000 - begin)} ago`),
+      h("text", { x: WIDE - LEFT, y: HIGH - 2, textAnchor: "end" }, `${spanText(Date.now() / 1000 - end)} ago`),
+    ),
+  );
+};

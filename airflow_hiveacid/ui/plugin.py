@@ -1,0 +1,37 @@
+"""The Airflow plugin that adds the page "Hive ACID tables" to the menu Browse.
+
+Every Airflow component loads this module through the entry point `airflow.plugins`, but only the
+API server asks for the FastAPI applications. So they are imported on first use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+
+class HiveAcidPlugin(AirflowPlugin):
+    """The page, the endpoints with its numbers, and its scripts."""
+
+    name = "hiveacid"
+    react_apps = [  # noqa: RUF012 - as Airflow declares it
+        {
+            "name": "Hive ACID tables",
+            # Relative, so that the browser adds the path of `[api] base_url`.
+            "bundle_url": "hiveacid-pages/main.js",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "hiveacid",
+        }
+    ]
+
+    @property
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The applications that the API server mounts."""
+        from airflow_hiveacid.ui.web import app, scripts  # noqa: PLC0415 - brings FastAPI
+
+        return [
+            {"app": app, "url_prefix": "/hiveacid", "name": "Hive ACID tables"},
+            {"app": scripts, "url_prefix": "/hiveacid-pages", "name": "Hive ACID pages"},
+        ]

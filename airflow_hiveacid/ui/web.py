@@ -1,0 +1,219 @@
+"""The endpoints of the pages: the numbers that `HiveAcidCollectOperator` stored, as JSON.
+
+Input is Airflow's database. No endpoint talks to a metastore, and none changes anything. Airflow
+mounts a plugin's application without any authorisation, so each application here brings its own:
+
+* Numbers need the right to read assets. Only DAGs that the user may read count.
+* Users and hosts also need the right to read connections.
+* Scripts hold no data and are public, because a script element loads them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.common.db.common import SessionDep  # noqa: TC002 - FastAPI reads it
+from airflow.api_fastapi.core_api.security import (
+    GetUserDep,
+    requires_access_asset,
+    requires_access_connection,
+)
+from airflow.models.dag import DagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import FileResponse
+from sqlalchemy import and_, func, select
+
+from airflow_hiveacid.operators.collect import (
+    COLLECTED_KEY,
+    OWNERS_VARIABLE,
+    HiveAcidCollectOperator,
+)
+from airflow_hiveacid.operators.collecting.document import FORMAT, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy.orm import Session
+
+COLLECTOR_DAG: Final = "hiveacid_collect"
+OPERATIONS_DAG: Final = "hiveacid_operations"
+_MOST_RUNS: Final = 100
+"""How many collections the charts show."""
+
+_PAGES: Final = Path(__file__).with_name("pages")
+_CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
+"""Dependencies of an application do not protect its documentation, so there is none."""
+
+app = FastAPI(
+    title="Hive ACID tables", dependencies=[Depends(requires_access_asset("GET"))], **_CLOSED
+)
+scripts = FastAPI(title="Hive ACID pages", **_CLOSED)
+
+
+def _readable_dags(user: GetUserDep) -> set[str]:
+    """Return the DAGs that the user may read. Airflow's own filter needs its own application."""
+    return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+
+
+ReadableDags = Annotated[set[str], Depends(_readable_dags)]
+
+
+@scripts.get("/{name}")
+def script(name: str) -> FileResponse:
+    """Return a script of the pages."""
+    if name not in {path.name for path in _PAGES.glob("*.js")}:
+        raise HTTPException(404, f"there is no script {name}")
+    # The browser asks each time, so an upgrade shows at once.
+    headers = {"Cache-Control": "no-cache"}
+    return FileResponse(_PAGES / name, media_type="text/javascript", headers=headers)
+
+
+@app.get("/tables")
+def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
+    """Return the newest numbers of all tables, and what is known of their collection."""
+    found = _newest(session, dags)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found:
+        for row in named("rows", one["document"]):
+            about = {"connection": one["document"]["connection"], "measured": one["measured"]}
+            rows[about["connection"], row["table"]] = {**row, **about}
+    return {
+        "tables": list(rows.values()),
+        "queue": [entry for one in found for entry in named("queue", one["document"])],
+        "collections": [_collection(one) for one in found],
+        "collector": _collector(session, dags, found),
+        "operations": _dag(session, dags, OPERATIONS_DAG),
+    }
+
+
+@app.get("/table")
+def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
+    """Return the newest numbers of one table with details, and its numbers over time."""
+    history, newest = [], None
+    for one in _recent(session, dags):
+        if one["document"]["connection"] != connection:
+            continue
+        for row in named("rows", one["document"]):
+            if row["table"] == name:
+                newest = newest or (one, row)
+                numbers = {key: row[key] for key in ("deltas", "ratio", "size_bytes", "obsolete")}
+                history.append({"measured": one["measured"], **numbers})
+    if newest is None:
+        raise HTTPException(404, f"No numbers of {name} with connection {connection} are stored")
+    collected, row = newest
+    details = collected["document"]["details"].get(name)
+    return {
+        "row": {**row, "connection": connection, "measured": collected["measured"]},
+        "details": None
+        if details is None
+        else {
+            **{key: named(key, details) for key in details if key != "left_out"},
+            "left_out": details["left_out"],
+        },
+        "history": history[::-1],
+        "operations": _dag(session, dags, OPERATIONS_DAG),
+    }
+
+
+@app.get("/owners", dependencies=[Depends(requires_access_connection("GET"))])
+def owners(session: SessionDep) -> dict[str, Any]:
+    """Return users and hosts by transaction ID, and workers by queue entry."""
+    found = session.scalar(select(Variable).where(Variable.key == OWNERS_VARIABLE))
+    stored: dict[str, Any] = json.loads(found.get_val() or "{}") if found else {}
+    return {"owners": stored.get("owners", {}), "workers": stored.get("workers", {})}
+
+
+def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the newest document of each collecting task, the oldest first."""
+    task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
+    newest = (
+        select(*task, func.max(XComModel.timestamp).label("timestamp"))
+        .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
+        .group_by(*task)
+        .subquery()
+    )
+    query = (
+        select(XComModel)
+        .join(
+            newest,
+            and_(*(column == newest.c[column.key] for column in (*task, XComModel.timestamp))),
+        )
+        .where(XComModel.key == COLLECTED_KEY)
+        .order_by(XComModel.timestamp)
+    )
+    return _documents(session.scalars(query).all())
+
+
+def _recent(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the documents of the last collections, the newest first."""
+    query = (
+        select(XComModel)
+        .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
+        .order_by(XComModel.timestamp.desc())
+        .limit(_MOST_RUNS)
+    )
+    return _documents(session.scalars(query).all())
+
+
+def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
+    every = []
+    for one in found:
+        document = XComModel.deserialize_value(one)
+        if isinstance(document, dict) and document.get("format") == FORMAT:
+            every.append(
+                {
+                    "dag_id": one.dag_id,
+                    "run_id": one.run_id,
+                    "task_id": one.task_id,
+                    "measured": document["measured"],
+                    "document": document,
+                }
+            )
+    return every
+
+
+def _collection(one: dict[str, Any]) -> dict[str, Any]:
+    document = one["document"]
+    about = {name: one[name] for name in ("dag_id", "run_id", "task_id", "measured")}
+    chosen = ("connection", "delta_count", "delta_ratio", "left_out")
+    return {**about, **{name: document[name] for name in chosen}}
+
+
+def _collector(
+    session: Session, dags: Iterable[str], found: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the state of the shipped collector, and the last failed run of any collector."""
+    readable = set(dags)
+    names = ({COLLECTOR_DAG} & readable) | {one["dag_id"] for one in found}
+    failed = []
+    for name in sorted(names):
+        query = (
+            select(TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state)
+            .where(
+                TaskInstance.dag_id == name,
+                TaskInstance.operator == HiveAcidCollectOperator.__name__,
+                TaskInstance.start_date.is_not(None),
+            )
+            .order_by(TaskInstance.start_date.desc())
+            .limit(1)
+        )
+        last = session.execute(query).first()
+        if last is not None and last.state in ("failed", "up_for_retry"):
+            failed.append({"dag_id": name, "run_id": last.run_id, "task_id": last.task_id})
+    return {**_dag(session, dags, COLLECTOR_DAG), "failed": failed}
+
+
+def _dag(session: Session, dags: Iterable[str], name: str) -> dict[str, Any]:
+    """Return whether a shipped DAG is there for the user, and whether it is paused."""
+    found = session.get(DagModel, name) if name in set(dags) else None
+    return {
+        "dag_id": name,
+        "exists": found is not None and not found.is_stale,
+        "is_paused": found is not None and bool(found.is_paused),
+    }

@@ -1,0 +1,34 @@
+"""Collect the numbers of all Hive ACID tables for the page Browse > Hive ACID tables.
+
+Unpause this DAG to switch the page on. The environment variable HIVEACID_COLLECT_CRON sets how
+often it measures. It needs the connection `hive_acid_default`, and starts no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from airflow_hiveacid.operators import HiveAcidCollectOperator
+
+with DAG(
+    "hiveacid_collect",
+    doc_md=__doc__,
+    schedule=CronTriggerTimetable(
+        os.environ.get("HIVEACID_COLLECT_CRON", "*/15 * * * *"), timezone="UTC"
+    ),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    # A collection measures the current tables, so runs for past dates are not needed.
+    allowed_run_types=["scheduled", "manual"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 1,
+        "retry_delay": timedelta(minutes=1),
+    },
+    tags=["hive-acid"],
+):
+    HiveAcidCollectOperator(task_id="collect")

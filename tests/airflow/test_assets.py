@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_hiveacid.assets import compaction_asset, hive_asset, partitions_asset
+from airflow_hiveacid.assets.uris import WHOLE_TABLE, AssetUri, dataset_name, normalized
+from airflow_hiveacid.format.errors import ConfigurationError, InvalidNameError
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.operators.outlets import describe_outlets
+from tests.support.airflow_support import Connections, context_of
+
+
+class _Spec:
+    generation = 0
+    on_rerun = OnRerun.APPLY
+
+
+class _Task:
+    def __init__(self, *outlets: Asset) -> None:
+        self.outlets = list(outlets)
+
+
+def _keys(table: str, *partitions: str) -> set[str]:
+    return _keys_of(
+        JobResult(
+            kind="merge",
+            job_key="k",
+            status=JobStatus.COMMITTED,
+            table=table,
+            partitions=partitions,
+        )
+    )
+
+
+def _keys_of(result: JobResult) -> set[str]:
+    asset, context = partitions_asset("db.t"), context_of()
+    describe_outlets(_Task(asset), context, [(_Spec(), result)])  # type: ignore[arg-type]
+    return set(context["outlet_events"][asset].partition_keys)
+
+
+def test_each_aspect_of_a_table_has_its_own_name_and_uri() -> None:
+    assets = [hive_asset("Db.T"), partitions_asset("db.t"), compaction_asset("db.t")]
+    assert [(one.name, one.uri) for one in assets] == [
+        ("db.t", "hiveacid://hive_acid_default/db/t"),
+        ("db.t partitions", "hiveacid://hive_acid_default/db/t/partitions"),
+        ("db.t compaction", "hiveacid://hive_acid_default/db/t/compaction"),
+    ]
+    other = hive_asset("db.t", hive_acid_conn_id="hms/2")
+    assert (other.name, other.uri) == ("hms/2: db.t", "hiveacid://hms%2F2/db/t")
+    assert AssetUri.of(other) == AssetUri(conn_id="hms/2", table=AssetUri.of(assets[0]).table)  # type: ignore[union-attr]
+    assert AssetUri.of(Asset("db.t")) is None
+
+
+def test_each_watch_of_a_table_is_an_asset() -> None:
+    plain = compaction_asset("db.t", delta_count=10, delta_ratio=0.1)
+    assert plain == compaction_asset("db.t")
+    few = compaction_asset("db.t", delta_count=5, delta_ratio=None)
+    assert (few.name, few.uri) == (
+        "db.t compaction delta_count=5 delta_ratio=None",
+        "hiveacid://hive_acid_default/db/t/compaction?delta_count=5&delta_ratio=None",
+    )
+    others = [
+        compaction_asset("db.t", poll_interval=timedelta(seconds=90)),
+        compaction_asset("db.t", refire_after=timedelta(days=30)),
+    ]
+    assert len({asset.uri for asset in (plain, few, *others)}) == 4
+    assert len({asset.name for asset in (plain, few, *others)}) == 4
+    for asset in (plain, few, *others):
+        assert str(AssetUri.of(asset)) == normalized(urlsplit(asset.uri)).geturl() == asset.uri
+
+
+def test_wrong_arguments_fail_while_the_dag_is_parsed() -> None:
+    with pytest.raises(InvalidNameError):
+        compaction_asset("no_database")
+    with pytest.raises(ConfigurationError, match="delta_count must be 1 or more"):
+        compaction_asset("db.t", delta_count=0)
+    with pytest.raises(ConfigurationError, match="poll_interval must be above 0 s, found 0"):
+        compaction_asset("db.t", poll_interval=timedelta(0))
+    with pytest.raises(ConfigurationError, match="refire_after must be 0 s or more, found -5"):
+        compaction_asset("db.t", refire_after=timedelta(seconds=-5))
+
+
+def test_airflow_normalizes_our_uris_and_refuses_others() -> None:
+    parts = urlsplit("hiveacid://hms/DB/T")
+    assert normalized(parts).geturl() == "hiveacid://hms/db/t"
+    for wrong in ("hiveacid://hms/db", "hiveacid:///db/t", "hiveacid://hms/db/t/x/y"):
+        with pytest.raises(ValueError, match="not an asset URI of a Hive ACID table"):
+            normalized(urlsplit(wrong))
+    with pytest.raises(ValueError, match="'rows'"):
+        normalized(urlsplit("hiveacid://hms/db/t/rows"))
+    with pytest.raises(InvalidNameError):
+        hive_asset("t")
+
+
+def test_lineage_names_the_metastore_of_the_connection(connections: Connections) -> None:
+    connections.add(
+        "hms", "hive_acid_metastore", extra={"uris": "thrift://one:9083,thrift://two:9083"}
+    )
+    uri = AssetUri.of(hive_asset("db.t", hive_acid_conn_id="hms"))
+    assert uri is not None
+    assert dataset_name(uri) == ("hive://one:9083", "db.t")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "keys"),
+    [
+        (("day=1", "day=2"), {"day=1", "day=2"}),
+        (("",), {WHOLE_TABLE}),
+        ((), {WHOLE_TABLE}),
+        (tuple(f"day={n}" for n in range(100)), {f"day={n}" for n in range(100)}),
+        (tuple(f"day={n}" for n in range(101)), {WHOLE_TABLE}),
+        (("day=1", "day=" + "x" * 250), {WHOLE_TABLE}),
+    ],
+    ids=["partitions", "unpartitioned", "none", "most", "too many", "too long"],
+)
+def test_a_changed_partition_is_a_key(partitions: tuple[str, ...], keys: set[str]) -> None:
+    assert _keys("db.t", *partitions) == keys
+
+
+@pytest.mark.parametrize(
+    ("files", "keys"), [(0, set()), (1, {WHOLE_TABLE})], ids=["delete", "truncate"]
+)
+def test_a_statement_that_wrote_no_file_has_no_key(files: int, keys: set[str]) -> None:
+    result = JobResult(
+        kind="sql",
+        job_key="k",
+        status=JobStatus.COMMITTED,
+        table="db.t",
+        write_ids={"db.t": 7},
+        files=files,
+    )
+    statement = StatementResult(kind="sql", table="db.t", rows=RowCounts(), files=files)
+    assert _keys_of(result) == keys
+    assert _keys_of(replace(result, details={"statements": [to_json(statement)]})) == keys
+
+
+def test_another_tables_partitions_are_no_keys() -> None:
+    assert _keys("db.s", "day=1") == set()

@@ -1,0 +1,392 @@
+"""What a worker finds before it starts Spark: `spark-submit` leaves a mark if it is run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from airflow.sdk import RetryAction
+
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    InsertOnlyTableError,
+    JobFailedError,
+    MetastoreUnavailableError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+    TableNotFoundError,
+    UnknownColumnError,
+)
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.catalog import NewTable, table_struct
+from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchObjectException
+from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
+from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
+from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidTruncateOperator,
+    HiveAcidUpdateOperator,
+)
+from airflow_hiveacid.operators.load import HiveAcidLoadOperator
+from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submission import Submission
+from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
+from tests.airflow.test_submission import KUBERNETES, SPEC, YARN
+from tests.contract.stub_server import StubServer
+from tests.support.airflow_support import StateStore, context_of, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow.sdk import BaseOperator
+
+    from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+    from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+    from tests.support.airflow_support import Connections, FakeSpark
+
+_COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="name", type="string"))
+_KINDS: Final = {
+    "acid": TransactionalKind.FULL_ACID,
+    "plain": TransactionalKind.INSERT_ONLY,
+    "flat": TransactionalKind.NONE,
+}
+_ROWS: Final = {"values": [[1, "a"]], "columns": ["id", "name"]}
+
+
+def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has no types
+    """Each table has a partition column, and no partition."""
+    kind = _KINDS.get(request.tblName)
+    if kind is None:
+        raise NoSuchObjectException(f"{request.dbName}.{request.tblName} table not found")
+    table = NewTable(
+        ref=TableRef("demo", request.tblName),
+        columns=_COLUMNS,
+        partition_columns=(Column(name="day", type="string"),),
+        kind=kind,
+        location=f"file:/warehouse/{request.tblName}",
+    )
+    return GetTableResult(table=table_struct(table))
+
+
+_ANSWERS: Final[dict[str, Any]] = {
+    "get_open_txns_req": lambda _: GetOpenTxnsResponse(
+        txn_high_water_mark=0, open_txns=[], abortedBits=b""
+    ),
+    "get_table_req": _table,
+    "get_partitions_by_names": lambda *_: [],
+}
+
+
+@pytest.fixture(autouse=True)
+def metastore(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    """A metastore with three tables in database `demo`; the check has its default."""
+    monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
+    with StubServer(**_ANSWERS) as server:
+        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        yield server
+
+
+def _refused(task: BaseOperator, spark: FakeSpark, **context: Any) -> HiveAcidError:  # noqa: ANN401
+    """Run a task, and return the error that it raises without a start of Spark."""
+    task.spark_bin_dir = str(spark.bin_dir)
+    with pytest.raises(HiveAcidError) as caught:
+        run_task(task, context_of("task", **context))
+    assert spark.calls == []
+    return caught.value
+
+
+def _merge(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+    arguments: dict[str, Any] = {
+        "table": "demo.acid",
+        "source": _ROWS,
+        "keys": ["id"],
+        "clauses": [{"when": "matched", "action": "update", "set": {"name": "s.name"}}],
+        **given,
+    }
+    return HiveAcidMergeOperator(task_id="task", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "says"),
+    [
+        (_merge(table="demo.gone"), TableNotFoundError, "demo.gone"),
+        (_merge(table="demo.plain"), InsertOnlyTableError, "demo.plain"),
+        (_merge(keys=["idd"]), UnknownColumnError, "idd"),
+        (_merge(source={"table": "demo.gone"}), TableNotFoundError, "demo.gone"),
+        (
+            HiveAcidInsertOperator(
+                task_id="task", table="demo.acid", source=_ROWS, partition={"dya": "a"}
+            ),
+            UnknownColumnError,
+            "dya",
+        ),
+        (
+            HiveAcidUpdateOperator(
+                task_id="task", table="demo.acid", assignments={"nmae": "'{{ ds }}'"}
+            ),
+            UnknownColumnError,
+            "nmae",
+        ),
+        (HiveAcidDeleteOperator(task_id="task", table="demo.flat"), NotTransactionalError, "flat"),
+        (
+            HiveAcidTruncateOperator(task_id="task", table="demo.acid", partition={"dya": "a"}),
+            UnknownColumnError,
+            "dya",
+        ),
+        (
+            HiveAcidLoadOperator(
+                task_id="task", table="demo.acid", location="file:/x", partition={"dya": "a"}
+            ),
+            UnknownColumnError,
+            "dya",
+        ),
+        (
+            HiveAcidCompactOperator(task_id="task", table="demo.acid", partition="day=b"),
+            PartitionNotFoundError,
+            "day=b",
+        ),
+        (HiveAcidCleanOperator(task_id="task", table="demo.flat"), NotTransactionalError, "flat"),
+        (
+            HiveAcidRestoreOperator(task_id="task", table="demo.flat", version=1),
+            NotTransactionalError,
+            "flat",
+        ),
+        (
+            HiveAcidConvertOperator(task_id="task", table="demo.gone", to="flat"),
+            TableNotFoundError,
+            "gone",
+        ),
+        (
+            HiveAcidChangeFeedOperator(task_id="task", table="demo.gone", location="file:/x"),
+            TableNotFoundError,
+            "gone",
+        ),
+        (
+            HiveAcidTransactionOperator(
+                task_id="task",
+                statements=["DELETE FROM demo.acid WHERE id = 1", "DELETE FROM demo.gone"],
+            ),
+            TableNotFoundError,
+            "gone",
+        ),
+    ],
+)
+def test_a_wrong_table_column_or_partition_costs_no_start_of_spark(
+    spark: FakeSpark, task: HiveAcidSparkOperator, error: type[HiveAcidError], says: str
+) -> None:
+    found = _refused(task, spark)
+    assert type(found) is error
+    assert says in str(found)
+
+
+def test_a_later_statement_is_checked_when_its_turn_comes(spark: FakeSpark) -> None:
+    """Here the first statement runs, and the error names the second."""
+    sql = "DELETE FROM demo.acid WHERE id = 1;\nDELETE FROM demo.gone WHERE id = 1"
+    task = HiveAcidSqlOperator(task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir))
+    with pytest.raises(TableNotFoundError) as caught:
+        run_task(task)
+    assert caught.value.__notes__ == ["in statement 2 of sql, line 2, column 1"]
+    assert len(spark.calls) == 1
+
+
+def test_a_right_job_is_submitted_after_one_connection(
+    spark: FakeSpark, metastore: StubServer
+) -> None:
+    assert run_task(_merge(spark_bin_dir=str(spark.bin_dir)))["status"] == "committed"
+    assert len(spark.calls) == metastore.connections == 1
+
+
+def test_the_option_leaves_every_check_to_the_driver(
+    spark: FakeSpark, metastore: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
+    run_task(_merge(table="demo.gone", spark_bin_dir=str(spark.bin_dir)))
+    assert len(spark.calls) == 1
+    assert metastore.connections == 0
+
+
+@pytest.mark.parametrize(
+    "given", [{"proxy_user": "etl"}, {"keytab": "/etl.keytab"}, {"env_vars": {"A": "b"}}]
+)
+def test_what_is_hidden_from_the_worker_is_left_to_a_driver_of_another_user(
+    spark: FakeSpark, given: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {**given, "spark_bin_dir": str(spark.bin_dir)}
+    run_task(_merge(table="demo.hidden", **given))
+    task = HiveAcidCompactOperator(
+        task_id="task", table="demo.acid", partition="day=hidden", **given
+    )
+    run_task(task)
+    assert len(spark.calls) == 2
+    warnings = [one for one in caplog.messages if one.startswith("the driver must check")]
+    assert len(warnings) == 2
+    with pytest.raises(InsertOnlyTableError):
+        run_task(_merge(table="demo.plain", **given))
+
+
+@pytest.mark.parametrize(
+    "target", [replace(YARN, deploy_mode="cluster"), replace(YARN, has_login=True)]
+)
+def test_a_driver_in_a_cluster_or_with_the_connections_login_may_be_another_user(
+    target: SparkTarget,
+) -> None:
+    given = SparkArguments(conn_id="spark")
+    one = Submission(spec=SPEC, target=target, application="a.py", arguments=given)
+    assert one.may_change_user
+    assert not replace(one, target=YARN).may_change_user
+
+
+def test_a_program_needs_no_metastore_before_its_driver_starts(
+    spark: FakeSpark, metastore: StubServer, tmp_path: Path
+) -> None:
+    """None of its tables is checked, and its driver may reach the metastore from a cluster."""
+    metastore.close()
+    program = tmp_path / "program.py"
+    program.touch()
+    task = HiveAcidPySparkOperator(
+        task_id="task",
+        application=str(program),
+        inserts=["demo.acid"],
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task)
+    assert len(spark.calls) == 1
+
+
+def test_a_dead_metastore_is_named_with_its_connection_and_may_be_retried(
+    spark: FakeSpark, metastore: StubServer
+) -> None:
+    uri, task = metastore.uri, _merge()
+    metastore.close()
+    error = _refused(task, spark)
+    assert type(error) is MetastoreUnavailableError
+    assert uri in str(error)
+    assert "connection 'hive_acid_default'" in error.__notes__[0]
+    assert task.retry_policy is not None
+    assert task.retry_policy.evaluate(error, 1, 3).action is RetryAction.RETRY
+
+
+_PASSWORD: Final = {
+    "authentication": "password",
+    "secret_from": "env:NO_SUCH_SECRET",
+    "secret_in_clear": True,
+}
+
+
+def test_a_login_that_fails_here_fails_the_task_unless_the_driver_may_log_in(
+    spark: FakeSpark, metastore: StubServer, connections: Connections
+) -> None:
+    connections.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        login="etl",
+        extra={"uris": metastore.uri, **_PASSWORD},
+    )
+    error = _refused(_merge(), spark)
+    assert type(error) is ConfigurationError
+    assert "NO_SUCH_SECRET" in str(error)
+    variables = {"NO_SUCH_SECRET": "it is only in the driver's environment"}
+    task = _merge(table="demo.gone", env_vars=variables, spark_bin_dir=str(spark.bin_dir))
+    run_task(task)
+    assert len(spark.calls) == 1
+
+
+def test_a_call_that_the_metastore_refuses_is_left_to_the_driver(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    def refuse(_: object) -> None:
+        raise MetaException("this user may not see the table")
+
+    with StubServer(**{**_ANSWERS, "get_table_req": refuse}) as server:
+        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        run_task(_merge(spark_bin_dir=str(spark.bin_dir)))
+    assert len(spark.calls) == 1
+
+
+def test_a_retry_with_a_noted_driver_asks_nothing(spark: FakeSpark, metastore: StubServer) -> None:
+    """That driver may have committed before the table was dropped."""
+    store = StateStore({ATTEMPT_KEY: "1-0123456789ab"})
+    context = context_of(try_number=2, task_state_store=store)
+    run_task(_merge(table="demo.gone", spark_bin_dir=str(spark.bin_dir)), context)
+    assert metastore.connections == 0
+
+
+def test_without_java_the_task_ends_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, mark = tmp_path / "bin" / "spark-submit", tmp_path / "was-run"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\ntouch {mark}\n# org.apache.spark.deploy.SparkSubmit\n")
+    script.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    task = _merge(spark_bin_dir=str(script.parent), env_vars={"JAVA_HOME": "/nowhere"})
+    with pytest.raises(ConfigurationError, match="JAVA_HOME is /nowhere, where there is no bin/"):
+        run_task(task)
+    assert not mark.exists()
+
+
+def test_variables_of_a_pod_say_nothing_about_java_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/here")
+    given = SparkArguments(conn_id="spark", env_vars={"JAVA_HOME": "/in/the/pod"})
+    found = {}
+    for target in (YARN, KUBERNETES):
+        submission = Submission(spec=SPEC, target=target, application="a.py", arguments=given)
+        found[target.master] = submission.environment["JAVA_HOME"]
+    assert found == {YARN.master: "/in/the/pod", KUBERNETES.master: "/here"}
+
+
+def test_the_operators_own_binary_is_the_one_that_needs_java(
+    spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = spark.bin_dir / "spark3-submit"
+    script.write_text("#!/bin/sh\n# org.apache.spark.deploy.SparkSubmit\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    connections.add("spark_default", "spark", host="local", extra={"spark-binary": "spark-submit"})
+    error = _refused(_merge(spark_binary="spark3-submit"), spark)
+    assert str(error).startswith(f"{script} cannot run java")
+
+
+def test_a_driver_that_was_killed_is_not_said_to_lack_the_java_beside_spark_submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its programs are in a directory that is on PATH only while `spark-submit` runs."""
+    for name, text in (("java", ""), ("spark-submit", "exit $CODE")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    for code, java, advice in (
+        (1, {}, r"\(exit code 1\)\. The driver's last lines"),
+        (137, {}, r"\(exit code 137\)\. The driver was killed by SIGKILL"),
+        (137, {"JAVA_HOME": "/nix"}, r"\(exit code 137\)\. The driver was killed by SIGKILL"),
+    ):
+        task = _merge(spark_bin_dir=str(tmp_path), env_vars={"CODE": str(code), **java})
+        with pytest.raises(JobFailedError, match=advice):
+            run_task(task)
+
+
+def test_a_spark_submit_that_is_not_executable_is_named(tmp_path: Path) -> None:
+    (tmp_path / "spark-submit").write_text("#!/bin/sh\n")
+    task = _merge(spark_bin_dir=str(tmp_path), env_vars={"PATH": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match=r"it is not executable\. Set spark_bin_dir"):
+        run_task(task)
+
+
+def test_a_missing_connection_is_one_sentence_without_its_cause(spark: FakeSpark) -> None:
+    error = _refused(_merge(hive_acid_conn_id="nowhere"), spark)
+    assert str(error).startswith("there is no connection 'nowhere'")
+    assert error.__suppress_context__

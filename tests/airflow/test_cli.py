@@ -1,0 +1,150 @@
+"""`airflow hiveacid`: the program's commands, where a connection names the metastore."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+from airflow_hiveacid.cli.airflow_group import get_commands
+from airflow_hiveacid.cli.definition import COMMANDS
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.provider_info import get_provider_info
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from airflow_hiveacid.cli.definition import Command
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from tests.support.airflow_support import Connections
+
+
+def group() -> GroupCommand:
+    (found,) = get_commands()
+    return found
+
+
+def actions() -> list[ActionCommand]:
+    return [one for one in group().subcommands if isinstance(one, ActionCommand)]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, airflow_home: Path) -> list[tuple[str, ...]]:
+    """The servers that commands have asked."""
+    assert airflow_home
+    servers: list[tuple[str, ...]] = []
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+
+    def connect(endpoint: MetastoreEndpoint) -> FakeClient:
+        servers.append(endpoint.uris)
+        return FakeClient(server)
+
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
+    return servers
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Status, output and errors of `airflow hiveacid`, by Airflow's own arguments."""
+
+    def command(*argv: str) -> tuple[int, str, str]:
+        top = argparse.ArgumentParser()
+        commands = top.add_subparsers()
+        for action in actions():
+            one = commands.add_parser(action.name)
+            for argument in action.args:
+                argument.add_to_parser(one)
+            one.set_defaults(func=action.func)
+        options = top.parse_args(argv)
+        with pytest.raises(SystemExit) as ended:
+            options.func(options)
+        return int(str(ended.value.code)), *capfd.readouterr()
+
+    return command
+
+
+def test_the_group_is_in_the_providers_metadata_and_has_every_command() -> None:
+    assert get_provider_info()["cli"] == ["airflow_hiveacid.cli.airflow_group.get_commands"]
+    assert group().name == "hiveacid"
+    assert [action.name for action in actions()] == [command.name for command in COMMANDS]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_command_has_the_programs_arguments_and_a_connection(command: Command) -> None:
+    (action,) = [one for one in actions() if one.name == command.name]
+    own = {name for argument in action.args for name in argument.flags}
+    given = {name for argument in command.arguments for name in argument.names}
+    assert own - given == ({"--conn-id"} if command.calls_metastore else set())
+    assert given <= own
+
+
+def test_the_default_connection_names_the_metastore(
+    run: Callable[..., tuple[int, str, str]],
+    asked: list[tuple[str, ...]],
+    connections: Connections,
+) -> None:
+    connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://b:2"})
+    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://a:1"})
+    assert run("locks", "-o", "json")[:2] == (0, "[]\n")
+    status, out, _ = run("tables", "--conn-id", "other", "-o", "json")
+    assert (status, json.loads(out)) == (0, [])
+    assert asked == [("thrift://a:1",), ("thrift://b:2",)]
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        (["locks", "--conn-id", "nothing"], 2, "there is no connection 'nothing'"),
+        (["history", "default.nothing"], 3, "TableNotFoundError"),
+        (["keep", "default.t"], 2, "give one of --readable-for, --off"),
+    ],
+)
+def test_an_error_is_one_line_and_has_the_programs_status(
+    run: Callable[..., tuple[int, str, str]],
+    connections: Connections,
+    argv: list[str],
+    status: int,
+    said: str,
+) -> None:
+    assert connections
+    found, out, err = run(*argv)
+    assert (found, out) == (status, "")
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert said in line
+
+
+def test_what_loggers_print_does_not_mix_with_the_records(
+    run: Callable[..., tuple[int, str, str]],
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def noisy(_: object) -> Iterator[str]:
+        print("a line of a logger")  # noqa: T201 - as Airflow's loggers do
+        yield "[]\n"
+
+    assert connections
+    monkeypatch.setattr("airflow_hiveacid.cli.transactions.locks", noisy)
+    status, out, err = run("locks", "-o", "json")
+    assert (status, out) == (0, "[]\n")
+    assert "a line of a logger" in err
+
+
+def test_the_module_imports_only_airflows_commands() -> None:
+    code = (
+        "import sys, airflow.cli.cli_config; before = set(sys.modules);"
+        "from airflow_hiveacid.cli.airflow_group import get_commands; get_commands();"
+        "new = set(sys.modules) - before;"
+        "print([name for name in new if not name.startswith('airflow_hiveacid')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,266 @@
+"""Which polls of a table send an event: a fake metastore, real directories, no time that passes."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import threading
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.hooks.compaction_watch import newest_writes, queue_state
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger, Poll
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.airflow_support import METASTORE_URI, AssetStore, Warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.support.airflow_support import Connections
+
+_ENDPOINT = MetastoreEndpoint(uris=("thrift://fake:9083",))
+_REF = TableRef("demo", "t")
+
+
+class _Watched:
+    """A table of a fake metastore, and its trigger with a threshold of two deltas."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+        self.client = FakeClient(server)
+        self.client.create_database("demo")
+        for module in ("health", "compaction_watch"):
+            monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: self.client)
+        self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
+        self._folder, self._tables = folder, 0
+        self.table = self._create()
+
+    def _create(self) -> TableInfo:
+        self._tables += 1
+        return self._warehouse.table("t", location=str(self._folder / str(self._tables)))
+
+    def create_again(self) -> None:
+        self.client.drop_table(_REF)
+        self.table = self._create()
+
+    def write(self, times: int = 1) -> None:
+        for _ in range(times):
+            self._warehouse.delta(self.table, 1)
+
+    def fail_compaction(self) -> None:
+        self.client.request_compaction(_REF, None, CompactionType.MAJOR)
+        claim = self.client.find_next_compaction("worker", worker_version="4.0.1")
+        assert claim is not None
+        self.client.mark_failed(replace(claim, error_message="no space left"))
+
+    def begin_compaction(self) -> None:
+        self.client.request_compaction(_REF, None, CompactionType.MAJOR)
+
+    def end_compaction(self) -> None:
+        """Replace all deltas by a base; the queue says so."""
+        claim = self.client.find_next_compaction("worker", worker_version="4.0.1")
+        assert claim is not None
+        self._warehouse.base(self.table, 1)
+        self.client.mark_compacted(claim)
+
+    def poll(self, began_s: float | None = None) -> Poll:
+        return Poll(
+            began_s=time.monotonic() if began_s is None else began_s,
+            endpoint=_ENDPOINT,
+            writes=newest_writes(_ENDPOINT, [_REF]),
+        )
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Watched:
+    return _Watched(tmp_path, monkeypatch)
+
+
+def _trigger(store: AssetStore | None = None) -> CompactionDueTrigger:
+    trigger = CompactionDueTrigger(
+        table=str(_REF),
+        delta_count=2,
+        delta_ratio=None,
+        hive_acid_conn_id="hms",
+        poll_interval_s=60.0,
+        refire_after_s=3600.0,
+    )
+    trigger.asset_state_store = store  # type: ignore[assignment]  # what the triggerer injects
+    return trigger
+
+
+def _fired(trigger: CompactionDueTrigger, *polls: Callable[[], Poll]) -> list[int]:
+    """The numbers of the polls that sent an event, from 1."""
+    number = 0
+
+    async def stream() -> AsyncIterator[Poll]:
+        nonlocal number
+        for poll in polls:
+            number += 1
+            yield poll()
+
+    async def follow() -> list[int]:
+        return [number async for _ in trigger.filter_shared_stream(stream())]
+
+    return asyncio.run(follow())
+
+
+def _after(watched: _Watched, *actions: Callable[[], Any]) -> Callable[[], Poll]:
+    """A poll right after some actions."""
+
+    def poll() -> Poll:
+        for action in actions:
+            action()
+        return watched.poll()
+
+    return poll
+
+
+def test_a_table_that_stays_due_gets_one_event(watched: _Watched) -> None:
+    watched.write(2)
+    again = _after(watched, watched.write)
+    assert _fired(_trigger(), watched.poll, watched.poll, again) == [1]
+
+
+def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
+    watched: _Watched, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections.add("hms", "hive_acid_metastore", extra={"uris": METASTORE_URI})
+    importers: defaultdict[str, set[str]] = defaultdict(set)
+    real = builtins.__import__
+
+    def noting(name: str, *more: Any) -> Any:  # noqa: ANN401 - Python's
+        importers[name].add(threading.current_thread().name.partition("_")[0])
+        return real(name, *more)
+
+    async def first_event() -> None:
+        await anext(_trigger().run())
+
+    watched.write(2)
+    monkeypatch.setattr(builtins, "__import__", noting)
+    asyncio.run(first_event())
+    for module in ("health", "compaction_watch"):
+        assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-look"}
+
+
+def test_a_table_that_is_due_again_when_its_compaction_ends_gets_the_next_event(
+    watched: _Watched,
+) -> None:
+    watched.write(2)
+    begun = _after(watched, watched.begin_compaction, watched.write)
+    ended = _after(watched, watched.end_compaction, lambda: watched.write(2))
+    again = _after(watched, watched.write)
+    assert _fired(_trigger(), watched.poll, begun, ended, again) == [1, 3]
+
+
+def test_a_table_that_is_created_again_gets_an_event_of_its_own(watched: _Watched) -> None:
+    store = AssetStore()
+    watched.write(3)
+    new = _after(watched, watched.create_again, lambda: watched.write(2))
+    assert _fired(_trigger(store), watched.poll, new, watched.poll) == [1, 2]
+    assert _fired(_trigger(store), watched.poll) == []
+    assert _fired(_trigger(store), new) == [1]
+
+
+def test_a_denied_compaction_queue_costs_only_the_event_after_a_compaction(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deny(*_: object) -> None:
+        raise MetastoreCallError(method="show_compact", reason="permission denied")
+
+    monkeypatch.setattr(watched.client, "show_compactions", deny)
+    watched.write(2)
+    again = _after(watched, watched.create_again, lambda: watched.write(2))
+    assert _fired(_trigger(), watched.poll, watched.poll, again, watched.poll) == [1, 3]
+    told = [r.getMessage() for r in caplog.records if "permission denied" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("demo.t: cannot read the compaction queue")
+
+
+def test_the_compaction_queue_is_read_only_after_a_write(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    queue = watched.client.show_compactions
+    monkeypatch.setattr(
+        watched.client, "show_compactions", lambda ref: (asked.append(ref), queue(ref))[1]
+    )
+    watched.write(2)
+    failed = _after(watched, watched.fail_compaction)
+    trigger = _trigger()
+    assert _fired(trigger, watched.poll, watched.poll, failed, watched.poll) == [1]
+    assert len(asked) == 1
+    assert _fired(trigger, _after(watched, watched.write)) == [1]
+
+
+def test_a_poll_that_began_before_the_last_look_ended_is_dropped(watched: _Watched) -> None:
+    watched.write()
+    began_s = time.monotonic()
+
+    def stale() -> Poll:
+        watched.write()
+        return watched.poll(began_s)
+
+    assert _fired(_trigger(), watched.poll, stale, watched.poll) == [3]
+
+
+def test_automatic_compaction_that_is_on_again_needs_no_write(watched: _Watched) -> None:
+    def switch(value: str | None) -> None:
+        watched.client.set_table_parameters(_REF, {NO_AUTO_COMPACTION: value})
+
+    watched.write(2)
+    off = _after(watched, lambda: switch("true"))
+    on = _after(watched, lambda: switch(None))
+    assert _fired(_trigger(), off, watched.poll, on) == [3]
+
+
+@pytest.mark.parametrize("note", [{"write_id": 2, "at_s": 1.0, "from_a_later_release": 0}, "?"])
+def test_an_unreadable_note_counts_as_no_event(watched: _Watched, note: object) -> None:
+    store = AssetStore(firing=note)
+    watched.write(2)
+    assert _fired(_trigger(store), watched.poll, watched.poll) == [1]
+    assert _fired(_trigger(store), watched.poll) == []
+
+
+def test_the_newest_of_several_ended_entries_counts(watched: _Watched) -> None:
+    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    watched.fail_compaction()
+    first, _ = queue_state(_ENDPOINT, "demo.t")
+    watched.fail_compaction()
+    second, is_compacting = queue_state(_ENDPOINT, "demo.t")
+    assert 0 < first < second
+    assert not is_compacting
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": CompactionState.DID_NOT_INITIATE},
+        {"compaction_type": CompactionType.ABORT_TXN_CLEANUP},
+    ],
+)
+def test_an_entry_that_is_no_ended_compaction_sends_no_event(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    watched.write(2)
+    watched.fail_compaction()
+    (entry,) = watched.client.show_compactions(_REF)
+    other = replace(entry, **changes)
+    monkeypatch.setattr(watched.client, "show_compactions", lambda *_: [other])
+    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    again = _after(watched, watched.write)
+    assert _fired(_trigger(), watched.poll, again) == [1]

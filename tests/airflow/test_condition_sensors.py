@@ -1,0 +1,602 @@
+"""The sensors of health, compactions and locks: a fake metastore, real directories.
+
+Each condition is seen in its waiting and in its reached state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+from airflow.sdk.module_loading import import_string
+from airflow.serialization.serialized_objects import DagSerialization
+from pyarrow import orc
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CompactionFailedError,
+    ConfigurationError,
+    MetastoreUnavailableError,
+    MetastoreVersionError,
+    NotTransactionalError,
+    PartitionNotFoundError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.names import DeltaName
+from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionState,
+    CompactionType,
+    our_pool,
+    our_worker_id,
+)
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken
+from airflow_hiveacid.plan.limits import ReachedLimit
+from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
+from airflow_hiveacid.sensors import (
+    HiveAcidCompactionSensor,
+    HiveAcidHealthSensor,
+    HiveAcidLockFreeSensor,
+)
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.airflow_support import Warehouse, context_of, run_task
+from tests.support.results_page import fields_in_the_page
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
+    from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
+    from tests.support.airflow_support import Connections
+
+REF = TableRef("demo", "t")
+MONTH_1, MONTH_2 = PartitionName.parse("month=1"), PartitionName.parse("month=2")
+SENSORS: dict[type[HiveAcidWatchSensor], dict[str, Any]] = {
+    HiveAcidHealthSensor: {"delta_count": 1},
+    HiveAcidCompactionSensor: {},
+    HiveAcidLockFreeSensor: {},
+}
+
+
+class Server:
+    """A fake metastore with the database `demo`, whose tables lie in a folder."""
+
+    def __init__(self, folder: Path, generation: MetastoreGeneration) -> None:
+        self.server = FakeMetastore(generation, ManualClock(), txn_timeout_s=10_000.0)
+        self.client = FakeClient(self.server, user="etl")
+        self.client.create_database("demo")
+        self.warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
+        self._folder = folder
+
+    def table(self, *, partitioned: bool = False) -> TableInfo:
+        table = self.warehouse.table("t", partitioned=partitioned, location=str(self._folder / "t"))
+        Path(self._folder / "t").mkdir()
+        if partitioned:
+            for found in self.client.add_partitions(table, [MONTH_1, MONTH_2]):
+                Path(found.location).mkdir(parents=True)
+        return table
+
+    def delete(self, table: TableInfo, rows: int) -> None:
+        """Commit a delete delta with so many events."""
+        txn_id = self.client.open_txn()
+        write_id = self.client.allocate_write_id(txn_id, table.ref)
+        name = DeltaName(low=write_id, high=write_id, statement_id=StatementId(0), is_delete=True)
+        directory = Path(table.location) / str(name)
+        directory.mkdir()
+        orc.write_table(pa.table({"id": range(rows)}), str(directory / "bucket_00000"))
+        self.client.commit_txn(txn_id)
+
+    def abort(self, table: TableInfo) -> None:
+        self.client.abort_txn(self.warehouse.open_delta(table, 1))
+
+    def lock(
+        self,
+        lock_type: LockType,
+        partition: PartitionName | None = None,
+        *,
+        agent_info: str = "hive_1",
+    ) -> TxnId:
+        txn_id = self.client.open_txn()
+        component = LockComponent(
+            table=REF, lock_type=lock_type, operation=None, partition=partition
+        )
+        request = LockRequest(txn_id=txn_id, components=(component,), agent_info=agent_info)
+        self.client.lock(request)
+        return txn_id
+
+    def claim(self, partition: PartitionName | None = None) -> ClaimedCompaction:
+        self.client.request_compaction(REF, partition, CompactionType.MAJOR)
+        claim = self.client.find_next_compaction("worker@host-1", worker_version="4.0.1")
+        assert claim is not None
+        return claim
+
+    def fail(self, partition: PartitionName | None = None) -> None:
+        message = "java.io.IOException: no space left\n\tat a.b.C\nCaused by: disk full"
+        self.client.mark_failed(replace(self.claim(partition), error_message=message))
+
+
+def patched(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    for module in ("health", "compaction_watch", "lock_watch"):
+        monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: server.client)
+    return server
+
+
+@pytest.fixture
+def server(
+    tmp_path: Path,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> Server:
+    return patched(Server(tmp_path, MetastoreGeneration.V4), monkeypatch)
+
+
+@pytest.fixture
+def server_3(
+    tmp_path: Path,
+    connections: Connections,  # noqa: ARG001 - sets the environment
+    monkeypatch: pytest.MonkeyPatch,
+) -> Server:
+    return patched(Server(tmp_path, MetastoreGeneration.V3), monkeypatch)
+
+
+def poked(sensor: HiveAcidWatchSensor) -> Any:  # noqa: ANN401 - the result, None while it waits
+    sensor.render_template_fields(context_of())  # type: ignore[arg-type]
+    found = sensor.poke(context_of())  # type: ignore[arg-type]
+    assert found.is_done is (found.xcom_value is not None)
+    assert len(json.dumps(found.xcom_value)) <= MOST_BYTES
+    return found.xcom_value
+
+
+def health(**limits: Any) -> Any:  # noqa: ANN401 - passed on
+    return poked(HiveAcidHealthSensor(task_id="s", table="demo.t", **limits))
+
+
+def compactions(partition: str | None = None, **more: Any) -> Any:  # noqa: ANN401 - passed on
+    return poked(HiveAcidCompactionSensor(task_id="s", table="demo.t", partition=partition, **more))
+
+
+def is_free(lock: str, partition: str | None = None) -> bool:
+    sensor = HiveAcidLockFreeSensor(task_id="s", table="demo.t", partition=partition, lock=lock)
+    return poked(sensor) is not None
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+def reached(measure: str, measured: float, limit: float, partition: str = "") -> dict[str, Any]:
+    entry = {"partition": partition, "measure": measure, "measured": measured, "limit": limit}
+    return {"table": "demo.t", "reached": [entry], "reached_omitted": 0}
+
+
+def test_delta_count_and_ratio_are_reached_as_by_the_sensors_for_compaction(
+    server: Server,
+) -> None:
+    table = server.table()
+    server.warehouse.base(table, 1000)
+    server.warehouse.delta(table, 99)
+    assert health(delta_count=2) is None
+    assert health(delta_ratio="0.1") is None
+    server.warehouse.delta(table, 1)
+    assert health(delta_count="{{ 2 }}") == reached("delta_count", 2, 2)
+    assert health(delta_ratio=0.1) == reached("delta_ratio", 0.1, 0.1)
+
+
+def test_obsolete_directories_are_counted_until_they_are_cleaned(server: Server) -> None:
+    table = server.table()
+    for _ in range(2):
+        server.warehouse.delta(table, 1)
+    assert health(obsolete_directories=2) is None
+    server.warehouse.base(table, 1)
+    assert health(obsolete_directories=2) == reached("obsolete_directories", 2, 2)
+
+
+@pytest.mark.promise("A3")
+def test_aborted_directories_and_transactions_are_counted(server: Server) -> None:
+    table = server.table()
+    server.warehouse.delta(table, 1)
+    server.abort(table)
+    assert health(aborted_directories=2, aborted_transactions=2) is None
+    server.abort(table)
+    assert health(aborted_directories=2) == reached("aborted_directories", 2, 2)
+    assert health(aborted_transactions=2) == reached("aborted_transactions", 2, 2)
+
+
+@pytest.mark.promise("A3")
+def test_small_files_are_those_below_the_given_size(server: Server) -> None:
+    table = server.table()
+    for size in (9, 10, 11):
+        server.warehouse.delta(table, size)
+    assert health(small_files=3, small_file_bytes=11) is None
+    assert health(small_files=2, small_file_bytes="11") == reached("small_files", 2, 2)
+    assert health(small_files=3) == reached("small_files", 3, 3)
+
+
+@pytest.mark.promise("A3")
+def test_deleted_rows_are_counted_from_the_footers_of_delete_deltas(server: Server) -> None:
+    table = server.table()
+    server.warehouse.delta(table, 1)  # is no ORC file: only delete deltas are opened
+    server.delete(table, 40)
+    server.delete(table, 59)
+    assert health(deleted_rows=100) is None
+    server.delete(table, 1)
+    assert health(deleted_rows=100) == reached("deleted_rows", 100, 100)
+
+
+@pytest.mark.promise("A3")
+def test_the_oldest_transaction_is_one_that_cleaning_waits_for(server: Server) -> None:
+    server.table()
+    query = "etl_20261123020304_0f0e0d0c-0b0a-0908-0706-050403020100"  # as Hive calls one
+    other = LockComponent(
+        table=TableRef("demo", "u"), lock_type=LockType.SHARED_READ, operation=None
+    )
+    request = LockRequest(txn_id=server.client.open_txn(), components=(other,), agent_info=query)
+    server.client.lock(request)
+    assert health(oldest_transaction_s=3600) is None
+    server.server.txns[server.lock(LockType.SHARED_READ)].started_s = time.time() - 3600
+    assert health(oldest_transaction_s=10**6) is None
+    (found,) = health(oldest_transaction_s=3600)["reached"]
+    assert (found["partition"], found["measure"]) == ("", "oldest_transaction_s")
+    assert 3600 <= found["measured"] < 10**6
+
+
+def test_one_limit_of_several_ends_the_wait_and_the_most_exceeded_comes_first(
+    server: Server,
+) -> None:
+    table = server.table(partitioned=True)
+    for partition in ("month=1", "month=2", "month=2", "month=2"):
+        server.warehouse.delta(table, 1, partition)
+    found = health(delta_count=2, small_files=1, aborted_transactions=1)
+    assert [(one["partition"], one["measure"], one["measured"]) for one in found["reached"]] == [
+        ("month=2", "small_files", 3),
+        ("month=2", "delta_count", 3),
+        ("month=1", "small_files", 1),
+    ]
+    only = HiveAcidHealthSensor(
+        task_id="s", table="demo.t", partition="month=1", delta_count=2, deleted_rows=1
+    )
+    assert poked(only) is None
+    assert str(only.look()) == (
+        "demo.t: no limit is reached; highest values: delta_count=1, deleted_rows=0"
+    )
+
+
+def test_many_reached_limits_fit_into_an_xcom() -> None:
+    exceeded = Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=1)
+    due = [ReachedLimit(partition=f"month={n}", exceeded=exceeded).record() for n in range(32_767)]
+    sensor = HiveAcidHealthSensor(task_id="s", table="demo.t", delta_count=1)
+    found = sensor.execute_complete(context_of(), {"due": due})  # type: ignore[arg-type]
+    assert len(json.dumps(found)) <= MOST_BYTES
+    assert len(found["reached"]) + found["reached_omitted"] == len(due)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "no limit is given"),
+        ({"delta_count": 0}, "delta_count must be above 0"),
+        ({"small_files": "1.5"}, "small_files must be a whole number"),
+        ({"delta_ratio": -0.1}, "delta_ratio must be a number of 0 or more"),
+        ({"delta_count": 1, "small_file_bytes": 0}, "small_file_bytes must be above 0"),
+        ({"deleted_rows": "{{ 5 }}", "oldest_transaction_s": 0}, "oldest_transaction_s must be"),
+    ],
+)
+def test_a_limit_that_cannot_mean_anything_is_refused_while_the_dag_is_parsed(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"task 's'.*{message}"):
+        HiveAcidHealthSensor(task_id="s", table="demo.t", **arguments)
+
+
+# ---- compactions ---------------------------------------------------------------------------------
+
+
+def ended(*entries: tuple[str, int | None, str]) -> dict[str, Any]:
+    found = [
+        {"partition": partition, "entry_id": entry_id, "kind": "major", "state": state}
+        for partition, entry_id, state in entries
+    ]
+    return {"table": "demo.t", "compactions": found, "compactions_omitted": 0}
+
+
+def test_a_compaction_that_waits_or_is_at_work_is_waited_for(server: Server) -> None:
+    server.table()
+    assert compactions() == ended()
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    assert compactions() is None
+    claim = server.client.find_next_compaction("worker@host-1", worker_version="4.0.1")
+    assert claim is not None
+    assert compactions() is None
+    server.client.mark_compacted(claim)
+    assert compactions() == ended(("", 1, "ready for cleaning"))
+
+
+def test_only_compactions_of_the_partition_are_waited_for(server: Server) -> None:
+    server.table(partitioned=True)
+    server.client.mark_compacted(server.claim(MONTH_1))
+    server.client.request_compaction(REF, MONTH_2, CompactionType.MAJOR)
+    assert compactions() is None
+    assert compactions("month={{ 1 }}") == ended(("month=1", 1, "ready for cleaning"))
+
+
+def test_a_failed_compaction_fails_the_task_with_the_message_of_its_entry(server: Server) -> None:
+    server.table(partitioned=True)
+    server.fail(MONTH_1)
+    server.client.mark_compacted(server.claim(MONTH_2))
+    message = (
+        r"table demo\.t, partition month=1: the newest compaction 1 \(major\) in the queue is"
+        r" failed: java\.io\.IOException: no space left \.\.\. Caused by: disk full\."
+    )
+    with pytest.raises(CompactionFailedError, match=message):
+        compactions()
+    assert compactions("month=2") == ended(("month=2", 2, "ready for cleaning"))
+    assert compactions("month=1", fail_on_failed="{{ False }}") == ended(("month=1", 1, "failed"))
+    server.client.mark_compacted(server.claim(MONTH_1))
+    assert compactions("month=1") == ended(("month=1", 3, "ready for cleaning"))
+
+
+def test_a_refused_compaction_has_failed_only_if_this_provider_refused_it(server: Server) -> None:
+    server.table()
+    server.client.mark_refused(replace(server.claim(), error_message="nothing to compact"))
+    assert compactions() == ended(("", 1, "refused"))
+    ours = replace(
+        server.server.queue[1], worker_id=our_worker_id("key"), pool=our_pool(uuid.uuid4())
+    )
+    server.server.queue[1] = ours
+    with pytest.raises(CompactionFailedError, match="refused: nothing to compact"):
+        compactions()
+
+
+def test_the_clean_up_of_aborted_transactions_is_no_compaction(server: Server) -> None:
+    server.table()
+    server.client.request_compaction(REF, None, CompactionType.ABORT_TXN_CLEANUP)
+    assert compactions() == ended()
+
+
+def test_entries_without_an_id_are_ordered_by_their_end(server_3: Server) -> None:
+    server_3.table()
+    server_3.client.request_compaction(REF, None, CompactionType.MAJOR)
+    entry = replace(server_3.server.queue[1], entry_id=None)
+    failed = replace(entry, state=CompactionState.FAILED, ended_s=20.0)
+    older = replace(entry, state=CompactionState.SUCCEEDED, ended_s=10.0)
+    server_3.server.queue = {1: older, 2: failed}
+    with pytest.raises(CompactionFailedError, match="the newest compaction \\(major\\)"):
+        compactions()
+    server_3.server.queue = {1: failed, 2: replace(entry, state=CompactionState.READY_FOR_CLEANING)}
+    assert compactions() == ended(("", None, "ready for cleaning"))
+
+
+def test_the_queue_of_a_missing_or_flat_table_is_not_waited_for(server: Server) -> None:
+    with pytest.raises(TableNotFoundError):
+        compactions()
+    server.table(partitioned=True)
+    with pytest.raises(PartitionNotFoundError):
+        compactions("month=7")
+    flat = replace(server.server.tables[REF], kind=TransactionalKind.NONE)
+    server.server.tables[REF] = flat
+    with pytest.raises(NotTransactionalError):
+        compactions()
+
+
+# ---- locks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("held", "free_for"),
+    [
+        (LockType.SHARED_READ, {"shared_read", "shared_write", "excl_write"}),
+        (LockType.SHARED_WRITE, {"shared_read", "shared_write"}),
+        (LockType.EXCL_WRITE, {"shared_read"}),
+        (LockType.EXCLUSIVE, set()),
+    ],
+)
+def test_a_lock_is_free_if_no_held_lock_conflicts(
+    server: Server, held: LockType, free_for: set[str]
+) -> None:
+    server.table()
+    kinds = {kind.value for kind in LockType}
+    assert {kind for kind in kinds if is_free(kind)} == kinds
+    txn_id = server.lock(held)
+    assert {kind for kind in kinds if is_free(kind)} == free_for
+    server.client.commit_txn(txn_id)
+    assert is_free("exclusive")
+
+
+def test_hive_3_has_its_own_conflicts_and_no_exclusive_write(server_3: Server) -> None:
+    server_3.table()
+    with pytest.raises(MetastoreVersionError, match="EXCL_WRITE"):
+        is_free("excl_write")
+    server_3.lock(LockType.SHARED_WRITE, PartitionName.parse("month=a"))
+    assert not is_free("shared_write", "month=A")  # 3.1 lists partitions in lower case
+    assert is_free("shared_write", "month=b")
+    assert is_free("shared_read", "month=A")
+
+
+def test_locks_of_other_partitions_are_not_in_the_way(server: Server) -> None:
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    assert not is_free("exclusive")
+    assert not is_free("shared_read", "month=1")
+    assert is_free("exclusive", "month=2")
+    server.lock(LockType.SHARED_READ)  # waits for the first
+    assert not is_free("exclusive", "month=2")
+
+
+def test_a_lock_on_the_database_is_in_the_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.table()
+    server.lock(LockType.EXCLUSIVE)
+    (lock,) = server.client.show_locks()
+    monkeypatch.setattr(server.client, "show_locks", lambda: (replace(lock, table=None),))
+    assert not is_free("shared_read")
+
+
+def test_the_log_names_the_transaction_user_job_and_age_but_no_host(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.table()
+    token = FencingToken(
+        job_key="etl/daily/merge", attempt=AttemptId.new(1), first_txn_id=server.client.open_txn()
+    )
+    server.lock(LockType.EXCLUSIVE, agent_info=token.agent_info)
+    began = server.server.now_s()
+    monkeypatch.setattr("time.time", lambda: began + 200)
+    sensor = HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared_write")
+    assert str(sensor.look()) == (
+        "demo.t: a request for a shared_write lock would wait for: exclusive on demo.t by"
+        " transaction 2 (user etl, job etl/daily/merge, acquired 3 min 20 s ago)"
+    )
+
+
+def test_an_unknown_lock_is_refused_while_the_dag_is_parsed() -> None:
+    with pytest.raises(ConfigurationError, match="task 's', argument lock: lock must be one of"):
+        HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared")
+
+
+# ---- what they have in common --------------------------------------------------------------------
+
+
+def block(server: Server) -> TxnId:
+    """Let every sensor wait; the health sensor waits for its first delta."""
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    return server.lock(LockType.SHARED_READ)
+
+
+def unblock(server: Server, table: TableInfo, txn_id: TxnId) -> None:
+    server.client.commit_txn(txn_id)
+    claim = server.client.find_next_compaction("worker@host-1", worker_version="4.0.1")
+    assert claim is not None
+    server.client.mark_compacted(claim)
+    server.warehouse.delta(table, 1)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_deferred_sensor_answers_as_one_that_pokes(
+    server: Server, sensor: type[HiveAcidWatchSensor]
+) -> None:
+    table = server.table()
+    txn_id = block(server)
+    waiting = sensor(
+        task_id="s", table="demo.t", deferrable=True, poke_interval=0.01, **SENSORS[sensor]
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        run_task(waiting)
+    path, arguments = deferred.value.trigger.serialize()
+    assert not {name for name in arguments if "password" in name or "secret" in name}
+    trigger = import_string(path)(**json.loads(json.dumps(arguments)))
+    assert trigger.serialize() == (path, arguments)
+
+    async def first() -> dict[str, Any]:
+        async for event in trigger.run():
+            found: dict[str, Any] = event.payload
+            return found
+        raise AssertionError
+
+    async def wait() -> dict[str, Any]:
+        event = asyncio.ensure_future(first())
+        await asyncio.sleep(0)
+        unblock(server, table, txn_id)
+        return await asyncio.wait_for(event, 120)
+
+    answer = waiting.execute_complete(context_of(), asyncio.run(wait()))  # type: ignore[arg-type]
+    assert answer is not None
+    assert answer == poked(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
+
+
+def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: Server) -> None:
+    server.table()
+    claim = server.claim()
+    sensor = HiveAcidCompactionSensor(
+        task_id="s", table="demo.t", deferrable=True, poke_interval=0.01
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        run_task(sensor)
+    server.client.mark_failed(replace(claim, error_message="no space left"))
+
+    async def events() -> list[dict[str, Any]]:
+        return [event.payload async for event in deferred.value.trigger.run()]
+
+    (event,) = asyncio.run(asyncio.wait_for(events(), 120))
+    with pytest.raises(CompactionFailedError, match="no space left"):
+        sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_metastore_that_is_down_for_one_poll_does_not_end_the_wait(
+    server: Server, sensor: type[HiveAcidWatchSensor]
+) -> None:
+    table = server.table()
+    unblock(server, table, block(server))
+    down = MetastoreUnavailableError(
+        uris=("thrift://fake:9083",), method="get_table", reason="down"
+    )
+    server.server.break_next("get_table", down, is_done=False)
+    task = sensor(task_id="s", table="demo.t", poke_interval=0.01, **SENSORS[sensor])
+    assert run_task(task)["table"] == "demo.t"
+    for _ in range(2):
+        server.server.break_next("get_table", down, is_done=False)
+    task = sensor(
+        task_id="s", table="demo.t", poke_interval=0.01, max_outage_s=0, **SENSORS[sensor]
+    )
+    with pytest.raises(MetastoreUnavailableError):
+        run_task(task)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_time_out_with_soft_fail_skips_the_task(
+    server: Server, sensor: type[HiveAcidWatchSensor]
+) -> None:
+    server.table()
+    block(server)
+    task = sensor(
+        task_id="s",
+        table="demo.t",
+        timeout=0,
+        poke_interval=0.01,
+        soft_fail=True,
+        **SENSORS[sensor],
+    )
+    with pytest.raises(AirflowSkipException):
+        run_task(task)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_missing_table_fails_the_task_at_once(
+    server: Server,  # noqa: ARG001 - has no table
+    sensor: type[HiveAcidWatchSensor],
+) -> None:
+    with pytest.raises(TableNotFoundError):
+        run_task(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
+
+
+def test_the_sensors_survive_serialisation() -> None:
+    with DAG("d", schedule=None) as dag:
+        for sensor, arguments in SENSORS.items():
+            sensor(task_id=sensor.__name__, table="demo.t", **arguments)
+    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert {task.task_id for task in read_back.tasks} == {one.__name__ for one in SENSORS}
+
+
+def test_the_page_of_results_has_the_fields_of_the_sensors(server: Server) -> None:
+    server.table()
+    server.client.mark_compacted(server.claim())
+    queue = compactions()
+    entry = queue["compactions"][0]
+    limit = reached("delta_count", 1, 1)
+    assert fields_in_the_page("Ended compactions") == queue.keys() | entry.keys()
+    assert fields_in_the_page("Reached limits") == limit.keys() | limit["reached"][0].keys()

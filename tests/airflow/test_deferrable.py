@@ -1,0 +1,386 @@
+"""A task that waits in the triggerer for its driver on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import threading
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.module_loading import import_string
+from requests.auth import HTTPBasicAuth
+
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ClusterUnavailableError,
+    JobFailedError,
+)
+from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators.submission import trigger as trigger_module
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+from tests.support.cluster_tasks import (
+    APP,
+    SPACE,
+    connect_kubernetes,
+    connect_yarn,
+    deletion,
+    fired,
+    keep_results,
+    put_pod,
+    resumed,
+    until,
+)
+from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import BaseOperator
+    from airflow.triggers.base import BaseTrigger
+
+    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
+    from tests.support.pretended_yarn import ResourceManager as Pretended
+
+_SECRET = "s3cr3t"
+_SECRETS: dict[str, Any] = {
+    "conf": {"spark.hadoop.fs.s3a.secret.key": _SECRET},
+    "env_vars": {"TOKEN": _SECRET, "HADOOP_USER_NAME": "etl"},
+}
+
+
+def _deferred(task: BaseOperator, store: StateStore, **more: Any) -> BaseTrigger:  # noqa: ANN401
+    """Run a task until it defers; its trigger as a triggerer makes it."""
+    with pytest.raises(TaskDeferred) as caught:
+        run_task(task, context_of(task_state_store=store, **more))
+    return _made_again(caught.value.trigger)
+
+
+def _made_again(trigger: BaseTrigger) -> BaseTrigger:
+    path, arguments = trigger.serialize()
+    text = json.dumps(arguments)
+    assert _SECRET not in text
+    made: BaseTrigger = import_string(path)(**json.loads(text))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first poll of a trigger: at once."""
+    monkeypatch.setattr(trigger_module, "FIRST_POLL_S", 0.0)
+
+
+# ---- the result ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_task_defers_while_its_driver_runs_on_yarn_and_returns_the_drivers_result(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    yarn.app = dict(RUNNING)
+    store = StateStore()
+    trigger = _deferred(deletion(spark, deferrable=True, **_SECRETS), store)
+    assert (store["spark_job_id"], yarn.asked) == (APP, [])
+    yarn.states, yarn.app = [dict(RUNNING)], dict(SUCCEEDED)
+    event = fired(trigger)
+    assert len(yarn.asked) == 2
+    done = resumed(deletion(spark, deferrable=True, **_SECRETS), store, event)
+    plain = StateStore()
+    assert done == run_task(deletion(spark), context_of(task_state_store=plain))
+    assert store == plain
+    assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
+    assert len(spark.calls) == 2
+
+
+@pytest.mark.usefixtures("on_kubernetes")
+def test_a_task_defers_while_its_driver_runs_on_kubernetes_and_tidies_up(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], tmp_path: Path
+) -> None:
+    submits |= {"phase": "Running"}
+    store, ended = StateStore(), tmp_path / "ended"
+    terms: dict[str, Any] = {"deferrable": True, "post_submit_commands": [f"mkdir {ended}"]}
+    trigger = _deferred(deletion(spark, **terms), store)
+    assert not ended.exists()
+    pod = f"{tag_of(spark.call['spec']['attempt'])}-driver"
+    api.objects.say(SPACE, pod, phase="Succeeded")
+    done = resumed(deletion(spark, **terms), store, fired(trigger))
+    assert done["status"] == "committed"
+    assert api.deleted == [pod]
+    assert ended.exists()
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_driver_that_fails_fails_the_task_and_leaves_its_notes(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    spark.tell(answers=False)
+    yarn.app = dict(FAILED)
+    store = StateStore()
+    event = fired(_deferred(deletion(spark, deferrable=True), store))
+    with pytest.raises(JobFailedError, match="FINISHED, FAILED: exit code 1"):
+        resumed(deletion(spark, deferrable=True), store, event)
+    assert store["spark_job_id"] == APP
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_the_retry_of_a_worker_that_is_lost_before_it_defers_follows_the_same_application(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    yarn.app = dict(RUNNING)
+    store = StateStore()
+    _deferred(deletion(spark, deferrable=True), store)
+    trigger = _deferred(deletion(spark, deferrable=True), store, try_number=2)
+    yarn.app = dict(SUCCEEDED)
+    done = resumed(deletion(spark, deferrable=True), store, fired(trigger), try_number=2)
+    assert done["status"] == "committed"
+    assert len(spark.calls) == 1
+    assert yarn.killed == []
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_script_defers_once_for_each_application(spark: FakeSpark) -> None:
+    def script() -> HiveAcidSqlOperator:
+        sql = "DELETE FROM demo.t WHERE id = 1; DELETE FROM demo.t WHERE id = 2"
+        return HiveAcidSqlOperator(
+            task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir), deferrable=True
+        )
+
+    store = StateStore()
+    event = fired(_deferred(script(), store))
+    with pytest.raises(TaskDeferred) as caught:
+        resumed(script(), store, event)
+    done = resumed(script(), store, fired(_made_again(caught.value.trigger)))
+    wheres = [call["spec"]["job"]["where"] for call in spark.calls]
+    assert len(wheres) == 2
+    keys = [call["spec"]["job_key"] for call in spark.calls]
+    assert [one["job_key"] for one in done["statements"]] == keys
+
+
+# ---- the wait ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_failed_poll_does_not_end_the_wait(spark: FakeSpark, yarn: Pretended) -> None:
+    store = StateStore()
+    trigger = _deferred(deletion(spark, deferrable=True), store)
+    yarn.page = (503, "down")
+
+    async def wait() -> None:
+        following = asyncio.ensure_future(anext(aiter(trigger.run())))
+        await asyncio.to_thread(until, lambda: yarn.requests)
+        yarn.page = None
+        assert (await following).payload["end"] == "ended"
+
+    asyncio.run(wait())
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_trigger_fires_only_after_the_scheduler_had_time_to_note_the_deferral(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trigger_module, "FIRST_POLL_S", 600.0)
+    path, arguments = _deferred(deletion(spark, deferrable=True), StateStore()).serialize()
+    naps: list[float] = []
+
+    async def nap(seconds: float) -> None:
+        assert yarn.asked == []
+        naps.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", nap)
+    for since_s, is_new in ((0.0, True), (600.0, False)):
+        arguments["note"]["since_s"] -= since_s
+        assert fired(import_string(path)(**arguments))["end"] == "ended"
+        assert (naps.pop() > 0) == is_new
+        yarn.requests.clear()
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_the_wait_for_a_container_counts_from_the_deferral_in_a_new_triggerer_too(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    yarn.app = dict(ACCEPTED)
+    spark.tell(answers=False)
+    store = StateStore()
+    trigger = _deferred(deletion(spark, deferrable=True, start_timeout_s=3600), store)
+    path, arguments = trigger.serialize()
+    arguments["note"]["since_s"] -= 3601
+    event = fired(import_string(path)(**arguments))
+    assert yarn.killed == [APP]
+    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.* waited 360"):
+        resumed(deletion(spark, deferrable=True), store, event)
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_cluster_that_the_triggerer_cannot_ask_is_asked_by_the_worker(
+    spark: FakeSpark, yarn: Pretended, connections: Connections
+) -> None:
+    store = StateStore()
+    trigger = _deferred(deletion(spark, deferrable=True), store)
+    connections.remove("spark_default")
+    event = fired(trigger)
+    assert (event["end"], event["error"]["type"]) == ("failed", "ConfigurationError")
+    connect_yarn(connections, yarn, "cluster")
+    assert resumed(deletion(spark, deferrable=True), store, event)["status"] == "committed"
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_the_error_of_a_cluster_that_is_silent_for_too_long_reaches_the_task(
+    spark: FakeSpark,
+) -> None:
+    spark.tell(answers=False)
+    store = StateStore()
+    trigger = _deferred(deletion(spark, deferrable=True), store)
+    note = trigger.serialize()[1]["note"]
+    error = {"type": "ClusterUnavailableError", "message": "for 601 s"}
+    with pytest.raises(ClusterUnavailableError, match="for 601 s"):
+        resumed(
+            deletion(spark, deferrable=True), store, {"note": note, "end": "failed", "error": error}
+        )
+    assert store["spark_job_id"] == APP
+
+
+def test_a_silent_cluster_does_not_hold_up_the_event_loop(
+    spark: FakeSpark, on_yarn: Connections
+) -> None:
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": address}
+        on_yarn.add("spark_default", "spark", host="yarn", extra=extra)
+
+        async def wait() -> None:
+            following = asyncio.ensure_future(anext(aiter(trigger.run())))
+            accepted, _ = await asyncio.to_thread(silent.accept)
+            with accepted:
+                for _ in range(10):
+                    await asyncio.sleep(0.01)
+                assert not following.done()
+            following.cancel()
+
+        asyncio.run(wait())
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_note_of_another_release_ends_no_triggerer(spark: FakeSpark) -> None:
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    path, arguments = trigger.serialize()
+    arguments["note"]["unknown"] = 1
+    event = fired(import_string(path)(**arguments))
+    assert (event["end"], event["error"]["type"]) == ("failed", "ContractVersionError")
+
+
+# ---- the end -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_the_end_of_a_triggerer_kills_nothing(spark: FakeSpark, yarn: Pretended) -> None:
+    yarn.app = dict(RUNNING)
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+
+    async def end() -> None:
+        following = asyncio.ensure_future(anext(aiter(trigger.run())))
+        await asyncio.to_thread(until, lambda: yarn.requests)
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        await trigger.cleanup()
+
+    asyncio.run(end())
+    assert yarn.killed == []
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_kill_that_airflow_cancels_because_it_takes_long_still_ends_the_driver(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app = dict(RUNNING)
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    aborting, goes_on = threading.Event(), threading.Event()
+
+    def abort(_: object) -> None:
+        aborting.set()
+        assert goes_on.wait(120)
+
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", abort)
+
+    async def cancelled() -> None:
+        killing = asyncio.create_task(trigger.on_kill())
+        await asyncio.to_thread(aborting.wait, 120)
+        killing.cancel()
+        with suppress(asyncio.CancelledError):
+            await killing
+        goes_on.set()
+        await asyncio.to_thread(until, lambda: yarn.killed)
+
+    asyncio.run(cancelled())
+    assert yarn.killed == [APP]
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_execution_timeout_includes_the_wait_and_kills_the_driver(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str]
+) -> None:
+    yarn.app = dict(RUNNING)
+    store = StateStore()
+    limit = {"execution_timeout": timedelta(seconds=1)}
+    event = fired(_deferred(deletion(spark, deferrable=True, **limit), store))
+    assert (event["end"], yarn.killed) == ("timed out", [])
+    task = deletion(spark, deferrable=True, **limit)
+    with pytest.raises(AirflowTaskTimeout, match=f"{APP} had not ended"):
+        resumed(task, store, event)
+    task.on_kill()  # as the task runner does after this error
+    assert yarn.killed == [APP]
+    assert aborted == [spark.call["spec"]["attempt"]]
+
+
+# ---- the worker waits itself ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "arguments", "why"),
+    [
+        ("local", {}, r"the master local\[1\], the driver is a child of the worker's process"),
+        ("client", {}, "the master yarn, the driver is a child of the worker's process"),
+        ("pods", {}, "the master k8s://.*, the driver is a child of the worker's process"),
+        ("cluster", {"yarn_rm_auth": HTTPBasicAuth("etl", _SECRET)}, "yarn_rm_auth exists only in"),
+        ("nowhere", {}, "no resource manager is known for the connection spark_default"),
+    ],
+)
+def test_the_log_says_why_a_task_does_not_defer(
+    spark: FakeSpark,
+    yarn: Pretended,
+    api: KubernetesServer,
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    mode: str,
+    arguments: dict[str, Any],
+    why: str,
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    keep_results(connections, tmp_path)
+    if mode in ("client", "cluster"):
+        connect_yarn(connections, yarn, mode)
+        spark.tell(says=f"Submitted application {APP}")
+    if mode == "pods":
+        connect_kubernetes(connections, api, "client")
+        put_pod(api)
+    if mode == "nowhere":
+        connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    log = TaskLog.of_tasks(monkeypatch)
+    done = run_task(deletion(spark, deferrable=True, **arguments))
+    assert done["status"] == "committed"
+    (line,) = [line for line in log.lines if "does not defer" in line]
+    assert re.search(why, line)

@@ -1,0 +1,317 @@
+"""OpenLineage's own extractor gets the tables of a task; the metastore and Spark are stand-ins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from airflow.providers.openlineage.extractors.base import DefaultExtractor
+from airflow.providers.openlineage.extractors.manager import ExtractorManager
+from airflow.sdk import BaseOperator
+
+from airflow_hiveacid import operators
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
+from airflow_hiveacid.metastore.catalog import NewTable, table_struct
+from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
+from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
+from tests.contract.stub_server import StubServer
+from tests.support.airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from tests.support.airflow_support import Connections, FakeSpark
+
+_CLAUSES: Final = [{"when": "matched", "action": "update"}]
+
+
+def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has no types
+    if request.tblName == "gone":
+        raise NoSuchObjectException("demo.gone table not found")
+    table = NewTable(
+        ref=TableRef("demo", request.tblName),
+        columns=(Column(name="id", type="bigint"),),
+        partition_columns=(Column(name="day", type="date"),),
+        kind=TransactionalKind.FULL_ACID,
+        location=f"file:/warehouse/{request.tblName}",
+    )
+    return GetTableResult(table=table_struct(table))
+
+
+@pytest.fixture(autouse=True)
+def metastore(connections: Connections) -> Iterator[StubServer]:
+    """A metastore that knows every table except `demo.gone`."""
+    with StubServer(get_table_req=_table) as server:
+        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        yield server
+
+
+def _merge(spark: FakeSpark | None = None) -> operators.HiveAcidMergeOperator:
+    return operators.HiveAcidMergeOperator(
+        task_id="task",
+        table="demo.orders",
+        source={"table": "demo.arrivals"},
+        keys=["id"],
+        clauses=_CLAUSES,
+        spark_bin_dir=None if spark is None else str(spark.bin_dir),
+    )
+
+
+def _names(found: OperatorLineage | None) -> tuple[list[str], list[str]]:
+    assert found is not None
+    return [one.name for one in found.inputs], [one.name for one in found.outputs]
+
+
+_SPARK_TASKS: Final = (
+    (_merge(), ["demo.arrivals"], ["demo.orders"]),
+    (
+        operators.HiveAcidInsertOperator(
+            task_id="task",
+            table="demo.orders",
+            source={"location": "s3://b/d", "format": "orc"},
+        ),
+        [],
+        ["demo.orders"],
+    ),
+    (
+        operators.HiveAcidUpdateOperator(
+            task_id="task", table="demo.orders", assignments={"id": "id + 1"}
+        ),
+        [],
+        ["demo.orders"],
+    ),
+    (operators.HiveAcidDeleteOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (operators.HiveAcidTruncateOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (
+        operators.HiveAcidLoadOperator(task_id="task", table="demo.orders", location="s3://b/d"),
+        [],
+        ["demo.orders"],
+    ),
+    (
+        operators.HiveAcidSqlOperator(
+            task_id="task",
+            sql="INSERT INTO demo.orders SELECT * FROM demo.a; DROP TABLE demo.a;"
+            " DELETE FROM demo.orders WHERE id IN (SELECT b.id FROM demo.b b);"
+            " ALTER TABLE demo.c RENAME TO demo.d; CREATE DATABASE other; SHOW LOCKS demo.e;"
+            " ABORT TRANSACTIONS 7",
+        ),
+        ["demo.a", "demo.b"],
+        ["demo.orders", "demo.a", "demo.d"],
+    ),
+    (
+        operators.HiveAcidTransactionOperator(
+            task_id="task",
+            statements=[
+                "FROM demo.a INSERT INTO demo.b SELECT * INSERT INTO demo.c SELECT *",
+                "DELETE FROM demo.a WHERE id = 1",
+            ],
+        ),
+        ["demo.a"],
+        ["demo.b", "demo.c", "demo.a"],
+    ),
+    (
+        operators.HiveAcidPySparkOperator(
+            task_id="task", application="a.py", reads=["demo.a"], changes=["demo.b"]
+        ),
+        ["demo.a"],
+        ["demo.b"],
+    ),
+    (operators.HiveAcidCompactOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (operators.HiveAcidCleanOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (
+        operators.HiveAcidConvertOperator(task_id="task", table="demo.orders", to="flat"),
+        [],
+        ["demo.orders"],
+    ),
+    (
+        operators.HiveAcidRestoreOperator(task_id="task", table="demo.orders", version=3),
+        [],
+        ["demo.orders"],
+    ),
+    (
+        operators.HiveAcidChangeFeedOperator(
+            task_id="task", table="demo.orders", location="file:/feed"
+        ),
+        ["demo.orders"],
+        [],
+    ),
+)
+_METASTORE_TASKS: Final = (
+    (
+        operators.HiveAcidCreateTableOperator(
+            task_id="task", table="demo.orders", columns={"id": "bigint"}
+        ),
+        [],
+        ["demo.orders"],
+    ),
+    (
+        operators.HiveAcidTagOperator(task_id="task", table="demo.orders", name="closing"),
+        ["demo.orders"],
+        [],
+    ),
+)
+_WITHOUT_LINEAGE: Final = (
+    # It measures tables, but reads and writes no rows.
+    operators.HiveAcidCollectOperator(task_id="task"),
+)
+_TASKS: Final = (*_SPARK_TASKS, *_METASTORE_TASKS)
+
+
+@pytest.mark.parametrize(
+    ("task", "read", "written"), _TASKS, ids=lambda given: type(given).__name__
+)
+def test_a_task_says_at_its_start_which_tables_it_reads_and_writes(
+    task: BaseOperator, read: list[str], written: list[str]
+) -> None:
+    assert _names(DefaultExtractor(task).extract()) == (read, written)
+
+
+def test_the_tables_of_every_operator_are_tested() -> None:
+    exported = {getattr(operators, name) for name in operators.__all__}
+    classes = {one for one in exported if isinstance(one, type) and issubclass(one, BaseOperator)}
+    assert {type(task) for task, *_ in _TASKS} | set(map(type, _WITHOUT_LINEAGE)) == classes
+
+
+@pytest.mark.parametrize("task", _WITHOUT_LINEAGE, ids=lambda task: type(task).__name__)
+def test_a_task_that_reads_and_writes_no_rows_says_nothing(task: BaseOperator) -> None:
+    assert ExtractorManager().get_extractor_class(task) is None
+
+
+def test_a_table_has_the_metastores_address_and_its_columns(metastore: StubServer) -> None:
+    found = DefaultExtractor(_merge()).extract()
+    assert found is not None
+    (table,) = found.inputs
+    assert table.namespace == metastore.uri.replace("thrift:", "hive:")
+    columns = [(one.name, one.type) for one in table.facets["schema"].fields]
+    assert columns == [("id", "bigint"), ("day", "date")]
+
+
+def test_at_its_end_a_task_says_what_it_wrote(spark: FakeSpark) -> None:
+    task = _merge(spark)
+    run_task(task, context_of("task"))
+    found = DefaultExtractor(task).extract_on_complete(None)
+    assert _names(found) == (["demo.arrivals"], ["demo.orders"])
+    (written,) = found.outputs
+    assert written.facets["version"].datasetVersion == "3"
+    counts = written.outputFacets["outputStatistics"]
+    assert (counts.rowCount, counts.fileCount, counts.size) == (3, 4, 500)
+    assert "version" not in found.inputs[0].facets
+
+
+def test_a_task_that_failed_says_no_version(spark: FakeSpark) -> None:
+    spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")
+    task = _merge(spark)
+    with pytest.raises(Exception, match="another write"):
+        run_task(task, context_of("task"))
+    found = DefaultExtractor(task).extract_on_failure(None)
+    assert found is not None
+    (written,) = found.outputs
+    assert set(written.facets) == {"schema"}
+    assert written.outputFacets == {}
+
+
+def test_a_table_that_is_gone_keeps_its_name() -> None:
+    task = operators.HiveAcidCompactOperator(task_id="task", table="demo.gone")
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    assert [(one.name, one.facets) for one in found.outputs] == [("demo.gone", {})]
+
+
+def test_without_a_metastore_tables_have_no_columns(
+    connections: Connections, metastore: StubServer
+) -> None:
+    uri = metastore.uri
+    metastore.__exit__(None, None, None)
+    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
+    found = DefaultExtractor(_merge()).extract()
+    assert found is not None
+    assert [(one.name, one.facets) for one in found.outputs] == [("demo.orders", {})]
+
+
+# ---- definitions ---------------------------------------------------------------------------------
+
+
+def _change(dataset: Any) -> tuple[str, str | None]:  # noqa: ANN401 - OpenLineage's
+    """The change of a table as a whole, and the table's name before it."""
+    facet = dataset.facets["lifecycleStateChange"]
+    previous = facet.previousIdentifier
+    return facet.lifecycleStateChange.value, None if previous is None else previous.name
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_create_task_says_the_tables_columns_and_whether_it_is_new(
+    monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    made = MadeTable(ref=TableRef("demo", "gone"), is_new=is_new, location="file:/warehouse/gone")
+    monkeypatch.setattr(HiveAcidHook, "create_table", lambda *_, **__: made)
+    task = operators.HiveAcidCreateTableOperator(
+        task_id="task",
+        table="demo.gone",
+        columns={"id": "{{ 'bigint' }}"},
+        partition_columns={"day": "date"},
+    )
+    run_task(task)
+    for found in (
+        DefaultExtractor(task).extract_on_complete(None),
+        DefaultExtractor(task).extract_on_failure(None),
+    ):
+        assert _names(found) == ([], ["demo.gone"])
+        (table,) = found.outputs
+        columns = [(one.name, one.type) for one in table.facets["schema"].fields]
+        assert columns == [("id", "bigint"), ("day", "date")]
+        assert ("lifecycleStateChange" in table.facets) is is_new
+        assert not is_new or _change(table) == ("CREATE", None)
+
+
+def test_a_tag_task_says_which_version_it_has_tagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ids = f"demo.orders:12:{2**63 - 1}::"
+    tag = Tag(name="closing", table_id="1", write_ids=write_ids, made_s=0.0)
+    monkeypatch.setattr(HiveAcidHook, "make_tag", lambda *_, **__: tag)
+    task = operators.HiveAcidTagOperator(task_id="task", table="demo.orders", name="closing")
+    run_task(task)
+    found = DefaultExtractor(task).extract_on_complete(None)
+    assert _names(found) == (["demo.orders"], [])
+    assert found.inputs[0].facets["version"].datasetVersion == "12"
+
+
+def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
+    monkeypatch: pytest.MonkeyPatch, spark: FakeSpark
+) -> None:
+    unchanged = {"demo.there"}
+
+    def run(_: HiveAcidHook, statement: MetastoreStatement, **__: object) -> DefinitionOutcome:
+        return DefinitionOutcome(has_changed=statement.target not in unchanged)
+
+    monkeypatch.setattr(HiveAcidHook, "run", run)
+    task = operators.HiveAcidSqlOperator(
+        task_id="task",
+        sql="CREATE TABLE demo.new (id bigint);"
+        " ALTER TABLE demo.new SET TBLPROPERTIES ('a' = 'b');"
+        " CREATE TABLE IF NOT EXISTS demo.there (id bigint);"
+        " ALTER TABLE demo.altered ADD COLUMNS (b int); ALTER TABLE demo.old RENAME TO demo.young;"
+        " TRUNCATE TABLE demo.emptied; INSERT OVERWRITE TABLE demo.replaced VALUES (1);"
+        " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone",
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task)
+    found = DefaultExtractor(task).extract_on_complete(None)
+    changes = {
+        table.name: _change(table)
+        for table in found.outputs
+        if "lifecycleStateChange" in table.facets
+    }
+    assert changes == {
+        "demo.new": ("CREATE", None),
+        "demo.altered": ("ALTER", None),
+        "demo.young": ("RENAME", "demo.old"),
+        "demo.emptied": ("TRUNCATE", None),
+        "demo.replaced": ("OVERWRITE", None),
+        "demo.gone": ("DROP", None),
+    }
+    assert {table.name for table in found.outputs} - changes.keys() == {"demo.there", "demo.added"}

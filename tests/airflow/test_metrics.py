@@ -1,0 +1,72 @@
+"""The metrics that a task sends to Airflow's backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.observability import stats
+
+from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from tests.support.airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from tests.support.airflow_support import FakeSpark
+
+
+pytestmark = pytest.mark.usefixtures("connections")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The calls of Airflow's functions, instead of a backend."""
+    calls: list[tuple[Any, ...]] = []
+
+    def incr(name: str, count: int = 1, *, tags: dict[str, str]) -> None:
+        calls.append((name, count, tags))
+
+    def timing(name: str, _: object, *, tags: dict[str, str]) -> None:
+        calls.append((name, tags))
+
+    monkeypatch.setattr(stats, "incr", incr)
+    monkeypatch.setattr(stats, "timing", timing)
+    return calls
+
+
+@pytest.fixture
+def task(spark: FakeSpark) -> HiveAcidDeleteOperator:
+    return HiveAcidDeleteOperator(
+        task_id="task", table="demo.t", where="id = 1", spark_bin_dir=str(spark.bin_dir)
+    )
+
+
+def test_a_committed_job_counts_with_its_rows_and_bytes(
+    task: HiveAcidDeleteOperator, sent: list[tuple[Any, ...]]
+) -> None:
+    run_task(task, context_of("task"))
+    tags = {"kind": "delete", "status": "committed"}
+    assert sent == [
+        ("hiveacid.jobs", 1, tags),
+        ("hiveacid.job_duration", tags),
+        ("hiveacid.rows", 1, {"kind": "delete", "change": "inserted"}),
+        ("hiveacid.rows", 2, {"kind": "delete", "change": "updated"}),
+        ("hiveacid.bytes", 500, {"kind": "delete"}),
+    ]
+
+
+def test_rows_that_an_earlier_try_wrote_do_not_count_again(
+    task: HiveAcidDeleteOperator, spark: FakeSpark, sent: list[tuple[Any, ...]]
+) -> None:
+    spark.tell(status="already_done")
+    run_task(task, context_of("task"))
+    assert {name for name, *_ in sent} == {"hiveacid.jobs", "hiveacid.job_duration"}
+
+
+def test_a_failed_job_counts_by_its_error(
+    task: HiveAcidDeleteOperator, spark: FakeSpark, sent: list[tuple[Any, ...]]
+) -> None:
+    spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")
+    with pytest.raises(WriteConflictError):
+        run_task(task, context_of("task"))
+    assert sent == [("hiveacid.failed_jobs", 1, {"error": "WriteConflictError"})]

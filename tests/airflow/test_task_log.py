@@ -1,0 +1,183 @@
+"""The end of a task's log: a table after a success, one paragraph after a failure.
+
+`task_log_failures.txt` has the last lines after every failure; change it by hand, and read it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ConstraintViolationError,
+    CorruptFileError,
+    ExpressionError,
+    FencedError,
+    HiveAcidError,
+    LocationPermissionError,
+    LockNotAcquiredError,
+    MergeCardinalityError,
+    MetastoreUnavailableError,
+    NotTransactionalError,
+    StoreUnavailableError,
+    TableNotFoundError,
+    UnknownColumnError,
+    WriteConflictError,
+)
+from airflow_hiveacid.operators import HiveAcidMergeOperator, HiveAcidPySparkOperator
+from tests.support.airflow_support import METASTORE_URI, TaskLog, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import BaseOperator
+
+    from tests.support.airflow_support import Connections, FakeSpark
+
+_TABLE: Final = "demo.customers"
+_GOLDEN: Final = Path(__file__).with_name("task_log_failures.txt")
+_LAST: Final = 10
+_TRACE: Final = "Exception in thread 'main'\n\tat org.apache.spark.deploy.SparkSubmit.main\n" * 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What `spark-submit` does, and what is missing on the worker."""
+
+    error: HiveAcidError | None = None
+    tells: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    lacks: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+_TYPED: Final = (
+    UnknownColumnError(table=_TABLE, column="nix", known=("id", "name")),
+    TableNotFoundError(table=_TABLE),
+    NotTransactionalError(table=_TABLE),
+    ExpressionError(table=_TABLE, expression="t.id = s.nix", reason="there is no column s.nix"),
+    MergeCardinalityError(table=_TABLE, count=3, example="id=1"),
+    ConstraintViolationError(table=_TABLE, constraint="nn", demand="name IS NOT NULL"),
+    WriteConflictError(txn_id=7, reason="transaction 8 changed the same rows"),
+    LockNotAcquiredError(tables=(_TABLE,), lock_id=4, waited_s=60.0, holders="transaction 8"),
+    FencedError(job_key="dag/run/task/-1", txn_id=7, newer_txn_id=8),
+    CommitStateUnknownError(txn_id=7, reason="connection reset"),
+    MetastoreUnavailableError(uris=(METASTORE_URI,), method="open_txns", reason="timed out"),
+    StoreUnavailableError(location="s3a://lake/t", action="write", reason="503 Slow Down"),
+    LocationPermissionError(location="hdfs://nn/t", action="write", reason="user=etl"),
+    CorruptFileError(path="hdfs://nn/t/base_1/bucket_00000", reason="it has no footer"),
+)
+_DIED: Final = {"answers": False, "says": _TRACE + "OutOfMemoryError: Java heap space"}
+
+FAILURES: Final[Mapping[str, Failure]] = {
+    **{type(error).__name__: Failure(error=error) for error in _TYPED},
+    "the driver dies": Failure(tells={**_DIED, "exit_code": 1}),
+    "the driver is killed": Failure(tells={**_DIED, "exit_code": 128 + signal.SIGKILL}),
+    "the driver refuses its spec": Failure(tells={"answers": False, "exit_code": 10}),
+    "the driver ends without a result": Failure(tells={"answers": False}),
+    "the result is truncated": Failure(tells={"cut": 40}),
+    "the result is of another job": Failure(tells={"job_key": "another"}),
+    "another release answers": Failure(tells={"version": 1}),
+    "no Java": Failure(
+        tells={"answers": False, "exit_code": 1, "says": "/nix/bin/java: No such file"},
+        environment={"JAVA_HOME": "/nix"},
+    ),
+    "no spark-submit on PATH": Failure(arguments={"spark_bin_dir": None}),
+    "no spark-submit in the directory": Failure(arguments={"spark_bin_dir": "/nix/bin"}),
+    "no Spark connection": Failure(lacks="spark_default"),
+    "no metastore connection": Failure(lacks="hive_acid_default"),
+    "no result directory": Failure(arguments={"deploy_mode": "cluster"}),
+}
+
+
+def _merge(spark: FakeSpark, **arguments: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+    return HiveAcidMergeOperator(
+        task_id="merge",
+        table=_TABLE,
+        source={"columns": ["id"], "values": [[1], [2]]},
+        keys=["id"],
+        clauses=[{"when": "not_matched", "action": "insert"}],
+        **{"spark_bin_dir": str(spark.bin_dir), **arguments},
+    )
+
+
+@pytest.fixture
+def log(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> TaskLog:
+    """The log of a task whose connections exist."""
+    del connections
+    return TaskLog.of_tasks(monkeypatch)
+
+
+def _run(task: BaseOperator, log: TaskLog) -> list[str]:
+    """Run a task; return the lines of its log, with those that Airflow adds after a failure."""
+    try:
+        run_task(task)
+    except Exception as error:  # noqa: BLE001 - as Airflow does
+        said = "".join(traceback.TracebackException.from_exception(error).format())
+        # Airflow prints the stack of the error, and those of its causes before it.
+        frames = re.compile(r'^(?:  File "|    |Traceback ).*\n', re.MULTILINE)
+        log.info("Task failed with exception")
+        log.lines += frames.sub("", said).splitlines()
+    return log.lines
+
+
+def _steady(line: str) -> str:
+    """Return a line without what differs from run to run."""
+    line = re.sub(r"file:/\S+/hiveacid-\w+/", "file:/scratch/", line)
+    return re.sub(r"Spark-Submit cmd: .*", "Spark-Submit cmd: ...", line)
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_ends_with_what_happened_and_what_to_do(
+    name: str,
+    spark: FakeSpark,
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    log: TaskLog,
+) -> None:
+    failure = FAILURES[name]
+    if failure.error is not None:
+        error = {"type": type(failure.error).__name__, "message": str(failure.error)}
+        spark.tell(error=error, exit_code=10, says="12:00:00 ERROR merge failed: see the error")
+    spark.tell(**failure.tells)
+    for variable, value in failure.environment.items():
+        monkeypatch.setenv(variable, value)
+    if failure.lacks:
+        connections.remove(failure.lacks)
+    if "deploy_mode" in failure.arguments:
+        connections.add("spark_default", "spark", host="yarn")
+    if "spark_bin_dir" in failure.arguments:
+        monkeypatch.setenv("PATH", os.defpath)
+    lines = [_steady(line) for line in _run(_merge(spark, **failure.arguments), log)]
+    found = "\n".join([f"== {name}", *lines[-_LAST:], ""])
+    assert found in f"{_GOLDEN.read_text(encoding='utf-8')}\n", found
+
+
+def test_the_golden_file_has_no_other_failures() -> None:
+    text = _GOLDEN.read_text(encoding="utf-8")
+    assert re.findall(r"^== (.*)$", text, re.MULTILINE) == list(FAILURES)
+
+
+def test_a_program_that_is_missing_is_named(spark: FakeSpark, log: TaskLog) -> None:
+    spark.tell(answers=False, exit_code=2)
+    task = HiveAcidPySparkOperator(
+        task_id="task", application="/nix.py", changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
+    )
+    assert "There is no file /nix.py here" in _run(task, log)[-1]
+
+
+def test_a_success_ends_with_a_table(spark: FakeSpark, log: TaskLog) -> None:
+    lines = _run(_merge(spark), log)
+    head, _, row, seconds, spent = (line.split() for line in lines[-5:])
+    assert head[:5] == ["merge", "of", "demo.customers:", "committed", "in"]
+    assert row == ["merge", "demo.customers", "1", "2", "0", "3", "4", "500", "B"]
+    assert seconds[:2] == ["seconds", "Spark"]
+    assert len(spent) == len(seconds) - 1

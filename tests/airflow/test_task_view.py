@@ -1,0 +1,239 @@
+"""What Airflow's pages show of our tasks: fields, the statement, documentation, labels."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+import airflow_hiveacid.operators as ours
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan.arguments import LEFT_OUT
+from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from tests.airflow.test_dag_run import _run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import BaseOperator
+
+    from tests.support.airflow_support import FakeSpark
+
+_MERGE: dict[str, Any] = {
+    "table": "db.t",
+    "source": {"tables": {"a": "db.a"}, "query": "SELECT * FROM a WHERE day = :day"},
+    "keys": ["id"],
+    "condition": "t.month = {{ month }}",
+    "clauses": [
+        {"when": "matched", "condition": "s.gone", "action": "delete"},
+        {"when": "matched", "action": "update", "set": {"a b": "s.a"}},
+        {"when": "not_matched", "action": "insert"},
+    ],
+    "parameters": {"day": {"type": "date", "value": "{{ day }}"}},
+}
+_VALUES = {"columns": ["id", "name"], "values": [[1, "it's"], [2, None], [3, "c"], [4, "d"]]}
+_STATEMENTS = [
+    (
+        ours.HiveAcidMergeOperator,
+        _MERGE,
+        (
+            "MERGE INTO db.t AS t\n"
+            "USING (WITH a AS (SELECT * FROM db.a)\nSELECT * FROM a WHERE day = :day) AS s\n"
+            "ON t.id = s.id AND (t.month = 7)\n"
+            "WHEN MATCHED AND (s.gone) THEN DELETE\n"
+            "WHEN MATCHED THEN UPDATE SET `a b` = s.a\n"
+            "WHEN NOT MATCHED THEN INSERT *"
+        ),
+    ),
+    (
+        ours.HiveAcidInsertOperator,
+        {
+            "table": "db.t",
+            "source": _VALUES,
+            "mode": "overwrite",
+            "partition": {"m": "{{ month }}"},
+        },
+        (
+            "INSERT OVERWRITE TABLE db.t PARTITION (m='7')\n"
+            "SELECT * FROM (VALUES (1, 'it\\'s'), (2, NULL), (3, 'c') /* and 1 more */)"
+            " AS source (id, name)"
+        ),
+    ),
+    (
+        ours.HiveAcidUpdateOperator,
+        {"table": "db.t", "assignments": {"a": "a + 1"}, "where": "m = {{ month }}"},
+        "UPDATE db.t\nSET a = a + 1\nWHERE m = 7",
+    ),
+    (
+        ours.HiveAcidDeleteOperator,
+        {"table": "db.t", "where": "day = :day", "parameters": {"day": "{{ day }}"}},
+        "DELETE FROM db.t\nWHERE day = :day",
+    ),
+    (
+        ours.HiveAcidTruncateOperator,
+        {"table": "db.t", "partition": {"m": 1, "n": None}},
+        "TRUNCATE TABLE db.t PARTITION (m='1', n=NULL)",
+    ),
+    (
+        ours.HiveAcidLoadOperator,
+        {"table": "db.t", "location": "hdfs://nn/in", "overwrite": True},
+        "LOAD DATA INPATH 'hdfs://nn/in' OVERWRITE INTO TABLE db.t",
+    ),
+    (
+        ours.HiveAcidCompactOperator,
+        {"table": "db.t", "partition": "m=1/n=a%2Fb", "choice": "major", "plan_only": True},
+        (
+            "-- plan only: nothing changes\n"
+            "ALTER TABLE db.t PARTITION (m='1', n='a/b') COMPACT 'major'"
+        ),
+    ),
+    (
+        ours.HiveAcidRestoreOperator,
+        {"table": "db.t", "tag": "closing"},
+        "INSERT OVERWRITE TABLE db.t\nSELECT * FROM db.t FOR VERSION AS OF 'closing'",
+    ),
+    (
+        ours.HiveAcidConvertOperator,
+        {"table": "db.t", "to": "full_acid"},
+        "ALTER TABLE db.t SET TBLPROPERTIES ('transactional'='true')",
+    ),
+    (
+        ours.HiveAcidCreateTableOperator,
+        {"table": "db.t", "columns": {"id": "bigint"}, "partition_columns": {"m": "int"}},
+        (
+            "CREATE TABLE IF NOT EXISTS db.t (id bigint)\nPARTITIONED BY (m int)\nSTORED AS ORC\n"
+            "TBLPROPERTIES ('transactional'='true')"
+        ),
+    ),
+    (
+        ours.HiveAcidTagOperator,
+        {"table": "db.t", "name": "x-{{ month }}", "version": 12, "keep_for": "90 days"},
+        "ALTER TABLE db.t CREATE TAG `x-7` FOR VERSION AS OF 12 RETAIN 90 DAYS",
+    ),
+    (
+        ours.HiveAcidTransactionOperator,
+        {
+            "statements": ["DELETE FROM db.s WHERE d = :day", {"truncate": {"table": "db.t"}}],
+            "parameters": {"day": "{{ day }}"},
+        },
+        "DELETE FROM db.s WHERE d = :day;\nTRUNCATE TABLE db.t;",
+    ),
+]
+_NO_SQL = [
+    (ours.HiveAcidCleanOperator, {"table": "db.t"}),
+    (ours.HiveAcidSqlOperator, {"sql": "DELETE FROM db.t"}),
+    (ours.HiveAcidPySparkOperator, {"application": "/p.py", "inserts": ["db.t"]}),
+    (ours.HiveAcidChangeFeedOperator, {"table": "db.t", "location": "hdfs://nn/f"}),
+    (HiveAcidDeltaCountSensor, {"table": "db.t"}),
+]
+_ALL = [*[case[:2] for case in _STATEMENTS], *_NO_SQL]
+
+
+def _rendered(operator: type[BaseOperator], given: dict[str, Any], **values: object) -> Any:  # noqa: ANN401
+    with DAG("d", schedule=None):
+        task = operator(task_id="task", **given)
+    task.render_template_fields({"month": 7, "day": "2026-01-31", **values})  # type: ignore[typeddict-unknown-key]
+    return task
+
+
+@pytest.mark.parametrize(("operator", "given", "text"), _STATEMENTS)
+def test_the_statement_is_the_task_as_sql(
+    operator: type[BaseOperator], given: dict[str, Any], text: str
+) -> None:
+    task = _rendered(operator, given)
+    assert task.statement == text
+    assert task.template_fields[0] == "statement"
+    assert task.template_fields_renderers["statement"] == "sql"
+
+
+def test_no_value_of_a_parameter_and_no_second_rendering_shows_in_a_statement() -> None:
+    secret = _rendered(ours.HiveAcidDeleteOperator, _STATEMENTS[3][1], day="hidden")
+    assert "hidden" not in secret.statement
+    given = {"table": "db.t", "where": "a = '{{ day }}'"}
+    again = _rendered(ours.HiveAcidDeleteOperator, given, day="{{ conn.x.password }}")
+    assert again.where == "a = '{{ conn.x.password }}'"
+    assert again.statement == ""
+
+
+@pytest.mark.parametrize(("operator", "given"), _ALL)
+def test_only_fields_with_a_value_show_and_sparks_come_last(
+    operator: type[BaseOperator], given: dict[str, Any]
+) -> None:
+    is_job = issubclass(operator, HiveAcidSparkOperator)
+    task = _rendered(operator, {**given, "conf": {"a": "1"}} if is_job else given)
+    shown = list(task.template_fields)
+    assert set(given) <= set(shown)
+    assert all(getattr(task, name) not in (None, "", {}, [], ()) for name in shown)
+    assert (shown[-1] == "conf") is is_job
+    assert len(shown) < 12
+    unset = set(operator.template_fields) - set(shown)
+    assert all(getattr(task, name) in (None, "", {}, [], (), LEFT_OUT) for name in unset)
+
+
+@pytest.mark.parametrize(("operator", "given"), _ALL)
+def test_each_operator_documents_its_task_unless_the_user_does(
+    operator: type[BaseOperator], given: dict[str, Any]
+) -> None:
+    text = _rendered(operator, given).doc_md
+    assert "docs/reference/results.md" in text
+    assert ("`db.t`" in text) is ("table" in given)
+    assert _rendered(operator, {**given, "doc_md": "mine"}).doc_md == "mine"
+    with DAG("d", schedule=None):
+        mapped = operator.partial(task_id="m", **given).expand(hive_acid_conn_id=["a"])
+        own = operator.partial(task_id="o", doc_md="mine", **given).expand(hive_acid_conn_id=["a"])
+    assert (mapped.doc_md, own.doc_md) == (text, "mine")
+
+
+_MAPPED = """
+from airflow.sdk import DAG
+from airflow_hiveacid.operators import (
+    HiveAcidCompactOperator, HiveAcidDeleteOperator, HiveAcidTransactionOperator
+)
+
+with DAG("{dag_id}", schedule=None, default_args=dict(spark_bin_dir="{bin_dir}")):
+    HiveAcidCompactOperator.partial(task_id="compact").expand_kwargs(
+        [dict(table="db.t", partition="month=1"), dict(table="db.u"), dict(
+            table="db.v", partition="month=" + "1" * 4000)]
+    )
+    HiveAcidDeleteOperator.partial(
+        task_id="delete", table="db.t", map_index_template="{{{{ task.where }}}}"
+    ).expand(where=["a = {{{{ 2 + 1 }}}}"])
+    HiveAcidTransactionOperator.partial(task_id="both").expand(
+        statements=[["DELETE FROM db.t WHERE a = {{{{ 1 + 1 }}}}"]]
+    )
+"""
+
+
+@pytest.mark.usefixtures("connections")
+def test_a_run_shows_labels_and_statements_of_mapped_tasks(
+    airflow_home: Path, spark: FakeSpark
+) -> None:
+    from airflow.models.renderedtifields import RenderedTaskInstanceFields as Fields  # noqa: PLC0415
+    from airflow.models.taskinstance import TaskInstance as Row  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+    from sqlalchemy import select  # noqa: PLC0415
+
+    run = _run(airflow_home, "labels", source=_MAPPED, bin_dir=str(spark.bin_dir))
+    with create_session() as session:
+        tasks = select(Row.task_id, Row.map_index, Row.rendered_map_index)
+        labels = {
+            (task_id, index): label
+            for task_id, index, label in session.execute(tasks.where(Row.run_id == run.run_id))
+        }
+        fields = select(Fields.task_id, Fields.map_index, Fields.rendered_fields)
+        shown = {
+            (task_id, index): json.loads(json.dumps(found))
+            for task_id, index, found in session.execute(fields.where(Fields.run_id == run.run_id))
+        }
+    assert labels == {
+        ("compact", 0): "db.t month=1",
+        ("compact", 1): "db.u whole table",
+        ("compact", 2): ("db.v month=" + "1" * 4000)[:250],
+        ("delete", 0): "a = 3",
+        ("both", 0): "DELETE FROM db.t WHERE a = 2;",
+    }
+    assert shown["delete", 0]["statement"] == "DELETE FROM db.t\nWHERE a = 3"
+    assert list(shown["delete", 0])[:3] == ["statement", "table", "where"]
+    assert shown["both", 0]["statement"] == "DELETE FROM db.t WHERE a = 2;"

@@ -1,0 +1,95 @@
+"""The command that kills Airflow's components.
+
+    python -m tests.proofs.airflow [PLAY ...] [--keep FOLDER] [--no-report]
+
+It runs plays one after another (default: all), prints and writes a row for each, and exits with 1
+if one of them violated a promise. It needs Airflow's environment with drivers for PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.local.errors import LocalServerError
+from demo.errors import DemoError
+from tests.proofs.airflow import examples, jobs, watches
+from tests.proofs.airflow.rows import Row, keep
+from tests.proofs.airflow.site import NotSeenError, Site, site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+PLAYS: Final[Mapping[str, Callable[[Site], Iterator[Row]]]] = {
+    "slots": jobs.slots,
+    "triggerer": jobs.triggerer,
+    "worker": jobs.worker,
+    "scheduler": jobs.scheduler,
+    "api-server": jobs.api_server,
+    "dag-processor": jobs.dag_processor,
+    "clear": jobs.clear,
+    "watch": watches.watch,
+    "watches": watches.watches,
+    # The last one, because it starts Airflow again with a different Spark.
+    "examples": examples.examples,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run plays and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.airflow")
+    # No `choices`: with them, Python 3.11 refuses an empty list.
+    parser.add_argument("plays", nargs="*", metavar="PLAY", help=", ".join(PLAYS))
+    parser.add_argument("--keep", help="folder for servers and logs, which stays")
+    parser.add_argument("--no-report", action="store_true", help="leave the page alone")
+    asked = parser.parse_args(argv)
+    if unknown := set(asked.plays) - set(PLAYS):
+        parser.error(f"no such play: {', '.join(sorted(unknown))}; there are {', '.join(PLAYS)}")
+    folder = Path(asked.keep or tempfile.mkdtemp(prefix="hiveacid-airflow-")).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    began, are_good = time.monotonic(), True
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", flush=True)
+
+    try:
+        with site(folder, say) as servers:
+            servers.launch()
+            say(f"Airflow is healthy: {servers.airflow.url}")
+            for play in [name for name in PLAYS if name in (asked.plays or PLAYS)]:
+                rows = []
+                for row in _rows(play, servers):
+                    say(f"{play}: {row.title}: {row.seen}{_mark(row)}")
+                    rows.append(row)
+                if not asked.no_report:
+                    keep(rows, PLAYS)
+                are_good &= not any(row.violation for row in rows)
+    except (DemoError, LocalServerError) as error:
+        say(f"FAILED: {error}")
+        return 1
+    finally:
+        if not asked.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    say("as promised" if are_good else "FAILED")
+    return 0 if are_good else 1
+
+
+def _rows(play: str, servers: Site) -> Iterator[Row]:
+    """Yield the rows of a play, and a violation if something that had to happen was not seen."""
+    try:
+        yield from PLAYS[play](servers)
+    except NotSeenError as error:
+        yield Row(play=play, title="the play broke off", seen="-", violation=str(error))
+
+
+def _mark(row: Row) -> str:
+    return f" VIOLATION: {row.violation}" if row.violation else f" ({row.seconds:.0f} s)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

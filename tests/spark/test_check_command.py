@@ -1,0 +1,25 @@
+"""The command `check --job-in` runs a job as operators do, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.cli.commands import main
+from tests.support.spark_submit import SPARK_HOME
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.spark_lab import Lab
+
+
+def test_the_job_of_the_check_inserts_a_row_and_its_table_is_dropped(
+    lab4: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = lab4.client.list_tables(lab4.db)
+    uri, bin_dir = lab4.endpoint.uris[0], str(SPARK_HOME / "bin")
+    status = main(["check", "--metastore", uri, "--spark-bin-dir", bin_dir, "--job-in", lab4.db])
+    printed = capsys.readouterr()
+    assert "ok      job of one row: inserted 1 row in " in printed.out
+    assert status == 0, printed
+    assert lab4.client.list_tables(lab4.db) == before

@@ -1,0 +1,126 @@
+"""A worker refuses a job with the same error as the driver, word for word."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactSpec,
+    ConversionTarget,
+    ConvertSpec,
+    RestoreSpec,
+)
+from airflow_hiveacid.jobs.specs.statements import (
+    ColumnMatch,
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeAction,
+    MergeClause,
+    MergeSpec,
+    MergeWhen,
+    MultiInsertSpec,
+    SourceSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.support.spark_lab import Lab
+
+_ROW = SourceSpec(values=((1, "a"),), columns=("id", "name"))
+_SET = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"name": "s.name"})
+
+
+def _insert(target: str = "t", source: SourceSpec = _ROW, **more: Any) -> InsertSpec:  # noqa: ANN401
+    return InsertSpec(target=target, source=source, **more)
+
+
+def _merge(target: str = "t", source: SourceSpec = _ROW, **more: Any) -> MergeSpec:  # noqa: ANN401
+    given: dict[str, Any] = {"keys": ("id",), "clauses": (_SET,), **more}
+    return MergeSpec(target=target, source=source, **given)
+
+
+def test_the_worker_raises_the_error_of_the_driver(lab4: Lab) -> None:
+    columns = {"id": "bigint", "name": "string"}
+    lab4.table("t", columns)
+    lab4.table("parts", columns, partition={"day": "string", "month": "int"})
+    lab4.table("plain", columns, kind=TransactionalKind.INSERT_ONLY, format_=FileFormat.PARQUET)
+    lab4.table("flat", columns, kind=TransactionalKind.NONE)
+    lab4.table("buckets", columns, buckets=("id", 2))
+    db = lab4.db
+    gone = f"{db}.gone"
+    of_gone = SourceSpec(tables={"x": gone}, query="SELECT * FROM x")
+    files = SourceSpec(tables={"x": f"{db}.t"}, query="SELECT id, name FROM x")
+    jobs: list[Job] = [
+        _insert("gone"),
+        _insert("flat"),
+        _insert(source=SourceSpec(table=gone)),
+        _insert(source=of_gone),
+        _insert(source=SourceSpec(values=((1,),))),
+        _insert(source=files, columns=("id", "nmae")),
+        _insert("parts", files, partition={"dya": "a"}),
+        _insert("parts", files, partition={"month": "1"}, match=ColumnMatch.POSITION),
+        _merge("plain"),
+        _merge(keys=("idd",)),
+        _merge(source=SourceSpec(table=f"{db}.flat"), keys=("idd",)),
+        _merge(
+            "buckets",
+            clauses=(
+                MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"id": "1"}),
+            ),
+        ),
+        UpdateSpec(target="t", set={"nmae": "'a'"}),
+        UpdateSpec(target="parts", set={"day": "'a'"}),
+        DeleteSpec(target="plain", where="id = 1"),
+        DeleteSpec(target="t", where="id IN (SELECT id FROM x)", tables={"x": gone}),
+        TruncateSpec(target="parts", partition={"dya": "a"}),
+        TruncateSpec(target="parts", partition={"day": "a", "month": "1"}),
+        LoadSpec(target="buckets", location="file:/nowhere"),
+        LoadSpec(target="parts", location="file:/nowhere", partition={"day": "a"}),
+        LoadSpec(target="parts", location="file:/nowhere", partition={"dya": "a", "month": "1"}),
+        RestoreSpec(target="flat", version="version 1"),
+        CompactSpec(target="gone"),
+        CompactSpec(target="parts", partition="day=a/month=1"),
+        CleanSpec(target="flat"),
+        CleanSpec(target="parts", partition="day=a/month=1"),
+        ChangeFeedSpec(target="gone", location="file:/nowhere"),
+        CreateAsSpec(target="new", source=SourceSpec(table=gone)),
+        ConvertSpec(target="gone", to=ConversionTarget.FLAT),
+        ConvertSpec(target="t", to=ConversionTarget.INSERT_ONLY, plan_only=True),
+        TransactionSpec(
+            statements=(
+                _insert(f"{db}.t"),
+                MultiInsertSpec(inserts=(_insert(f"{db}.flat", files), _insert(gone, files))),
+            )
+        ),
+    ]
+    jobs = [
+        job
+        if isinstance(job, TransactionSpec)
+        else dataclasses.replace(job, target=f"{db}.{job.target}")
+        for job in jobs
+    ]
+    assert [_of_worker(lab4, job) for job in jobs] == [_of_driver(lab4, job) for job in jobs]
+
+
+def _of_worker(lab: Lab, job: Job) -> JobError | None:
+    refusal = lab.refusal(job)
+    return None if refusal is None else JobError.of(refusal)
+
+
+def _of_driver(lab: Lab, job: Job) -> JobError:
+    with pytest.raises(HiveAcidError) as caught:
+        lab.run(job)
+    return JobError.of(caught.value)

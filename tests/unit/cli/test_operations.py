@@ -1,0 +1,506 @@
+"""The commands for a person on call, over a fake metastore: what blocks, and what helps."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
+from airflow_hiveacid.format.names import staging_directory
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType, our_pool
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
+from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import status_of
+from tests.unit.storage.orc_tables import insert, write_acid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+REF = TableRef("demo", "t")
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
+    """A table of two deltas."""
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+    for module in ("metastore.client.metastore_client", "hooks.health"):
+        monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: FakeClient(server))
+    client = FakeClient(server)
+    client.create_database("demo")
+    client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path / "t")))
+    for _ in range(2):
+        write(client, tmp_path)
+    return client
+
+
+def opened(client: FakeClient, operation: DataOperation, job: str = "etl/load") -> TxnId:
+    """An open transaction of a job that has a lock on the table."""
+    txn_id = client.open_txn()
+    access = TableAccess(table=client.get_table(REF), operations=frozenset({operation}))
+    is_read = operation is DataOperation.SELECT
+    locks = components_for(*([access], []) if is_read else ([], [access]), client.generation)
+    client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info=job))
+    return txn_id
+
+
+def write(client: FakeClient, root: Path, *, base: bool = False, ends: bool = True) -> TxnId:
+    txn_id = opened(client, DataOperation.INSERT)
+    write_id = client.allocate_write_id(txn_id, REF)
+    name = f"base_{write_id}" if base else f"delta_{write_id}_{write_id}_0"
+    write_acid(root / "t" / name / "bucket_00000", [insert(write_id, 0, int(write_id))])
+    if ends:
+        client.commit_txn(txn_id)
+    return txn_id
+
+
+@pytest.fixture
+def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    assert client
+
+    def command(*argv: str, status: int = 0) -> str:
+        assert status_of(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
+
+
+@pytest.fixture
+def records(run: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
+    def command(*argv: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(run(*argv, "-o", "json"))
+        return found
+
+    return command
+
+
+def test_tables_without_transactions_are_listed_only_if_asked_for(
+    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    flat = TableRef("demo", "flat")
+    client.create_table(NewTable(ref=flat, columns=COLUMNS, kind=TransactionalKind.NONE))
+    client.set_table_parameters(REF, {"NO_AUTO_COMPACTION": "true"})
+    (only,) = records("tables")
+    assert (only["table"], only["kind"]) == ("demo.t", "full_acid")
+    assert only["switched_off"] == ["NO_AUTO_COMPACTION"]
+    assert [one["kind"] for one in records("tables", "Demo", "--all")] == ["flat", "full_acid"]
+    assert "database nothing does not exist" in run("tables", "nothing", status=3)
+
+
+def test_the_transactions_that_were_aborted_before_an_error_are_printed(
+    client: FakeClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn_id, real = opened(client, DataOperation.SELECT), FakeClient.abort_txn
+
+    def abort(self: FakeClient, number: TxnId) -> bool:
+        if number == 998:
+            raise MetastoreUnavailableError(
+                uris=("thrift://gone:9083",), method="abort_txn", reason="gone"
+            )
+        return real(self, number)
+
+    monkeypatch.setattr(FakeClient, "abort_txn", abort)
+    assert status_of(["abort", str(txn_id), "998", "-o", "json"]) == 4
+    assert json.loads(capsys.readouterr().out) == [{"txn_id": txn_id, "is_aborted": True}]
+
+
+def test_a_table_that_cannot_be_read_is_named_below_the_others(
+    client: FakeClient, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied, real = TableRef("demo", "denied"), FakeClient.get_table
+    client.create_table(NewTable(ref=denied, columns=COLUMNS))
+
+    def get_table(self: FakeClient, ref: TableRef) -> TableInfo:
+        if ref == denied:
+            raise MetastoreCallError(method="get_table", reason="no permission")
+        return real(self, ref)
+
+    monkeypatch.setattr(FakeClient, "get_table", get_table)
+    monkeypatch.setattr(FakeClient, "list_tables", lambda *_: ("denied", "my-table", "t"))
+    last = run("tables", "demo").splitlines()[-1]
+    assert last.startswith("1 transactional table; 2 tables could not be read: demo.denied (")
+    assert "no permission" in last
+    assert "demo.my-table (" in last
+    found = survey(client, ["demo.*"], CompactionPolicy())
+    states = {one.row.table: one.row.state for one in found.numbers}
+    assert states == {"demo.denied": "unknown", "demo.my-table": "unknown", "demo.t": "fine"}
+
+
+@pytest.mark.parametrize("form", ["table", "plain"])
+def test_names_of_others_do_not_control_the_terminal(form: str) -> None:
+    answer = Answer(records=[{"user": "\x1b]0;title\x07\nroot é"}], columns=(field("user"),))
+    told = shown(answer, form)
+    assert "\x1b" not in told
+    assert "\\x1b]0;title\\x07\\nroot é" in told
+
+
+def test_a_terminal_without_a_letter_shows_its_escape(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_table(NewTable(ref=TableRef("demo", "u"), columns=COLUMNS))
+    client.set_table_parameters(TableRef("demo", "u"), {"hiveacid.readable.for": "7 über"})
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert status_of(["tables", "-o", "yaml"]) == 0
+    assert b"7 \\xfcber" in ascii_only.buffer.getvalue()
+
+
+def test_nothing_is_done_if_its_result_cannot_be_printed(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    txn_id = opened(client, DataOperation.SELECT)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert status_of(["abort", str(txn_id)]) == 2
+    assert "standard output is closed, so nothing was done" in capsys.readouterr().err
+    assert txn_id in client.valid_txns().open
+
+
+def test_every_form_has_the_same_records(run: Callable[..., str]) -> None:
+    found = json.loads(run("tables", "-o", "json"))
+    assert yaml.safe_load(run("tables", "-o", "yaml")) == found
+    head, line = run("tables", "-o", "plain").splitlines()
+    assert head.split()[:2] == ["table", "kind"]
+    assert line.split()[:2] == ["demo.t", "full_acid"]
+    drawn = run("tables").splitlines()
+    assert drawn[-1] == "1 transactional table"
+    assert "readable for" in head
+    assert "readable for" not in drawn[0], "people do not see a column without any value"
+
+
+def test_health_names_the_thresholds_that_are_reached(
+    records: Callable[..., list[dict[str, Any]]], run: Callable[..., str]
+) -> None:
+    (fine,) = records("health", "demo.t")
+    assert (fine["delta_count"], fine["why"]) == (2, None)
+    (due,) = records("health", "demo.t", "--delta-count", "2")
+    assert due["why"] == "2 delta directories (threshold 2)"
+    assert "demo.t: 2 delta directories" in run("health", "demo.t")
+
+
+def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(
+    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    txn_id = opened(client, DataOperation.SELECT)
+    (found,) = records("transactions")
+    assert (found["txn_id"], found["job"], found["tables"]) == (txn_id, "etl/load", ["demo.t"])
+    (lock,) = records("locks", "demo.t")
+    assert (lock["txn_id"], lock["type"], lock["state"]) == (txn_id, "shared_read", "acquired")
+    assert "1 of 2 transactions not aborted: 99" in run("abort", str(txn_id), "99", status=5)
+    assert records("locks") == records("transactions") == []
+    assert [one["state"] for one in records("transactions", "--all")] == ["aborted"]
+    assert "does not exist" in run("locks", "demo.nothing", status=3)
+
+
+# ---- explain -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explained(
+    records: Callable[..., list[dict[str, Any]]], tmp_path: Path
+) -> Callable[..., list[tuple[str, str, str]]]:
+    """What `explain` says; it must change nothing."""
+
+    def explain(*argv: str) -> list[tuple[str, str, str]]:
+        before = sorted(tmp_path.rglob("*"))
+        found = records("explain", "demo.t", *argv)
+        assert sorted(tmp_path.rglob("*")) == before
+        return [(one["about"], one["state"], f"{one['finding']} {one['remedy']}") for one in found]
+
+    return explain
+
+
+def test_a_table_that_needs_nothing_is_fine(
+    explained: Callable[..., list[tuple[str, str, str]]], run: Callable[..., str]
+) -> None:
+    (compaction, cleaning) = explained()
+    assert compaction[:2] == ("compaction", "fine")
+    assert "not due: the table has 2 deltas, no base (threshold 10 deltas or 10 %)" in compaction[2]
+    assert cleaning == ("cleaning", "fine", "nothing to remove ")
+    assert run("explain", "demo.t").startswith("demo.t: full acid table at ")
+
+
+def test_a_switch_of_the_owner_comes_before_what_is_due(
+    client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
+) -> None:
+    client.set_table_parameters(REF, {"NO_AUTO_COMPACTION": "true", "NO_CLEANUP": "true"})
+    (switch, other, due) = explained("--delta-count", "2")
+    assert switch[:2] == ("compaction", "blocked")
+    assert "NO_AUTO_COMPACTION=true; set it to false" in switch[2]
+    assert other[:2] == ("cleaning", "blocked")
+    assert "NO_CLEANUP=true; set it to false" in other[2]
+    assert due[:2] == ("compaction", "due")
+    assert "2 delta directories (threshold 2)" in due[2]
+
+
+def test_an_open_write_holds_back_what_would_be_due_without_it(
+    client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
+) -> None:
+    txn_id = write(client, tmp_path, ends=False)
+    write(client, tmp_path)
+    held = explained("--delta-count", "3")[0]
+    assert held[:2] == ("compaction", "blocked")
+    assert "write ID 3 is open" in held[2]
+    assert f"transaction {txn_id} (" in held[2]
+    assert "job etl/load" in held[2]
+    waiting = explained("--delta-count", "2")[1]
+    assert waiting[:2] == ("compaction", "waiting"), "the two deltas before it can be compacted"
+
+
+def test_a_reader_that_keeps_files_is_named_with_the_command_that_ends_it(
+    client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
+) -> None:
+    txn_id = opened(client, DataOperation.SELECT, job="report/daily")
+    write(client, tmp_path, base=True)
+    kept = explained()[0]
+    assert kept[:2] == ("cleaning", "blocked")
+    assert kept[2].startswith(f"2 paths kept: transaction {txn_id} ")
+    assert "report/daily" in kept[2]
+    assert kept[2].endswith(f"`abort {txn_id}`")
+    client.abort_txn(txn_id)
+    assert explained()[0][:2] == ("cleaning", "due")
+
+
+def test_the_queue_is_told_and_a_failure_with_its_message(
+    client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
+) -> None:
+    client.request_compaction(REF, None, CompactionType.MAJOR)
+    waiting = explained("--delta-count", "2")[0]
+    assert waiting[:2] == ("compaction", "waiting")
+    assert "(major) of the table waits for a worker" in waiting[2]
+    claim = client.find_next_compaction("w", worker_version="4")
+    assert claim is not None
+    claim = replace(claim, error_message="disk full")
+    client.mark_failed(claim)
+    failed = explained()[0]
+    assert failed[:2] == ("compaction", "failed")
+    assert "disk full" in failed[2]
+
+
+def test_many_findings_of_one_kind_are_cut() -> None:
+    due = Finding(about="compaction", urgency=Urgency.DUE, what="due")
+    fine = Finding(about="cleaning", urgency=Urgency.FINE, what="nothing to remove")
+    said = [one.what for one in capped([*[due] * 7, fine])]
+    assert said == [*["due"] * 5, "nothing to remove", "2 more findings of this kind"]
+
+
+# ---- plan and compact ----------------------------------------------------------------------------
+
+
+def test_a_plan_includes_the_request_of_another_client(
+    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    (fine,) = records("plan", "demo.t")
+    assert fine["kind"] == "none"
+    client.request_compaction(REF, None, CompactionType.MAJOR)
+    before = client.show_compactions(REF)
+    (asked,) = records("plan", "demo.t")
+    assert asked["kind"] == "major"
+    assert "; serves " in asked["why"]
+    assert client.show_compactions(REF) == before
+
+
+def test_a_compaction_is_planned_without_spark(
+    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    (below,) = records("plan", "demo.t")
+    assert (below["kind"], below["done"]) == ("none", False)
+    (due,) = records("plan", "demo.t", "--delta-count", "2")
+    assert (due["kind"], due["inputs"]) == ("major", ["delta_1_1_0", "delta_2_2_0"])
+    client.set_table_parameters(REF, {"NO_AUTO_COMPACTION": "true"})
+    (switched_off,) = records("plan", "demo.t", "--delta-count", "2")
+    assert "NO_AUTO_COMPACTION=true" in switched_off["why"]
+    (asked,) = records("plan", "demo.t", "--choice", "minor")
+    assert (asked["kind"], asked["why"]) == ("minor", "requested")
+    assert client.show_compactions(REF) == ()
+
+
+def test_a_compaction_is_a_job_of_its_own_and_needs_pyspark(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[JobSpec] = []
+
+    def compact(job: JobContext) -> JobResult:
+        jobs.append(job.spec)
+        outcome = CompactionOutcome(partition="", done=True, kind="minor", why="asked for")
+        return JobResult(
+            kind="compact",
+            job_key=job.spec.job_key,
+            status=JobStatus.COMMITTED,
+            table="demo.t",
+            details={"compactions": [to_json(outcome)]},
+        )
+
+    monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
+    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_table.compact_table", compact)
+    for _ in range(2):
+        told = run("compact", "demo.t", "--choice", "minor").splitlines()
+        assert told[-1].split() == ["(table)", "minor", "yes", "asked", "for"]
+    assert {job.job for job in jobs} == {
+        CompactSpec(target="demo.t", choice=CompactionChoice.MINOR)
+    }
+    assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
+    assert "use HiveAcidCompactOperator" in run("compact", "demo.t", status=2)
+
+
+# ---- clean ---------------------------------------------------------------------------------------
+
+
+def test_a_cleaning_is_planned_and_done_without_spark(
+    client: FakeClient,
+    tmp_path: Path,
+    run: Callable[..., str],
+    records: Callable[..., list[dict[str, Any]]],
+) -> None:
+    write(client, tmp_path, base=True)
+    before = sorted(tmp_path.rglob("*"))
+    planned = records("clean", "demo.t", "--dry-run")
+    assert [(one["action"], one["path"]) for one in planned] == [
+        ("remove", "delta_1_1_0"),
+        ("remove", "delta_2_2_0"),
+    ]
+    assert sorted(tmp_path.rglob("*")) == before
+    assert "2 paths" in run("clean", "demo.t")
+    assert [path.name for path in (tmp_path / "t").glob("[bd]*_*")] == ["base_3"]
+
+
+def test_a_planned_cleaning_ends_no_entry_of_the_queue_and_removes_no_staging(
+    client: FakeClient,
+    tmp_path: Path,
+    run: Callable[..., str],
+    records: Callable[..., list[dict[str, Any]]],
+) -> None:
+    day = Column(name="day", type="int")
+    parts = TableRef("demo", "parts")
+    location = tmp_path / "parts"
+    client.create_table(
+        NewTable(ref=parts, columns=COLUMNS, partition_columns=(day,), location=str(location))
+    )
+    left = location / staging_directory("1-killed")
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    client.request_compaction(parts, None, CompactionType.MAJOR, pool=our_pool(uuid.uuid4()))
+    before = client.show_compactions(parts)
+    (planned,) = records("clean", "demo.parts", "--dry-run")
+    assert planned["action"] == "remove"
+    assert client.show_compactions(parts) == before
+    assert left.exists()
+    run("clean", "demo.parts")
+    assert [entry.is_at_work for entry in client.show_compactions(parts)] == [False]
+    assert not left.exists()
+
+
+# ---- check ---------------------------------------------------------------------------------------
+
+
+def program(path: Path, said: str, status: int = 0) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {status}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with Java and Spark, which is the path; the metastore is set up well."""
+    monkeypatch.setattr(FakeClient, "config_value", lambda *_: "true")
+    directory = tmp_path / "bin"
+    program(directory / "java", 'openjdk version "17.0.1" 2021-10-19')
+    program(directory / "spark-submit", "Welcome to Spark version 4.1.4")
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return directory
+
+
+def test_a_machine_with_everything_passes_and_no_probe_is_left(
+    machine: Path, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    assert machine.exists()
+    told = run("check", "--result-dir", f"file:{tmp_path}/results").splitlines()
+    assert [line.partition(":")[0] for line in told] == [
+        "ok      metastore",
+        "ok      settings of the metastore",
+        "ok      Java",
+        "ok      spark-submit",
+        "ok      result directory",
+    ]
+    assert "Spark 4.1.4" in told[3]
+    assert [*(tmp_path / "results").rglob("*")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "status", "why"),
+    [
+        ("java", 'openjdk version "1.8.0_392"', 0, "is too old; Spark needs Java 17"),
+        ("spark-submit", "JAVA_HOME is not set", 1, "ended with 1: JAVA_HOME is not set"),
+    ],
+)
+def test_a_failed_step_says_why_and_the_others_run_all_the_same(
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    client: FakeClient,
+    name: str,
+    said: str,
+    status: int,
+    why: str,
+) -> None:
+    assert client
+    program(machine / name, said, status)
+    assert status_of(["check", "-o", "json"]) == 2
+    printed = capsys.readouterr()
+    steps = json.loads(printed.out)
+    assert [one["is_ok"] for one in steps].count(True) == 4
+    (failed,) = [one for one in steps if not one["is_ok"]]
+    assert why in failed["found"]
+    assert "1 of 5 steps failed" in printed.err
+
+
+def test_a_check_ends_with_the_status_of_the_first_failure(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (machine / "spark-submit").unlink()
+    assert status_of(["check", "--metastore", "127.0.0.1:1"]) == 4
+    assert "3 of 5 steps failed" in capsys.readouterr().err
+
+
+def test_a_setting_that_should_change_fails_the_check(
+    machine: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert machine.exists()
+    monkeypatch.setattr(FakeClient, "config_value", lambda *_: "false")
+    assert "1 of 5 steps failed" in run("check", status=5)
+
+
+def test_a_job_that_says_nothing_fails_the_check_and_leaves_no_table(
+    machine: Path, client: FakeClient, run: Callable[..., str]
+) -> None:
+    assert machine.exists()
+    assert "1 of 6 steps failed" in run("check", "--job-in", "demo", status=5)
+    assert client.list_tables("demo") == (REF.name,)

@@ -1,0 +1,44 @@
+"""Options of a source: a secret is refused and not shown, its place is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.plan.source_options import check_options
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("password", "hunter2"),
+        ("PASSWD", "hunter2"),
+        ("bootPassword", "hunter2"),
+        ("fs.s3a.secret.key", "hunter2"),
+        ("fs.azure.account.key.x", "hunter2"),
+        ("api_key", "env:not a name of hunter2"),
+        ("url", "jdbc:postgresql://h/db?user=etl&password=hunter2"),
+        ("url", "jdbc:sqlserver://h;databaseName=d;password=hunter2"),
+        ("uri", "mongodb://etl:hunter2@h/db"),
+    ],
+)
+def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match="'env:NAME' or") as caught:
+        check_options({"header": "true", name: value}, "source['options']")
+    assert f"source['options'][{name!r}]" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("password", "env:ORDERS_PASSWORD"),
+        ("bootPassword", "file:/run/secrets/orders"),
+        ("url", "jdbc:postgresql://h:5432/db?user=etl"),
+        ("query", "SELECT id FROM users WHERE token='a' OR url='http://a:b@c'"),
+        ("keyspace", "orders"),
+        ("mergeSchema", "True"),
+    ],
+)
+def test_other_options_are_accepted(name: str, value: str) -> None:
+    check_options({name: value}, "source['options']")

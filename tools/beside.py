@@ -1,0 +1,78 @@
+"""Check that this package makes a resolver choose no older version of what stands beside it.
+
+    python tools/beside.py build/uv/bin/uv
+
+Two environments are resolved by uv, without and with this package: an empty one that gets many of
+Airflow's extras, and one that already has those of Airflow's Docker image. In the first no version
+may fall; in the second, where installed versions stay if they fit, no version may change. Providers
+that this package itself needs may be added.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_FRESH: Final = (
+    "amazon,google,snowflake,databricks,openlineage,cncf-kubernetes,celery,fab,postgres"
+    ",microsoft-azure"
+)
+# AIRFLOW_EXTRAS of Airflow's Dockerfile, and Databricks.
+_IMAGE: Final = (
+    "aiobotocore,amazon,async,celery,cncf-kubernetes,common-io,common-messaging,docker"
+    ",elasticsearch,fab,ftp,git,google,google-auth,graphviz,grpc,hashicorp,http,ldap"
+    ",microsoft-azure,mysql,odbc,openlineage,opensearch,pandas,postgres,redis,sendgrid,sftp,slack"
+    ",snowflake,ssh,statsd,uv,databricks"
+)
+
+
+def main() -> int:
+    """Print the versions that fall or change; fail if there are any."""
+    uv = sys.argv[1]
+    alone = _resolve(uv, _FRESH)
+    with_us = _resolve(uv, _FRESH, str(_ROOT))
+    fallen = {n for n, v in alone.items() if n in with_us and Version(with_us[n]) < Version(v)}
+    image = _resolve(uv, _IMAGE)
+    inside = _resolve(uv, _IMAGE, str(_ROOT), installed=image)
+    changed = {name for name, version in image.items() if inside.get(name) != version}
+    for name in sorted(fallen):
+        print(f"fresh environment: {name} falls from {alone[name]} to {with_us[name]}")
+    for name in sorted(changed):
+        print(f"Airflow's image: {name} {image[name]} becomes {inside.get(name)}")
+    if not fallen and not changed:
+        print(f"no version falls of {len(alone)} packages, and none changes of {len(image)}")
+    return 1 if fallen or changed else 0
+
+
+def _resolve(
+    uv: str, extras: str, *more: str, installed: dict[str, str] | None = None
+) -> dict[str, str]:
+    airflow = next(
+        line
+        for line in (_ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if line.startswith("apache-airflow==")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, found = Path(folder, "wanted.in"), Path(folder, "found.txt")
+        wanted.write_text("\n".join((airflow.replace("==", f"[{extras}]=="), *more)) + "\n")
+        if installed is not None:  # uv keeps the versions of an output file that exists
+            found.write_text("".join(f"{n}=={v}\n" for n, v in installed.items()))
+        compile_ = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+        subprocess.run(
+            [*compile_, "--python-version", "3.11", "--output-file", str(found), str(wanted)],
+            check=True,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        pins = (line.partition("==") for line in found.read_text().splitlines() if "==" in line)
+        return {name: version for name, _, version in pins}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
