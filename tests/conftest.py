@@ -8,8 +8,6 @@ finds them.
 from __future__ import annotations
 
 import importlib.metadata
-import threading
-import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -30,7 +28,6 @@ pytest_plugins = ["airflow_hiveacid.local.pytest_plugin", *_LABORATORY]
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-_LAST_THREADS_S: Final = 10.0
 _HERE: Final = Path(__file__).resolve().parent
 _TIERS: Final = {
     "contract": ("contract",),
@@ -63,19 +60,6 @@ collect_ignore = ["proofs", *(() if _HAS_AIRFLOW else _OF_AIRFLOW)]
 def _no_known_secrets() -> None:
     """Hides in a test's messages only the secrets that this test has read."""
     known_secrets.forget_secrets()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish() -> None:
-    """Lets the tests' last threads end.
-
-    Python ends a daemon thread when the interpreter ends. If the thread is in C++ code at that
-    moment, glibc aborts the process ("exception not rethrown") although all tests have passed.
-    """
-    deadline = time.monotonic() + _LAST_THREADS_S
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

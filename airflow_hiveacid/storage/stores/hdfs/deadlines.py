@@ -13,9 +13,14 @@ Example:
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import errno
 import os
+import signal
+import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     finally:
         if not is_over:  # the call timed out, or a signal handler raised an exception
             helper.is_left = True
+            _left.add(helper)
     if not is_over:
         raise TimeoutError(
             errno.ETIMEDOUT,
@@ -66,7 +72,8 @@ class _Helper:
         self.error: BaseException | None = None
         self.is_left = False
         # A daemon thread does not prevent the process from exiting.
-        threading.Thread(target=self._serve, name="hdfs call", daemon=True).start()
+        self.thread = threading.Thread(target=self._serve, name="hdfs call", daemon=True)
+        self.thread.start()
 
     def begin(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -85,6 +92,7 @@ class _Helper:
 
 
 _idle: Final[list[_Helper]] = []
+_left: Final[weakref.WeakSet[_Helper]] = weakref.WeakSet()
 _is_used = False
 _is_forked = False
 
@@ -114,3 +122,23 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@atexit.register
+def _stop_left_calls() -> None:
+    """Stop the threads of abandoned calls, because the interpreter is about to end.
+
+    Before Python 3.14, the interpreter ends a daemon thread by unwinding its stack. If an abandoned
+    call ends in these last moments, Rust's frames are on that stack. glibc then aborts the process
+    ("exception not rethrown"), and its exit status says failure after all work was done. From 3.14
+    on, Python itself stops such a thread. Here a signal does so: its handler waits indefinitely.
+    """
+    running = [helper.thread for helper in _left if helper.thread.is_alive()]
+    if not running or sys.version_info >= (3, 14):
+        return
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    libc.signal(signal.SIGRTMAX, ctypes.cast(libc.pause, ctypes.c_void_p))
+    for thread in running:
+        if thread.ident is not None:
+            signal.pthread_kill(thread.ident, signal.SIGRTMAX)

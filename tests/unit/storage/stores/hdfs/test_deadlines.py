@@ -92,13 +92,45 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_a_call_that_ends_with_the_interpreter_does_not_abort_the_process() -> None:
+    """The name node's connection breaks after the interpreter has begun to end."""
+    program = """
+import socket, sys, time, types
+import hdfs_native
+from airflow_hiveacid.storage.stores.hdfs.deadlines import within
+
+silent = socket.create_server(("127.0.0.1", 0))
+place = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
+client = hdfs_native.Client(place, {"dfs.client.failover.max.attempts": "0"})
+try:
+    within(0.3, lambda: client.get_file_info("/t"))
+except TimeoutError:
+    print("abandoned", flush=True)
+
+class Last:
+    def __init__(self, close, sleep):
+        self.close, self.sleep = close, sleep
+
+    def __del__(self):
+        self.close()
+        self.sleep(1.0)
+        print("ended", flush=True)
+
+sys.modules["last"] = types.ModuleType("last")
+sys.modules["last"].last = Last(silent.close, time.sleep)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "abandoned\nended\n"), ended.stderr
+
+
 def test_a_name_node_that_keeps_silent_is_an_error_that_may_pass() -> None:
     """Its kernel takes connections, and it never answers: hdfs-native would wait for ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
-        handler = HdfsHandler(
-            place, hdfs_native.Client(place), 0o022, hdfs_native.WriteOptions, 0.3
-        )
+        client = hdfs_native.Client(place, {"dfs.client.failover.max.attempts": "0"})
+        handler = HdfsHandler(place, client, 0o022, hdfs_native.WriteOptions, 0.3)
         fs = pafs.PyFileSystem(handler)
         for call in (exists, read_bytes):
             with pytest.raises(StoreUnavailableError, match=rf"no answer in 0\.3 s.*{place}/w/t"):
