@@ -74,6 +74,7 @@ long: setup ## tests that are one more like others, which `make test` runs
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
 	$(SPARK) -m tests.proofs.bench $(BENCH)
+	$(AIRFLOW) -m tests.proofs.bench.tasks
 
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen
 	@tools/system_packages.sh test
