@@ -98,7 +98,7 @@ clusters: setup ## every login, store and cluster that users have, against real 
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
-pages: setup build/playwright/ready build/fab/ready ## Airflow's pages about tables in a real browser: rights, keyboard, light, dark and narrow
+pages: setup build/playwright/ready build/fab/ready ## Airflow's pages about tables in a real browser: rights, also under FAB; keyboard, light, dark and narrow
 	@tools/system_packages.sh pages
 	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages
 

@@ -44,6 +44,15 @@ _ENDPOINTS: Final = (
 )
 _OWNERS: Final = "hiveacid/owners"
 _RUNS: Final = "api/v2/dags/hiveacid_operations/dagRuns"
+_PLUGINS: Final = "api/v2/plugins"
+# For a user of each role: the status of the list of plugins, of tables, of hosts and of a button.
+_FAB_RIGHTS: Final = {
+    "public": (403, 403, 403, 403),
+    "plain_viewer": (403, 200, 403, 403),
+    "user": (403, 200, 403, 200),
+    "op": (200, 200, 200, 200),
+    "admin": (200, 200, 200, 200),
+}
 _NARROW: Final = 390
 _FIRST_ERROR: Final = 400
 _LEAST_CONTRAST: Final = 4.5  # WCAG 2.2, 1.4.3
@@ -209,13 +218,20 @@ def hides_the_page_without_the_right_to_read_plugins(airflow: Airflow, browser: 
     return "Page Not Found"
 
 
-def lets_the_role_user_start_runs(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
-    """FAB's role User may do what the buttons do, and sees no hosts."""
+def gives_each_role_its_rights(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
+    """Each of FAB's roles has the rights that docs/operations/pages.md lists."""
     before = _runs(airflow)
-    assert _post(airflow, "user") == 200
-    assert _runs(airflow) == before + 1
-    assert airflow.ask("user", "GET", _OWNERS).status_code == 403
-    return "one run"
+    paths = (_PLUGINS, _ENDPOINTS[0], _OWNERS)
+    found = {
+        user: (
+            *(airflow.ask(user, "GET", path).status_code for path in paths),
+            _post(airflow, user),
+        )
+        for user in _FAB_RIGHTS
+    }
+    assert found == _FAB_RIGHTS
+    assert _runs(airflow) == before + 3
+    return ", ".join(found)
 
 
 def shows_the_role_public_nothing(airflow: Airflow, browser: Browser) -> str:
@@ -505,7 +521,7 @@ UNDER_A_PATH: Final[Sequence[Check]] = (
 FAB: Final[Sequence[Check]] = (
     *_RIGHTS,
     hides_the_page_without_the_right_to_read_plugins,
-    lets_the_role_user_start_runs,
+    gives_each_role_its_rights,
     shows_the_role_public_nothing,
     shows_no_table_of_a_hidden_dag,
     disables_the_buttons_of_a_hidden_dag,

@@ -51,13 +51,16 @@ class Auth(Enum):
     FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 
 
-# Each user with its roles. FAB's Viewer and User have no right to read plugins.
+# Each user with its roles. Airflow shows a plugin's pages only to users who may read plugins, which
+# FAB's Viewer may not.
 _USERS: Final[Mapping[Auth, Mapping[str, Sequence[str]]]] = {
     Auth.SIMPLE: {"viewer": ["viewer"], "admin": ["admin"]},
     Auth.FAB: {
         "viewer": ["Viewer", "pages"],
         "admin": ["Admin"],
+        "op": ["Op"],
         "user": ["User"],
+        "plain_viewer": ["Viewer"],
         "public": ["Public"],
         "assets": ["assets"],
         "collector": ["collector"],
