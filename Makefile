@@ -99,7 +99,7 @@ clusters: setup ## every login, store and cluster that users have, against real 
 	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.clusters $(CLUSTERS)
 
-pages: setup build/playwright/ready ## Airflow's pages about tables in a real browser: rights, keyboard, light, dark and narrow
+pages: setup build/playwright/ready build/fab/ready ## Airflow's pages about tables in a real browser: rights, also under FAB; keyboard, light, dark and narrow
 	@tools/system_packages.sh pages
 	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages
 
@@ -173,6 +173,13 @@ build/uv/bin/uv: | base-packages
 build/playwright/ready: Makefile | .venv/ready
 	rm -rf build/playwright
 	$(AIRFLOW) $(PIP) install --quiet --no-deps --target build/playwright playwright==1.65.1 pyee==13.0.1
+	@touch $@
+
+# Airflow's FAB provider, which no extra of ours brings.
+build/fab/ready: Makefile tests/proofs/pages/fab.txt | .venv/ready
+	rm -rf build/fab
+	$(AIRFLOW) $(PIP) install --quiet --no-deps --target build/fab --requirement tests/proofs/pages/fab.txt
+	PYTHONPATH=build/fab $(AIRFLOW) $(PIP) check
 	@touch $@
 
 # The last DuckDB that has the generator of TPC-DS built in.

@@ -105,7 +105,11 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
                 numbers = {key: row[key] for key in ("deltas", "ratio", "size_bytes", "obsolete")}
                 history.append({"measured": one["measured"], **numbers})
     if newest is None:
-        raise HTTPException(404, f"No numbers of {name} with connection {connection} are stored")
+        raise HTTPException(
+            404,
+            f"No numbers of {name} with connection {connection} are stored, "
+            "or you may not read the DAG that stored them",
+        )
     collected, row = newest
     details = collected["document"]["details"].get(name)
     return {

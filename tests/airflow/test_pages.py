@@ -103,6 +103,7 @@ def test_only_users_with_rights_see_numbers_and_fewer_see_hosts(
         role: [get(role, path).status_code for path in paths] for role in ("", "VIEWER", "ADMIN")
     }
     assert statuses == {"": [401, 401, 401], "VIEWER": [200, 404, 403], "ADMIN": [200, 404, 200]}
+    assert "or you may not read the DAG" in get("VIEWER", paths[1]).json()["detail"]
     for prefix in ("/hiveacid", "/hiveacid-pages"):
         for path in ("docs", "redoc", "openapi.json"):
             assert get("ADMIN", f"{prefix}/{path}").status_code == 404

@@ -92,7 +92,7 @@ const Operations = ({ row, dag }) => {
         Object.entries(CHOICES).map(([value, text]) => h("option", { key: value, value }, text)),
       ),
       button("clean", "Clean"),
-      dag.exists ? null : h("span", { className: "ha-muted" }, `The DAG ${dag.dag_id} is missing.`),
+      dag.exists ? null : h("span", { className: "ha-muted" }, `The DAG ${dag.dag_id} is missing, or you may not read it.`),
       dag.is_paused ? h("span", { className: "ha-muted" }, `The DAG ${dag.dag_id} is paused: unpause it first.`) : null,
     ),
     said

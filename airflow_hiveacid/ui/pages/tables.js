@@ -121,7 +121,7 @@ const Empty = ({ collector }) =>
             h("a", { href: dagHref(collector.dag_id) }, collector.dag_id),
             ", or trigger it: it measures all tables and starts no Spark.",
           )
-        : `No numbers are stored yet, and the DAG ${collector.dag_id} is missing. Add the DAGs of this provider to Airflow, or write a DAG with HiveAcidCollectOperator.`,
+        : `You see no numbers: the DAG ${collector.dag_id} is missing, or you may not read it. Add the DAGs of this provider to Airflow, or write a DAG with HiveAcidCollectOperator.`,
     ),
   );
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.proofs.pages.browser import chromium
-from tests.proofs.pages.checks import EMPTY, FAILED, FULL, SHOTS, UNDER_A_PATH
-from tests.proofs.pages.server import Airflow
+from tests.proofs.pages.checks import EMPTY, FAB, FAILED, FULL, PUBLIC, SHOTS, UNDER_A_PATH
+from tests.proofs.pages.server import Airflow, Auth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,19 +29,27 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run every check, and return the exit status."""
     results: list[bool] = []
-    with tempfile.TemporaryDirectory(prefix="hiveacid-pages-") as folder:
-        airflow = Airflow(Path(folder) / "airflow")
+    with tempfile.TemporaryDirectory(prefix="hiveacid-pages-") as folder, chromium() as browser:
+        airflow = Airflow(Path(folder) / "simple", Auth.SIMPLE)
         airflow.prepare()
-        with chromium() as browser:
-            with airflow.serving():
-                results += _run("empty", EMPTY, airflow, browser)
-                for _ in range(2):  # a line in a chart needs two points
-                    airflow.collect("fine")
-                results += _run("collected", FULL, airflow, browser)
-                airflow.collect("failing")
-                results += _run("failing", FAILED, airflow, browser)
-            with airflow.serving("/airflow"):
-                results += _run("base path", UNDER_A_PATH, airflow, browser)
+        with airflow.serving():
+            results += _run("empty", EMPTY, airflow, browser)
+            for _ in range(2):  # a line in a chart needs two points
+                airflow.collect("fine")
+            results += _run("collected", FULL, airflow, browser)
+            airflow.collect("failing")
+            results += _run("failing", FAILED, airflow, browser)
+        with airflow.serving("/airflow"):
+            results += _run("base path", UNDER_A_PATH, airflow, browser)
+        airflow = Airflow(Path(folder) / "fab", Auth.FAB)
+        airflow.prepare()
+        airflow.collect("fine")
+        with airflow.serving():
+            results += _run("FAB", FAB, airflow, browser)
+        with airflow.serving("/airflow"):
+            results += _run("FAB, path", UNDER_A_PATH, airflow, browser)
+        with airflow.serving(public_role="Viewer"):
+            results += _run("FAB, open", PUBLIC, airflow, browser)
     wrong = results.count(False)
     print(f"{len(results)} checks, {wrong} failed; screenshots are in {SHOTS}")
     return 1 if wrong else 0

@@ -87,6 +87,13 @@ def _log_in(context: BrowserContext, airflow: Airflow, user: str) -> None:
     context.add_cookies([cookie])
 
 
+def fill_login(page: Page, airflow: Airflow, user: str) -> None:
+    """Fill in the form of the auth manager's login page, and send it."""
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", airflow.password(user))
+    page.press("input[name=password]", "Enter")
+
+
 def open_list(page: Page, airflow: Airflow) -> None:
     """Open the list of tables, and wait for its rows."""
     page.goto(f"{airflow.url}/{PAGE}")

@@ -3,7 +3,8 @@
 Each function gets a running Airflow and a browser, and raises AssertionError if the promise is not
 kept. What it returns is printed behind the promise. `EMPTY` runs before the first collection,
 `FULL` after it, `FAILED` after a collection that failed, and `UNDER_A_PATH` where `[api] base_url`
-has a path.
+has a path. `FAB` runs under FAB's auth manager, and `PUBLIC` where its option `auth_role_public`
+gives the role Viewer to users who are not logged in.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.proofs.pages.browser import (
     PAGE,
+    fill_login,
     focused,
     looking,
     open_list,
@@ -42,6 +44,15 @@ _ENDPOINTS: Final = (
 )
 _OWNERS: Final = "hiveacid/owners"
 _RUNS: Final = "api/v2/dags/hiveacid_operations/dagRuns"
+_PLUGINS: Final = "api/v2/plugins"
+# For a user of each role: the status of the list of plugins, of tables, of hosts and of a button.
+_FAB_RIGHTS: Final = {
+    "public": (403, 403, 403, 403),
+    "plain_viewer": (403, 200, 403, 403),
+    "user": (403, 200, 403, 200),
+    "op": (200, 200, 200, 200),
+    "admin": (200, 200, 200, 200),
+}
 _NARROW: Final = 390
 _FIRST_ERROR: Final = 400
 _LEAST_CONTRAST: Final = 4.5  # WCAG 2.2, 1.4.3
@@ -105,7 +116,19 @@ def sends_anonymous_to_the_login(airflow: Airflow, browser: Browser) -> str:
         page.wait_for_selector("input[type=password]")
         assert "/login" in page.url, page.url
         assert page.locator("#hiveacid-page").count() == 0
+        _shoot(page, f"login-{airflow.auth.name.lower()}")
         return urlsplit(page.url).path
+
+
+def returns_from_the_login(airflow: Airflow, browser: Browser) -> str:
+    """The form of the login page leads back to the page that the user opened."""
+    with looking(browser, airflow, "") as page:
+        page.goto(f"{airflow.url}/{PAGE}?table={BLOCKED}&connection=hive_acid_default")
+        fill_login(page, airflow, "viewer")
+        page.wait_for_selector(".ha-numbers")
+        assert page.inner_text("#hiveacid-page h1") == BLOCKED
+        assert urlsplit(page.url).path == f"{airflow.base_path}/{PAGE}", page.url
+        return urlsplit(page.url).query
 
 
 def shows_a_viewer_tables_but_no_hosts(airflow: Airflow, browser: Browser) -> str:
@@ -133,7 +156,7 @@ def refuses_a_viewers_buttons(airflow: Airflow, browser: Browser) -> str:
             assert posted.value.status == 403, posted.value.status
             page.wait_for_selector("#hiveacid-said[role=alert]")
         text = page.inner_text("#hiveacid-said")
-        _shoot(page, "viewer-refused")
+        _shoot(page, f"viewer-refused-{airflow.auth.name.lower()}")
     assert _runs(airflow) == before
     return text
 
@@ -179,6 +202,92 @@ def changes_nothing_by_get(airflow: Airflow, browser: Browser) -> str:
     assert verbs == {"GET"}, verbs
     assert _runs(airflow) == before
     return "other verbs: 405"
+
+
+# ---- who may do what, under FAB ------------------------------------------------------------------
+
+
+def hides_the_page_without_the_right_to_read_plugins(airflow: Airflow, browser: Browser) -> str:
+    """Airflow hides the page from users who may not read plugins, such as FAB's role User."""
+    assert airflow.ask("user", "GET", _ENDPOINTS[0]).status_code == 200
+    with looking(browser, airflow, "user") as page:
+        page.goto(f"{airflow.url}/{PAGE}")
+        page.wait_for_selector("text=Page Not Found")
+        assert page.locator("#hiveacid-page").count() == 0
+        _shoot(page, "fab-without-plugins")
+    return "Page Not Found"
+
+
+def gives_each_role_its_rights(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
+    """Each of FAB's roles has the rights that docs/operations/pages.md lists."""
+    before = _runs(airflow)
+    paths = (_PLUGINS, _ENDPOINTS[0], _OWNERS)
+    found = {
+        user: (
+            *(airflow.ask(user, "GET", path).status_code for path in paths),
+            _post(airflow, user),
+        )
+        for user in _FAB_RIGHTS
+    }
+    assert found == _FAB_RIGHTS
+    assert _runs(airflow) == before + 3
+    return ", ".join(found)
+
+
+def shows_the_role_public_nothing(airflow: Airflow, browser: Browser) -> str:
+    """A user without rights can log in, but gets 403 from each endpoint and starts nothing."""
+    before = _runs(airflow)
+    for path in (*_ENDPOINTS, _OWNERS):
+        answer = airflow.ask("public", "GET", path)
+        assert (answer.status_code, answer.json()) == (403, {"detail": "Forbidden"}), path
+    assert _post(airflow, "public") == 403
+    assert _runs(airflow) == before
+    with looking(browser, airflow, "") as page:
+        page.goto(f"{airflow.url}/{PAGE}")
+        fill_login(page, airflow, "public")
+        page.wait_for_selector("text=Page Not Found")
+        assert "sales." not in page.content()
+    return "403"
+
+
+def shows_no_table_of_a_hidden_dag(airflow: Airflow, browser: Browser) -> str:
+    """A user who may read assets but no DAG sees no table, and the page says why."""
+    tables, table = (airflow.ask("assets", "GET", path) for path in _ENDPOINTS)
+    assert (tables.status_code, tables.json()["tables"], tables.json()["queue"]) == (200, [], [])
+    assert "sales." not in tables.text
+    assert table.status_code == 404
+    assert _post(airflow, "assets") == 403
+    with looking(browser, airflow, "assets") as page:
+        page.goto(f"{airflow.url}/{PAGE}?table={BLOCKED}&connection=hive_acid_default")
+        page.wait_for_selector("#hiveacid-missing >> text=or you may not read")
+        page.goto(f"{airflow.url}/{PAGE}")
+        page.wait_for_selector("#hiveacid-empty >> text=or you may not read")
+        _shoot(page, "fab-without-dags")
+        return page.inner_text("#hiveacid-empty")
+
+
+def disables_the_buttons_of_a_hidden_dag(airflow: Airflow, browser: Browser) -> str:
+    """A user who may read only the collecting DAG sees tables, and disabled buttons."""
+    assert _post(airflow, "collector") == 403
+    with looking(browser, airflow, "collector") as page:
+        open_list(page, airflow)
+        assert page.locator("#hiveacid-tables tbody tr").count() == TABLES
+        open_table(page, airflow, BLOCKED)
+        for action in ("plan", "compact", "clean"):
+            assert page.is_disabled(f"#hiveacid-{action}"), action
+        page.wait_for_selector("text=hiveacid_operations is missing, or you may not read it")
+        _shoot(page, "fab-without-operations")
+    return "three buttons"
+
+
+def gives_anonymous_the_public_role(airflow: Airflow, browser: Browser) -> str:  # noqa: ARG001 - as every check
+    """A user who is not logged in has the rights of `[fab] auth_role_public`, and no others."""
+    assert [airflow.ask("", "GET", path).status_code for path in _ENDPOINTS] == [200, 200]
+    assert airflow.ask("", "GET", _OWNERS).status_code == 403
+    before = _runs(airflow)
+    assert _post(airflow, "") == 403
+    assert _runs(airflow) == before
+    return "those of a viewer"
 
 
 # ---- the keyboard --------------------------------------------------------------------------------
@@ -382,13 +491,17 @@ def links_a_task_to_its_table(airflow: Airflow, browser: Browser) -> str:
 
 
 EMPTY: Final[Sequence[Check]] = (says_how_to_begin,)
-FULL: Final[Sequence[Check]] = (
+_RIGHTS: Final[Sequence[Check]] = (
     sends_anonymous_to_the_login,
+    returns_from_the_login,
     shows_a_viewer_tables_but_no_hosts,
     refuses_a_viewers_buttons,
     starts_an_admins_run,
     has_no_documentation,
     changes_nothing_by_get,
+)
+FULL: Final[Sequence[Check]] = (
+    *_RIGHTS,
     orders_the_keyboard_in_the_list,
     sorts_and_searches_by_keyboard,
     keeps_the_focus_when_it_moves,
@@ -401,9 +514,19 @@ FULL: Final[Sequence[Check]] = (
 FAILED: Final[Sequence[Check]] = (tells_of_a_failed_collection, tells_of_a_failed_request)
 UNDER_A_PATH: Final[Sequence[Check]] = (
     sends_anonymous_to_the_login,
+    returns_from_the_login,
     works_below_a_path,
     links_a_task_to_its_table,
 )
+FAB: Final[Sequence[Check]] = (
+    *_RIGHTS,
+    hides_the_page_without_the_right_to_read_plugins,
+    gives_each_role_its_rights,
+    shows_the_role_public_nothing,
+    shows_no_table_of_a_hidden_dag,
+    disables_the_buttons_of_a_hidden_dag,
+)
+PUBLIC: Final[Sequence[Check]] = (gives_anonymous_the_public_role,)
 
 _PAGES: Final[Mapping[str, Callable[[Page, Airflow], None]]] = {
     "tables": open_list,
@@ -414,6 +537,12 @@ _PAGES: Final[Mapping[str, Callable[[Page, Airflow], None]]] = {
 
 def _runs(airflow: Airflow) -> int:
     return int(airflow.ask("admin", "GET", _RUNS).json()["total_entries"])
+
+
+def _post(airflow: Airflow, user: str) -> int:
+    """Send what the button Plan sends; return the status."""
+    conf = {"action": "plan", "table": BLOCKED, "connection": "hive_acid_default"}
+    return airflow.ask(user, "POST", _RUNS, json={"logical_date": None, "conf": conf}).status_code
 
 
 def _all_seen(found: Sequence[Mapping[str, Any]]) -> str:

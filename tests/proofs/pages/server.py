@@ -1,7 +1,7 @@
-"""An Airflow of its own on SQLite: one API server, three kinds of users, and the shipped DAGs.
+"""An Airflow of its own on SQLite: one API server, users of several roles, and the shipped DAGs.
 
-Input is an empty folder. Output is a running server at a URL with or without a base path. It
-listens on 127.0.0.1 only, and no scheduler runs.
+Input is an empty folder and an auth manager. Output is a running server at a URL with or without a
+base path. It listens on 127.0.0.1 only, and no scheduler runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +24,9 @@ from airflow_hiveacid.local.processes.process import free_port
 from airflow_hiveacid.local.site import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-USERS: Final = ("viewer", "admin")
 _START_S: Final = 1800.0
 _COMMAND_S: Final = 1800.0
 _END_S: Final = 30.0
@@ -44,17 +44,49 @@ with DAG("linked", schedule=None):
 """
 
 
+class Auth(Enum):
+    """Who knows the users and their rights; the value is Airflow's option `[core] auth_manager`."""
+
+    SIMPLE = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+    FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
+
+
+# Each user with its roles. Airflow shows a plugin's pages only to users who may read plugins, which
+# FAB's Viewer may not.
+_USERS: Final[Mapping[Auth, Mapping[str, Sequence[str]]]] = {
+    Auth.SIMPLE: {"viewer": ["viewer"], "admin": ["admin"]},
+    Auth.FAB: {
+        "viewer": ["Viewer", "pages"],
+        "admin": ["Admin"],
+        "op": ["Op"],
+        "user": ["User"],
+        "plain_viewer": ["Viewer"],
+        "public": ["Public"],
+        "assets": ["assets"],
+        "collector": ["collector"],
+    },
+}
+# What our own roles in FAB may read.
+_FAB_ROLES: Final[Mapping[str, Sequence[str]]] = {
+    "pages": ["Plugins"],
+    "assets": ["Plugins", "Assets"],
+    "collector": ["Plugins", "Assets", "DAG:hiveacid_collect"],
+}
+
+
 class Airflow:
     """An Airflow installation in a folder that does not exist yet.
 
     `base_path` is the path of `[api] base_url`, such as `/airflow`; it is empty at the root.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, auth: Auth) -> None:
         self.home = home
+        self.auth = auth
         self.base_path = ""
+        self._public_role = ""
         self._port = free_port(HOST)
-        self._passwords = {name: secrets.token_urlsafe(12) for name in USERS}
+        self._passwords = {name: secrets.token_urlsafe(12) for name in _USERS[auth]}
         self._secret = secrets.token_urlsafe(48)
 
     @property
@@ -71,6 +103,8 @@ class Airflow:
         (self.home / "passwords.json").write_text(json.dumps(self._passwords))
         self.run("-m", "airflow", "db", "migrate")
         self.run("-m", "airflow", "dags", "reserialize")
+        if self.auth is Auth.FAB:
+            self._create_fab_users()
 
     def collect(self, wanted: str) -> None:
         """Run the collecting DAG once; see `collect`."""
@@ -84,13 +118,15 @@ class Airflow:
         return str(runs[0]["dag_run_id"])
 
     @contextmanager
-    def serving(self, base_path: str = "") -> Iterator[None]:
+    def serving(self, base_path: str = "", public_role: str = "") -> Iterator[None]:
         """Run the API server in the `with` block.
+
+        `public_role` is FAB's role of users who are not logged in.
 
         Raises:
             RuntimeError: the server ended, or did not answer in time.
         """
-        self.base_path = base_path
+        self.base_path, self._public_role = base_path, public_role
         with (self.home / "api-server.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "airflow", "api-server"],
@@ -111,11 +147,15 @@ class Airflow:
                 process.kill()
                 process.wait()
 
+    def password(self, user: str) -> str:
+        """Return the password of a user."""
+        return self._passwords[user]
+
     def token(self, user: str) -> str:
         """Return a new token of a user."""
         answer = requests.post(
             f"{self.url}/auth/token",
-            json={"username": user, "password": self._passwords[user]},
+            json={"username": user, "password": self.password(user)},
             timeout=60,
         )
         answer.raise_for_status()
@@ -153,6 +193,20 @@ class Airflow:
         if is_checked and done.returncode != 0:
             raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout[-3000:]}")
 
+    def _create_fab_users(self) -> None:
+        def airflow(group: str, command: str, *more: str) -> None:
+            self.run("-m", "airflow", group, command, *more)
+
+        airflow("roles", "create", *_FAB_ROLES)
+        for role, resources in _FAB_ROLES.items():
+            airflow("roles", "add-perms", role, "--resource", *resources, "--action", "can_read")
+        for user, (first, *others) in _USERS[Auth.FAB].items():
+            names = ("--username", user, "--firstname", user, "--lastname", user)
+            login = ("--email", f"{user}@example.com", "--password", self.password(user))
+            airflow("users", "create", *names, *login, "--role", first)
+            for role in others:
+                airflow("users", "add-role", "--username", user, "--role", role)
+
     def _await(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and process.poll() is None:
@@ -167,15 +221,19 @@ class Airflow:
 
     def _environment(self) -> dict[str, str]:
         foreign = ("AIRFLOW", "HIVEACID_")
+        folders = [ROOT, ROOT / "build" / "fab"] if self.auth is Auth.FAB else [ROOT]
+        users = ",".join(f"{user}:{roles[0]}" for user, roles in _USERS[Auth.SIMPLE].items())
         return {
             **{key: value for key, value in os.environ.items() if not key.startswith(foreign)},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(map(str, folders)),
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.home / "dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{u}:{u}" for u in USERS),
+            "AIRFLOW__CORE__AUTH_MANAGER": self.auth.value,
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": users,
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__FAB__AUTH_ROLE_PUBLIC": self._public_role,
             "AIRFLOW__API__HOST": HOST,
             "AIRFLOW__API__PORT": str(self._port),
             "AIRFLOW__API__BASE_URL": self.url,
