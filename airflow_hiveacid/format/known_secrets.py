@@ -13,23 +13,31 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Final
+import re
+from collections import OrderedDict
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HIDDEN: Final = "***"
 # A shorter secret would also hide parts of ordinary words. Airflow has the same limit.
 _SHORTEST: Final = 5
 # A process that runs for months reads a new token every hour.
 _MOST: Final = 100
-_known: dict[str, tuple[str, ...]] = {}
+_known: OrderedDict[str, frozenset[str]] = OrderedDict()
 
 
 def keep_secret(secret: str) -> str:
     """Hide this secret in all later messages of this process, and return it."""
-    if len(secret) >= _SHORTEST and secret not in _known:
-        _known[secret] = _forms(secret)
-        for older in list(_known)[:-_MOST]:
-            _known.pop(older, None)
+    if len(secret) >= _SHORTEST:
+        if secret not in _known:
+            _known[secret] = frozenset(_forms(secret))
+        _known.move_to_end(secret)  # a password that is read again outlives expired tokens
+        while len(_known) > _MOST:
+            _known.popitem(last=False)
     return secret
 
 
@@ -40,22 +48,27 @@ def forget_secrets() -> None:
 
 def without_secrets(text: str) -> str:
     """Return a text with `***` in place of each secret that this process has read."""
-    for forms in tuple(_known.values()):
-        for form in forms:
-            text = text.replace(form, _HIDDEN)
+    forms = chain.from_iterable(tuple(_known.values()))
+    # If one secret is a part of another, hiding the part first would show the rest of the other.
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, _HIDDEN)
     return text
 
 
-def _forms(secret: str) -> tuple[str, ...]:
-    """Return a secret as it is, and as URLs, JSON and headers contain it."""
-    raw = secret.encode()
-    forms = {
-        secret,
-        quote(secret, safe=""),
-        quote(secret),
-        quote_plus(secret),
-        json.dumps(secret)[1:-1],
-        base64.b64encode(raw).decode().rstrip("="),
-        base64.urlsafe_b64encode(raw).decode().rstrip("="),
-    }
-    return tuple(sorted(forms, key=len, reverse=True))
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, and as URLs, JSON, `repr` and headers contain it."""
+    yield secret
+    yield repr(secret)[1:-1]
+    for in_json in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield from (in_json, in_json.replace("/", r"\/"))  # YARN's JSON escapes slashes
+    in_java = quote_plus(secret, safe="*").replace("~", "%7E")
+    for in_url in (quote(secret, safe=""), quote(secret), quote_plus(secret), in_java):
+        yield from (in_url, re.sub("%..", lambda code: code[0].lower(), in_url))
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        raw = secret.encode()
+        yield encode(raw).decode().rstrip("=")
+        # A header may encode the user and the secret together, and base64 encodes each three bytes
+        # as four characters. So these forms are the characters that depend only on the secret.
+        for before in range(3):
+            whole = encode(bytes(before) + raw).decode()
+            yield whole[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import pickle
-from urllib.parse import quote
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -10,12 +13,16 @@ from airflow_hiveacid.format import known_secrets
 from airflow_hiveacid.format.errors import MetastoreUnavailableError, StorageError
 from airflow_hiveacid.format.known_secrets import keep_secret, without_secrets
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SECRET = 'p+a/s s"w&d'
+_HARD = """p+a/s s"'w\\&~*ä-d"""
 
 
 @pytest.fixture(autouse=True)
 def _none_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_secrets, "_known", {})
+    monkeypatch.setattr(known_secrets, "_known", OrderedDict())
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,54 @@ def test_an_error_hides_a_secret_in_any_form(shown: str) -> None:
         assert "not ***" in str(one)
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        _HARD,
+        quote(_HARD),
+        quote_plus(_HARD),
+        quote(_HARD, safe="").lower(),
+        "p%2Ba%2Fs+s%22%27w%5C%26%7E*%C3%A4-d",
+        repr(_HARD)[1:-1],
+        json.dumps(_HARD)[1:-1],
+        json.dumps(_HARD, ensure_ascii=False)[1:-1],
+        json.dumps(_HARD)[1:-1].replace("/", "\\/"),
+    ],
+    ids=["raw", "URL", "form", "lower case", "Java", "repr", "JSON", "JSON in UTF-8", "slash"],
+)
+def test_a_secret_with_special_characters_is_hidden_as_other_programs_escape_it(shown: str) -> None:
+    keep_secret(_HARD)
+    assert without_secrets(f"{shown} {_HARD}") == "*** ***"
+
+
+@pytest.mark.parametrize("user", ["", "e", "et", "etl"])
+@pytest.mark.parametrize("after", ["", "x", "xy"])
+@pytest.mark.parametrize("secret", ["hunter2-long", "hunter", "five5", "?>?>?>?>?>"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_is_hidden_in_the_header_of_a_basic_login(
+    user: str, after: str, secret: str, encode: Callable[[bytes], bytes]
+) -> None:
+    keep_secret(secret)
+    shown = without_secrets(encode(f"{user}:{secret}{after}".encode()).decode())
+    before, hidden, rest = shown.partition("***")
+    assert hidden
+    # Of the secret, at most four bits are in the character on each side.
+    assert len(before) <= -(-(len(user) + 1) * 4 // 3)
+    assert len(rest.rstrip("=")) <= 1 + -(-len(after) * 4 // 3)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_secret_that_begins_with_another_secret_is_hidden_whole(order: int) -> None:
+    for secret in ("s3cret", "s3cret-of-2027")[::order]:
+        keep_secret(secret)
+    assert without_secrets("s3cret-of-2027 s3cret") == "*** ***"
+
+
+def test_a_secret_is_no_regular_expression() -> None:
+    keep_secret("a.*b(")
+    assert without_secrets("a---b( a.*b(") == "a---b( ***"
+
+
 def test_an_error_without_a_secret_is_shown_as_it_is() -> None:
     keep_secret(_SECRET)
     assert repr(StorageError("it's full")) == repr(Exception("it's full")).replace(
@@ -39,6 +94,19 @@ def test_an_error_without_a_secret_is_shown_as_it_is() -> None:
 def test_a_secret_that_is_part_of_ordinary_words_is_not_hidden() -> None:
     keep_secret("the")
     assert without_secrets("then") == "then"
+
+
+def test_the_shortest_secret_that_is_hidden_has_five_characters() -> None:
+    for secret in ("", "four", "five5"):
+        assert keep_secret(secret) == secret
+    assert without_secrets("four five5") == "four ***"
+
+
+def test_a_password_that_is_read_again_and_again_stays_hidden_among_new_tokens() -> None:
+    for number in range(1000):
+        keep_secret("a password")
+        keep_secret(f"secret-{number:04d}")
+    assert without_secrets("a password secret-0999") == "*** ***"
 
 
 def test_a_process_keeps_only_its_newest_secrets() -> None:
