@@ -71,7 +71,7 @@ def _running(command: Command) -> Callable[[argparse.Namespace], None]:
 
 
 def _with_connection(command: Command, options: argparse.Namespace) -> argparse.Namespace:
-    """Add the default connection, and None for the options that only `hiveacid` has."""
+    """Set the default connection, and None for each option of the `hiveacid` command alone."""
     for name in METASTORE_NAMES if command.calls_metastore else ():
         setattr(options, name, None)
     if command.calls_metastore and getattr(options, "location", None) is None:

@@ -34,7 +34,7 @@ _MOST_OWNERS: Final = 500
 
 
 class HiveAcidCollectOperator(BaseOperator):
-    """Measure tables and store the numbers for the pages in Airflow.
+    """Measure tables, and store the numbers that the pages show in Airflow's database.
 
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If more tables match
     than fit, the least urgent are left out, and the document and the log say how many. Users and

@@ -2,8 +2,9 @@
 
 Input is one or more jobs from a subclass. Each job is written to a JSON file. A `Submitter` submits
 that file with the application and the zip of our code. Output is the application's result. Only the
-driver opens and commits the metastore transaction. This module only aborts the transaction when the
-task is killed. A task that defers runs the same steps; only the wait for the driver is a trigger's.
+driver opens and commits the metastore transaction. When the task is killed, this module aborts the
+transaction and does nothing else. A task that defers runs the same steps; only the wait for the
+driver is a trigger's.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy of an entry with empty strings as values, because values may be templates."""
+    """Return a copy of an entry in which each value, a possible template, is an empty string."""
     return {
         kind: dict.fromkeys(values, "") if isinstance(values, Mapping) else values
         for kind, values in entry.items()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
-    None disables a limit. The limits have the values of `Threshold` as names. Those of transactions
+    None disables a limit. Each limit's name is a value of `Threshold`. Those of transactions
     apply to the whole table, and the others to each partition. Files below `small_file_bytes` are
     small.
 

@@ -156,7 +156,7 @@ class LossDetector:
     def removed_between(
         self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList
     ) -> bool:
-        """Return True if files may have been removed between two versions without a write ID."""
+        """Return True if an operation without a write ID may have removed files in between."""
         return any(
             since.high_watermark > 0
             and reset.may_have_been_in(since.high_watermark)

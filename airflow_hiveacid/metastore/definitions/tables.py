@@ -1,4 +1,4 @@
-"""The rules for statements that define databases and tables, which `statements.py` calls.
+"""The rules for statements that define databases and tables; `statements.py` calls these functions.
 
 Takes a client, a statement and the `Before` of an earlier try; returns the remaining work, or None
 if nothing remains. Changes nothing itself.

@@ -250,9 +250,9 @@ def raise_if_fenced(
 def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
     """Return an error that contains the newest copy's transaction ID.
 
-    If the newer copy is a try of the same task, this copy must not be retried. If the newer copy is
-    a driver of an earlier release, a retry is allowed, since only a retry can do the job if that
-    driver fails.
+    If the newer copy is a try of the same task, this copy must not be retried. If the newer copy
+    runs an earlier release, a retry is allowed: if that copy fails, only a retry can finish the
+    job.
     """
     own = [copy for copy in ahead if copy.digest == fencing_token.digest]
     kind = FencedError if own else FencedByEarlierReleaseError

@@ -280,7 +280,7 @@ class Target:
         return every.where(holds).select(*[F.col(quoted(name)) for name in names])
 
     def values(self, columns: Sequence[Column], position: str) -> list[SparkColumn]:
-        """Return expressions that compute these columns for live rows with a column `position`."""
+        """Return the expressions of these columns for rows that have a column `position`."""
         names = [c.name for c in self.table.partition_columns]
         partition = partition_of(F.col(f"{quoted(position)}.{NUMBER}"))
         return [

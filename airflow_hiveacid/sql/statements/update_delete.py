@@ -134,7 +134,7 @@ def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
     """Translate an expression, and check that it has the same tree as in the whole statement.
 
     Raises:
-        SqlTextError: the trees differ, so the end of the expression is unclear; or an error of
+        SqlTextError: two ways to parse the text give different expressions; also each error of
             `expressions.expression`.
     """
     tree = parsed(piece, names)

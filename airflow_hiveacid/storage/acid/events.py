@@ -108,7 +108,7 @@ def identity_at(events: pa.RecordBatch, index: int) -> RecordIdentifier:
 
 
 class EventCheck:
-    """A check that batches of events form a valid file.
+    """Checks whether batches of events form a valid file.
 
     The check makes a few passes over the five integer columns of each batch. Readers merge files
     and search delete events in identity order (as in Hive's RecordIdentifier.compareTo and

@@ -7,11 +7,11 @@ after it. Thus all column IDs and all streams in the file stay the same. Columns
 `c<column ID>`, regardless of their names in the table. The module takes a tail and a `ColumnView`,
 and returns batches. This module must not depend on the meaning of columns.
 
-Timestamps can also be shown as seconds or as nanoseconds alone. Arrow counts nanoseconds in 64
-bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores seconds and
-nanoseconds in separate streams. The stream of seconds is encoded like a long, so the type in the
-footer decides whether Arrow reads a timestamp or its seconds. If zeros replace the seconds, Arrow
-reads only the nanoseconds. The module `timestamps` joins both parts.
+Of timestamps, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
+nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores
+seconds and nanoseconds in separate streams. The stream of seconds is encoded like a long, so the
+type in the footer decides whether Arrow reads a timestamp or its seconds. If zeros replace the
+seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both parts.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ about the column that the writer needs. Every check is one Arrow or NumPy kernel
   negative nanoseconds, which Hive cannot read. Timestamps after 2262, the limit of Arrow's
   nanoseconds, are also written row by row.
 - A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more.
-  The format would add a second to the timestamp, because the format adjusts seconds by their sign,
-  and zero has no sign.
+  Readers would return this timestamp a second too late: the format corrects negative seconds by
+  their sign, and zero has none.
 - Columns that contain a NUL character are reported, so that their statistics are left out. ORC's
   C++ writer compares strings only up to the NUL, so the minimum and maximum are wrong
   (StringColumnStatisticsImpl::update).
