@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text, first_few
 from airflow_hiveacid.metastore.client.metastore_client import connect
@@ -67,17 +68,22 @@ def look_at_locks(
 
     Raises:
         TableNotFoundError: the table does not exist.
+        PartitionNotFoundError: the table does not have exactly these partition columns.
         MetastoreVersionError: the metastore has no such type of lock.
         MetastoreUnavailableError: the metastore does not respond.
     """
     ref = TableRef.parse(table)
     name = PartitionName.parse(partition) if partition else None
     with connect(endpoint) as client:
-        client.get_table(ref)
+        found = client.get_table(ref)
+        # The next task may create the partition, so the partition itself may be missing.
+        columns = tuple(column.name for column in found.partition_columns)
+        if name is not None and name.columns != columns:
+            raise PartitionNotFoundError(table=ref, partition=partition)
         # All locks, because those on the table's database also count.
-        found = in_the_way(client.show_locks(), ref, name, LockType(lock), client.generation)
+        held = in_the_way(client.show_locks(), ref, name, LockType(lock), client.generation)
     wanted = FreeLock(table=table, partition=partition or "", lock=lock)
-    return LockLook(wanted=wanted, in_the_way=found)
+    return LockLook(wanted=wanted, in_the_way=held)
 
 
 def _holder(lock: LockInfo) -> str:

@@ -22,7 +22,9 @@ def partitions_of(
     """
     if partition is None:
         return client.list_partitions(table)
-    found = client.get_partitions(table, [PartitionName.parse(partition)])
-    if not found:
+    name = PartitionName.parse(partition)
+    found = client.get_partitions(table, [name])
+    # An unpartitioned table answers with itself, and some metastore databases ignore case.
+    if [one.name for one in found] != [name]:
         raise PartitionNotFoundError(table=table.ref, partition=partition)
     return found

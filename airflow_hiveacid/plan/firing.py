@@ -25,15 +25,16 @@ class Firing:
     """The state of a table that needs compaction, at the time of an event or of a poll.
 
     `table_id` distinguishes the table from an earlier table of the same name. `write_id` is the
-    table's highest write ID. `at_s` is in seconds since 1970. `ended_entry` is the ID of the newest
-    entry in the table's compaction queue that has ended, with or without success, or 0.
+    highest write ID that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is
+    the ID of the newest entry in the table's compaction queue that has ended, with or without
+    success. It is 0 if no entry has ended, and None if the queue could not be read.
     `is_compacting` is true if another entry waits for a worker or is being compacted.
     """
 
     table_id: str
     write_id: int
     at_s: float
-    ended_entry: int
+    ended_entry: int | None
     is_compacting: bool = False
 
 
@@ -47,13 +48,19 @@ def fires(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
     # If the clock was set back, the elapsed time is negative.
     if not 0 <= now.at_s - last.at_s < refire_after_s:
         return True
-    has_ended = now.ended_entry > last.ended_entry and not now.is_compacting
-    return has_ended and now.write_id > last.write_id
+    return _has_compaction_ended(last, now) and now.write_id > last.write_id
 
 
 def can_fire(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
     """Return whether `fires` can be true for at least one state of the compaction queue."""
     if last is None:
         return True
-    newer = replace(now, ended_entry=last.ended_entry + 1, is_compacting=False)
+    newer = replace(now, ended_entry=(last.ended_entry or 0) + 1, is_compacting=False)
     return fires(last, newer, refire_after_s=refire_after_s)
+
+
+def _has_compaction_ended(last: Firing, now: Firing) -> bool:
+    if last.ended_entry is None or now.ended_entry is None or now.is_compacting:
+        return False
+    # An entry that was at work at the last event may have a lower ID than one that had ended.
+    return last.is_compacting or now.ended_entry > last.ended_entry

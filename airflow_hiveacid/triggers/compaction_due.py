@@ -2,9 +2,9 @@
 
 All triggers for one connection, database and interval share one poll, which asks the metastore for
 the newest writes of all their tables. A trigger lists its table's directories only after a write,
-while the table needs compaction, or while automatic compaction is off. `plan.firing` decides
-whether an event is sent. The last event is stored in the asset's state store, so that a new
-triggerer does not repeat it.
+while the table needs compaction, while automatic compaction is off, or if the last listing is older
+than `refire_after`. `plan.firing` decides whether an event is sent. The last event is stored in the
+asset's state store, so that a new triggerer does not repeat it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreCallError
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
@@ -31,6 +32,7 @@ from airflow_hiveacid.triggers.looks import looking
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
 
+    from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.hooks.compaction_watch import QueueState
     from airflow_hiveacid.hooks.health import Look
@@ -174,21 +176,26 @@ class CompactionDueTrigger(BaseEventTrigger):
 
     async def _event(self, poll: Poll) -> dict[str, Any] | None:
         writes = poll.writes.get(self._ref)
-        if writes is None or writes == self._healthy:
-            return None  # this trigger joined after the poll began, or there is no new write
-        if poll.began_s < self._looked_s:
+        if writes is None:
+            return None  # this trigger joined after the poll began
+        looked_ago_s = poll.began_s - self._looked_s
+        if looked_ago_s < 0:
             return None  # the poll waited here during a long look; a newer one follows
+        # Without a write, a table may still become due: a compaction makes the base smaller, or a
+        # new table of the same name has the same write IDs.
+        if writes == self._healthy and looked_ago_s < self.refire_after_s:
+            return None
+        self._healthy = None
         try:
             seen = await looking(poll.endpoint, partial(self._look, poll.endpoint))
         finally:
             self._looked_s = time.monotonic()
         _log.info("%s", seen)
         if not seen.due:
+            await self._store(None)
             # The owner can switch automatic compaction on again without a write.
             self._healthy = writes if seen.why_not is None else None
-            await self._store(None)
             return None
-        self._healthy = None
         now = await self._firing(poll.endpoint, seen.table_id, writes)
         if now is None:
             return None
@@ -196,7 +203,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         # event is sent after `refire_after_s`. In the reverse order, a new triggerer would send the
         # event twice.
         await self._store(now)
-        return _payload(seen, now)
+        return _payload(seen, writes.high_watermark)
 
     def _look(self, endpoint: MetastoreEndpoint) -> Look:
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - see _newest_writes
@@ -210,9 +217,9 @@ class CompactionDueTrigger(BaseEventTrigger):
         last = await self._load()
         now = Firing(
             table_id=table_id,
-            write_id=writes.high_watermark,
+            write_id=CompactorWriteIdList.of(writes).high_watermark,
             at_s=time.time(),
-            ended_entry=0 if last is None else last.ended_entry,
+            ended_entry=None,
         )
         if not can_fire(last, now, refire_after_s=self.refire_after_s):
             return None
@@ -288,12 +295,12 @@ def _queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
     return queue_state(endpoint, table)
 
 
-def _payload(seen: Look, now: Firing) -> dict[str, Any]:
+def _payload(seen: Look, write_id: WriteId) -> dict[str, Any]:
     """Return the event's payload; its partitions with the most deltas come first."""
     hottest = sorted(seen.due, key=lambda one: -one.health.delta_count)
     whole: dict[str, JsonValue] = {
         "table": seen.table,
-        "write_id": now.write_id,
+        "write_id": write_id,
         "why": hottest[0].record()["why"],
         "due": len(seen.due),
         "partitions": [

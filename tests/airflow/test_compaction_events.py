@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from tests.support.airflow_support import Connections
 
@@ -53,9 +54,12 @@ class _Watched:
         self._tables += 1
         return self._warehouse.table("t", location=str(self._folder / str(self._tables)))
 
+    def create(self) -> None:
+        self.table = self._create()
+
     def create_again(self) -> None:
         self.client.drop_table(_REF)
-        self.table = self._create()
+        self.create()
 
     def write(self, times: int = 1) -> None:
         for _ in range(times):
@@ -67,6 +71,9 @@ class _Watched:
         assert claim is not None
         self.client.mark_failed(replace(claim, error_message="no space left"))
 
+    def begin_write(self) -> TxnId:
+        return self._warehouse.open_delta(self.table, 1)
+
     def begin_compaction(self) -> None:
         self.client.request_compaction(_REF, None, CompactionType.MAJOR)
 
@@ -76,6 +83,9 @@ class _Watched:
         assert claim is not None
         self._warehouse.base(self.table, 1)
         self.client.mark_compacted(claim)
+
+    def compact_outside_the_queue(self) -> None:
+        self._warehouse.base(self.table, 1)
 
     def poll(self, began_s: float | None = None) -> Poll:
         return Poll(
@@ -205,6 +215,86 @@ def test_the_compaction_queue_is_read_only_after_a_write(
     assert _fired(trigger, watched.poll, watched.poll, failed, watched.poll) == [1]
     assert len(asked) == 1
     assert _fired(trigger, _after(watched, watched.write)) == [1]
+
+
+def test_a_queue_that_cannot_be_read_for_a_moment_costs_no_second_event(
+    watched: _Watched,
+) -> None:
+    watched.fail_compaction()
+    broken = MetastoreCallError(method="show_compact", reason="the database is busy")
+    watched.client.server.break_next("show_compactions", broken, is_done=False)
+    watched.write(2)
+    again = _after(watched, watched.write)
+    assert _fired(_trigger(), watched.poll, again, again) == [1]
+
+
+def test_the_end_of_an_older_compaction_sends_an_event(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.write(2)
+    watched.begin_compaction()
+    (older,) = watched.client.show_compactions(_REF)
+    other = replace(older, entry_id=2, state=CompactionState.SUCCEEDED)
+
+    def show(state: CompactionState) -> Callable[[], None]:
+        entries = (replace(older, state=state), other)
+        return lambda: monkeypatch.setattr(watched.client, "show_compactions", lambda _: entries)
+
+    both = _after(watched, show(CompactionState.WORKING))
+    still = _after(watched, watched.write)
+    ended = _after(watched, show(CompactionState.FAILED))
+    store = AssetStore()
+    assert _fired(_trigger(store), both, still) == [1]
+    assert _fired(_trigger(store), still, ended, watched.poll, still) == [2]
+
+
+def test_the_end_of_a_long_write_counts_as_a_write(watched: _Watched) -> None:
+    watched.write(2)
+    txn_id = watched.begin_write()
+    watched.write(2)  # not counted, because a lower write is open
+    failed = _after(watched, watched.fail_compaction)
+    committed = _after(watched, lambda: watched.client.commit_txn(txn_id))
+    assert _fired(_trigger(), watched.poll, failed, committed, watched.poll) == [1, 3]
+
+
+def test_a_store_that_fails_once_loses_no_event(watched: _Watched) -> None:
+    class Store(AssetStore):
+        failures = 1
+
+        async def adelete(self, key: str) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise ConnectionError
+            await super().adelete(key)
+
+    watched.write(2)
+    # No entry of the queue shows the compaction, as on Hive 3.1.
+    compacted = _after(watched, watched.compact_outside_the_queue)
+    again = _after(watched, lambda: watched.write(2))
+    assert _fired(_trigger(Store()), watched.poll, compacted, watched.poll, again) == [1, 4]
+
+
+def test_a_dropped_table_is_measured_again_after_the_same_number_of_writes(
+    watched: _Watched,
+) -> None:
+    watched.write(2)
+    watched.compact_outside_the_queue()
+    missing = _after(watched, lambda: watched.client.drop_table(_REF))
+    again = _after(watched, watched.create, lambda: watched.write(3))
+    assert _fired(_trigger(), watched.poll, missing, again) == [3]
+
+
+def test_a_healthy_table_is_measured_again_after_the_time_of_a_repeated_event(
+    watched: _Watched,
+) -> None:
+    def poll_after(s: float) -> Callable[[], Poll]:
+        return lambda: watched.poll(time.monotonic() + s)
+
+    watched.write(2)
+    watched.compact_outside_the_queue()
+    again = _after(watched, watched.create_again, lambda: watched.write(3))  # the same write IDs
+    polls = (watched.poll, again, poll_after(3590.0), poll_after(3600.0))
+    assert _fired(_trigger(), *polls) == [4]
 
 
 def test_a_poll_that_began_before_the_last_look_ended_is_dropped(watched: _Watched) -> None:

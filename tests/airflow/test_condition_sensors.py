@@ -386,10 +386,22 @@ def test_the_queue_of_a_missing_or_flat_table_is_not_waited_for(server: Server) 
     server.table(partitioned=True)
     with pytest.raises(PartitionNotFoundError):
         compactions("month=7")
+    with pytest.raises(PartitionNotFoundError):
+        compactions("day=1")
     flat = replace(server.server.tables[REF], kind=TransactionalKind.NONE)
     server.server.tables[REF] = flat
     with pytest.raises(NotTransactionalError):
         compactions()
+
+
+@pytest.mark.parametrize("sensor", [HiveAcidCompactionSensor, HiveAcidLockFreeSensor])
+def test_a_partition_of_an_unpartitioned_table_is_not_found(
+    server: Server, sensor: type[HiveAcidWatchSensor]
+) -> None:
+    server.table()
+    block(server)
+    with pytest.raises(PartitionNotFoundError, match=r"demo\.t: has no partition month=1"):
+        poked(sensor(task_id="s", table="demo.t", partition="month=1"))
 
 
 # ---- locks ---------------------------------------------------------------------------------------
@@ -417,7 +429,7 @@ def test_a_lock_is_free_if_no_held_lock_conflicts(
 
 
 def test_hive_3_has_its_own_conflicts_and_no_exclusive_write(server_3: Server) -> None:
-    server_3.table()
+    server_3.table(partitioned=True)
     with pytest.raises(MetastoreVersionError, match="EXCL_WRITE"):
         is_free("excl_write")
     server_3.lock(LockType.SHARED_WRITE, PartitionName.parse("month=a"))
@@ -434,6 +446,15 @@ def test_locks_of_other_partitions_are_not_in_the_way(server: Server) -> None:
     assert is_free("exclusive", "month=2")
     server.lock(LockType.SHARED_READ)  # waits for the first
     assert not is_free("exclusive", "month=2")
+
+
+def test_a_lock_is_of_a_partition_with_the_columns_of_the_table(server: Server) -> None:
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    assert is_free("exclusive", "month=7")  # the next task may create it
+    for partition in ("mnth=1", "month=1/day=1"):
+        with pytest.raises(PartitionNotFoundError, match=f"has no partition {partition}"):
+            is_free("exclusive", partition)
 
 
 def test_a_lock_on_the_database_is_in_the_way(

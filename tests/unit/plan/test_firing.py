@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.plan.firing import Firing, fires
+from airflow_hiveacid.plan.firing import Firing, can_fire, fires
 
 _LAST = Firing(table_id="1", write_id=10, at_s=1000.0, ended_entry=3)
 
@@ -27,9 +27,49 @@ def test_the_first_poll_above_a_threshold_fires() -> None:
         ({"ended_entry": 4, "write_id": 11}, True),
         ({"ended_entry": 4, "write_id": 11, "is_compacting": True}, False),
         ({"ended_entry": 3, "write_id": 11}, False),  # it had ended before
+        ({"ended_entry": None, "write_id": 11}, False),  # the queue could not be read
+        ({"ended_entry": None, "at_s": 1060.0}, True),
     ],
 )
 def test_an_event_repeats_after_a_time_or_at_the_write_after_a_compaction(
     changes: dict[str, Any], fired: bool
 ) -> None:
     assert fires(_LAST, replace(_LAST, **changes), refire_after_s=60) is fired
+
+
+@pytest.mark.parametrize(
+    ("changes", "fired"),
+    [
+        ({}, True),  # it had a lower ID than the newest ended entry
+        ({"is_compacting": True}, False),
+        ({"write_id": 10}, False),
+        ({"ended_entry": None}, False),
+    ],
+)
+def test_an_entry_that_was_at_work_at_the_last_event_has_ended_when_none_is_at_work(
+    changes: dict[str, Any], fired: bool
+) -> None:
+    now = replace(_LAST, **{"write_id": 11, **changes})
+    assert fires(replace(_LAST, is_compacting=True), now, refire_after_s=60) is fired
+
+
+def test_a_compaction_cannot_have_ended_since_an_unknown_state_of_the_queue() -> None:
+    unknown = replace(_LAST, ended_entry=None)
+    now = replace(_LAST, write_id=11)
+    assert not fires(unknown, now, refire_after_s=60)
+    assert not can_fire(unknown, now, refire_after_s=60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "can"),
+    [
+        ({}, False),  # no write
+        ({"write_id": 11}, True),
+        ({"write_id": 11, "ended_entry": None, "is_compacting": True}, True),
+        ({"at_s": 1060.0}, True),
+        ({"table_id": "2"}, True),
+    ],
+)
+def test_the_queue_matters_after_a_write(changes: dict[str, Any], can: bool) -> None:
+    assert can_fire(_LAST, replace(_LAST, **changes), refire_after_s=60) is can
+    assert can_fire(None, replace(_LAST, **changes), refire_after_s=60)
