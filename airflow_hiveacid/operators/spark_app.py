@@ -53,6 +53,7 @@ from airflow_hiveacid.operators.submission.deferral import (
     client_arguments,
     why_not_deferred,
 )
+from airflow_hiveacid.operators.submission.given_secrets import mask_secrets
 from airflow_hiveacid.operators.submission.kill import abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
@@ -277,6 +278,14 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """
         self._progress.resume(event)
         return self._run_jobs(context)
+
+    def _do_render_template_fields(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Airflow's
+        """Render templates, and have Airflow hide secrets before it stores the rendered fields.
+
+        For mapped tasks, Airflow does not call `render_template_fields`.
+        """
+        super()._do_render_template_fields(*given, **named)
+        mask_secrets(self.conf, self.env_vars)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
         jobs, done = self.build_jobs(), self._progress.done

@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
-from airflow.sdk import Asset, Variable
+from airflow.sdk import DAG, Asset, Variable
 from airflow.sdk._shared.secrets_masker import redact
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
@@ -32,7 +32,11 @@ from requests.auth import HTTPBasicAuth
 from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.operators import HiveAcidCollectOperator, HiveAcidMergeOperator
+from airflow_hiveacid.operators import (
+    HiveAcidCollectOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidMergeOperator,
+)
 from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.cluster_run import Bounds
@@ -320,6 +324,61 @@ def test_a_task_on_kubernetes_leaves_no_secret(
     found = _traces(task, context, spark, tmp_path, run_task(task, context))
     shown = [("arguments", name) for name in _GIVEN]  # the log warns of these
     assert _leaks({**found, **logs.texts()}, allowed=shown) == []
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped: bool) -> None:
+    secret = _SECRETS["a setting of Spark"]
+    given: dict[str, Any] = {
+        "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ secret }}"},
+        "env_vars": {"ORDERS_PWD": "{{ secret }}"},
+    }
+    with DAG("d", schedule=None) as dag:
+        task: Any = (
+            HiveAcidDeleteOperator.partial(task_id="t", table="demo.t", **given).expand(
+                where=["id = 1"]
+            )
+            if is_mapped
+            else HiveAcidDeleteOperator(task_id="t", table="demo.t", where="id = 1", **given)
+        )
+    context: Any = context_of(secret=secret, task=task, dag=dag)
+    context["ti"].map_index, context["dag_run"].conf = 0, {}
+    task.render_template_fields(context)
+    rendered = context["task"]
+    assert rendered.conf == {next(iter(given["conf"])): secret}
+    shown = json.dumps(_serialize_rendered_fields(rendered))
+    assert "ORDERS_PWD" in shown
+    assert _leaks({"rendered fields": shown}) == []
+
+
+def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
+    spark: FakeSpark, logs: _Logs
+) -> None:
+    settings = {
+        "spark.kubernetes.driver.secrets.orders": "/etc/secrets-of-orders",
+        "spark.kubernetes.executor.secretKeyRef.PASSWORD": "orders:password",
+        "spark.authenticate.secretBitLength": "10256",
+        "spark.security.credentials.renewalRatio": "0.7512",
+        "spark.security.credentials.retryWait": "10001h",
+        "spark.kubernetes.kerberos.tokenSecret.itemKey": "hadoop-token",
+        "spark.kafka.clusters.a.sasl.token.mechanism": "SCRAM-SHA-512",
+        "spark.security.credentials.hive.enabled": "maybe",
+        "spark.ssl.keyPassword": "",
+        "spark.needs.token": "False",
+    }
+    run_task(
+        HiveAcidDeleteOperator(
+            task_id="task",
+            table="demo.t",
+            where="id = 1",
+            conf=settings,
+            env_vars={"TOKEN_FILE": "/run/token-file"},
+            spark_bin_dir=str(spark.bin_dir),
+        )
+    )
+    assert "every user of this machine" not in "\n".join(logs.own.lines)
+    values = [*settings.values(), "/run/token-file"]
+    assert redact(values) == values
 
 
 def test_a_collector_stores_no_secret(logs: _Logs, monkeypatch: pytest.MonkeyPatch) -> None:

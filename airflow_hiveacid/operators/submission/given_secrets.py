@@ -1,13 +1,14 @@
-"""Secrets among the user's settings of Spark, which Airflow's logs must not show.
+"""Secrets among the user's settings of Spark, which Airflow's logs and pages must not show.
 
-Input is the operator's rendered arguments. Airflow hides what `mask_secret` has been told. The
-Spark provider hides the values of a few names in the command that it logs, but not all.
+Input is the operator's rendered arguments. Airflow hides what `mask_secret` has been told. Airflow
+and the Spark provider themselves hide the values of a few names, but not all.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.log import mask_secret
@@ -15,17 +16,27 @@ from airflow.sdk.log import mask_secret
 from airflow_hiveacid.plan.source_options import suggests_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
-    r"(?:file|path|location|dir|provider|class|type|name|alias|enabled)s?$", re.IGNORECASE
+    # Mounts of Kubernetes secrets have paths and key names as values.
+    r"^spark\.kubernetes\.(?:driver|executor)\.secret(?:s|KeyRef)\."
+    r"|(?:file|path|location|dir|provider|class|type|name|alias|enabled|length|ratio|wait"
+    r"|itemKey|mechanism)s?$",
+    re.IGNORECASE,
 )
 _TRUTHS: Final = ("true", "false")
 
 log = logging.getLogger(__name__)
+
+
+def mask_secrets(*given: object) -> None:
+    """Have Airflow hide the secrets in these settings or environment variables."""
+    for one in given:
+        if isinstance(one, Mapping):  # a wrong type is an error that the task reports
+            for value in _secrets(one).values():
+                mask_secret(value)
 
 
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
@@ -35,8 +46,7 @@ def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
     """
     variables = _secrets(arguments.env_vars)
     settings = _secrets(arguments.conf)
-    for value in (*settings.values(), *variables.values()):
-        mask_secret(value)
+    mask_secrets(arguments.conf, arguments.env_vars)
     # On YARN and Kubernetes, the Spark provider turns `env_vars` into arguments.
     shown = sorted({*settings, *(variables if target.is_asked else ())})
     if shown:
@@ -51,7 +61,8 @@ def _secrets(given: Mapping[str, object] | None) -> dict[str, str]:
     return {
         name: str(value)
         for name, value in (given or {}).items()
-        if suggests_secret(name)
+        if value not in (None, "")
+        and suggests_secret(name)
         and not _NOT_A_SECRET.search(name)
         and str(value).lower() not in _TRUTHS
     }
