@@ -607,10 +607,13 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             TaskDeferred: a trigger follows the driver.
             AirflowTaskTimeout: the time limit of the task passed while a trigger followed.
         """
-        if self._is_killed:
+        if self._is_killed and woken is None:
             return None
         self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
         if woken is not None:
+            if self._is_killed:
+                self.on_kill()  # when the task was killed, it did not know the driver yet
+                return None
             return self._submitter.finish(
                 submission, context, woken.note.application_id, woken.failure()
             )

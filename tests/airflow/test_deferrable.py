@@ -339,6 +339,24 @@ def test_execution_timeout_includes_the_wait_and_kills_the_driver(
     with pytest.raises(AirflowTaskTimeout, match=f"{APP} had not ended"):
         resumed(task, store, event)
     task.on_kill()  # as the task runner does after this error
+    until(lambda: yarn.killed)
+    assert yarn.killed == [APP]
+    assert aborted == [spark.call["spec"]["attempt"]]
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_woken_task_that_is_killed_before_it_asks_the_cluster_kills_its_driver(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app, store = dict(RUNNING), StateStore()
+    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
+    yarn.tagged = {APP: tag_of(note["attempt"])}
+    task = deletion(spark, deferrable=True)
+    resolve = task._resolve_target
+    monkeypatch.setattr(task, "_resolve_target", lambda: (task.on_kill(), resolve())[1])
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        resumed(task, store, {"note": note, "end": "failed", "error": None})
+    until(lambda: yarn.killed)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]
 
