@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
@@ -537,6 +538,30 @@ def test_a_deferred_sensor_answers_as_one_that_pokes(
     answer = waiting.execute_complete(context_of(), asyncio.run(wait()))  # type: ignore[arg-type]
     assert answer is not None
     assert answer == poked(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
+
+
+@pytest.mark.parametrize(
+    ("sensor", "arguments"),
+    [
+        (HiveAcidHealthSensor, {"delta_count": 2}),
+        (HiveAcidCompactionSensor, {"fail_on_failed": False}),
+        (HiveAcidLockFreeSensor, {"lock": "shared_write"}),
+    ],
+)
+def test_a_trigger_polls_the_partition_of_its_sensor(
+    server: Server, sensor: type[HiveAcidWatchSensor], arguments: dict[str, Any]
+) -> None:
+    table = server.table(partitioned=True)
+    server.fail(MONTH_1)
+    server.client.request_compaction(REF, MONTH_2, CompactionType.MAJOR)
+    server.lock(LockType.SHARED_READ, MONTH_1)
+    server.lock(LockType.EXCLUSIVE, MONTH_2)
+    for _ in range(2):
+        server.warehouse.delta(table, 1, "month=2")
+    task = sensor(task_id="s", table="demo.t", partition="month=1", **arguments)
+    found = task.trigger(table="demo.t", partition="month=1").look(HiveAcidHook().settings)
+    assert found == task.look()
+    assert bool(found.due) is (sensor is not HiveAcidHealthSensor)
 
 
 def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: Server) -> None:
