@@ -1,7 +1,7 @@
 """The OpenLineage facets of tables: columns, versions, counts, and changes of the table itself.
 
 Input is the names of tables, and jobs with their results. Output is the facets of each table, by
-their names in OpenLineage. If the metastore does not answer, columns are missing.
+their names in OpenLineage. If this process cannot ask the metastore, columns are missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from airflow_hiveacid.format.errors import MetastoreError, TableError
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError, TableError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import (
@@ -95,7 +95,8 @@ def columns_now(conn_id: str, tables: Iterable[TableRef]) -> TableFacets:
         with HiveAcidHook(conn_id).metastore() as client:
             for table in tables:
                 found[table] = _columns_of(client, table)
-    except MetastoreError as error:
+    except (ConfigurationError, MetastoreError) as error:
+        # The login may exist only on the driver's machine.
         _log.info("OpenLineage gets no columns: %s", error)
     return found
 

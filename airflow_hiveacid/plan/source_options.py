@@ -25,7 +25,10 @@ _WORDS: Final = (
 )
 _NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"\s*(?:jdbc:|[\w+.-]+://)\S*", re.IGNORECASE)
-_IN_ADDRESS: Final = re.compile(rf"(?:{_WORDS})=[^&;]|://[^/@:]+:[^/@]+@", re.IGNORECASE)
+_LOGIN: Final = "://[^/@:]+:[^/@]+@"
+_IN_ADDRESS: Final = re.compile(rf"(?:{_WORDS})=[^&;]|{_LOGIN}", re.IGNORECASE)
+# A partition's directory may be `token=a`.
+_IN_LOCATION: Final = re.compile(rf"\S*?(?:{_LOGIN}|\?\S*(?:{_WORDS})=[^&;])", re.IGNORECASE)
 
 
 def check_options(options: Mapping[str, str], argument: str) -> None:
@@ -48,6 +51,19 @@ def check_options(options: Mapping[str, str], argument: str) -> None:
                 f"{argument}[{name!r}] contains a password or another secret, which Airflow would"
                 " store. Give it as an option of its own, with 'env:NAME' or 'file:/path' as value"
             )
+
+
+def check_location(location: str | None, argument: str) -> None:
+    """Refuse a location that contains a secret. The message does not show the location.
+
+    Raises:
+        ConfigurationError: the location contains a login, or a parameter that seems secret.
+    """
+    if location is not None and _IN_LOCATION.match(location):
+        raise ConfigurationError(
+            f"{argument} contains a password or another secret, which Airflow would store. Remove"
+            " it, and give Spark the login; docs/security.md lists places for secrets"
+        )
 
 
 def secret_of(name: str, value: str) -> SecretSource | None:

@@ -36,7 +36,7 @@ from airflow_hiveacid.plan.arguments import (
     table_name,
     text,
 )
-from airflow_hiveacid.plan.source_options import check_options
+from airflow_hiveacid.plan.source_options import check_location, check_options
 from airflow_hiveacid.plan.statements import (
     CLAUSE_WITHOUT_ROWS,
     check_source,
@@ -108,6 +108,7 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
     for key in ("format", "location", "table", "query"):
         if given.get(key) is not None:
             text(given[key], f"{argument}[{key!r}]")
+    check_location(given.get("location"), f"{argument}['location']")
     if given.get("table") is not None:
         table_name(given["table"], f"{argument}['table']")
     if "columns" in given:

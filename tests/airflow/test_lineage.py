@@ -315,3 +315,13 @@ def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
         "demo.gone": ("DROP", None),
     }
     assert {table.name for table in found.outputs} - changes.keys() == {"demo.there", "demo.added"}
+
+
+def test_a_worker_without_the_login_of_the_driver_still_names_the_tables(
+    connections: Connections, metastore: StubServer
+) -> None:
+    login = {"authentication": "password", "secret_in_clear": True, "secret_from": "env:ABSENT"}
+    extra = {"uris": metastore.uri, **login}
+    connections.add("hive_acid_default", "hive_acid_metastore", login="etl", extra=extra)
+    found = DefaultExtractor(_merge()).extract()
+    assert _names(found) == (["demo.arrivals"], ["demo.orders"])

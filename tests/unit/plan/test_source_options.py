@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.plan.source_options import check_options
+from airflow_hiveacid.plan.source_options import check_location, check_options
+from airflow_hiveacid.plan.statement_arguments import source_spec
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,32 @@ def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
 )
 def test_other_options_are_accepted(name: str, value: str) -> None:
     check_options({name: value}, "source['options']")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3a://AKIA:hunter2@bucket/x",
+        "jdbc:postgresql://etl:hunter2@h/db",
+        "https://h/x.csv?token=hunter2",
+    ],
+)
+def test_a_secret_in_a_location_is_refused_and_not_shown(location: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"source\['location'\] contains") as caught:
+        source_spec({"format": "csv", "location": location})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "hdfs://nn:8020/landing/a@b/c",
+        "abfss://container@account.dfs.core.windows.net/x",
+        "s3a://bucket/day=2027-01-01/at=10:00@noon",
+        "file:/landing/token=a",
+        "hdfs://nn/landing/page_token=a/x",
+        "orders",
+    ],
+)
+def test_other_locations_are_accepted(location: str) -> None:
+    check_location(location, "location")
