@@ -1,4 +1,7 @@
-"""An example of the documentation: a change feed, which delivers changes range by range."""
+"""An example of the documentation: a change feed, which delivers changes range by range.
+
+The Airflow variable `feeds` is the URI of a folder, in which the feed creates its own folder.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ with DAG(
     HiveAcidChangeFeedOperator(
         task_id="changes",
         table="demo.orders",
-        location="hdfs://nn/feeds/orders",
+        location="{{ var.value.feeds }}/orders",
         keys=["id"],
         net=True,
     )

@@ -9,8 +9,6 @@ from airflow_hiveacid.operators import HiveAcidPySparkOperator
 with DAG(
     "merge_orders",
     schedule=None,
-    # The task needs a logical date, which a run that an asset starts does not have.
-    allowed_run_types=["scheduled", "backfill", "manual"],
     doc_md=__doc__,
     default_args={"owner": "data-platform"},
     tags=["hive-acid", "example"],
@@ -18,7 +16,7 @@ with DAG(
     HiveAcidPySparkOperator(
         task_id="merge",
         application="merge_orders.py",
-        application_args=["{{ ds }}"],
+        application_args=["{{ dag_run.run_after | ds }}"],
         reads=["demo.orders"],
         changes=["demo.customers"],
         inserts=["demo.audit"],

@@ -10,8 +10,6 @@ from airflow_hiveacid.operators import HiveAcidSqlOperator
 with DAG(
     "change_customers",
     schedule=None,
-    # The task needs a logical date, which a run that an asset starts does not have.
-    allowed_run_types=["scheduled", "backfill", "manual"],
     doc_md=__doc__,
     default_args={"owner": "data-platform"},
     tags=["hive-acid", "example"],
@@ -27,6 +25,6 @@ with DAG(
 
             DELETE FROM demo.customers WHERE name LIKE 'GRACE%';
         """,
-        parameters={"tail": " {{ ds }}"},
+        parameters={"tail": " {{ dag_run.run_after | ds }}"},
         outlets=[hive_asset("demo.customers")],
     )

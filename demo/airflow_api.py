@@ -148,6 +148,18 @@ class AirflowApi:
             if error.status != HTTPStatus.CONFLICT:
                 raise
 
+    def answer(self, run: Run, task_id: str, option: str) -> bool:
+        """Answer a task that asks a person, and return False if it has not asked yet."""
+        dag_run = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}"
+        path = f"{dag_run}/taskInstances/{quote(task_id)}/-1/hitlDetails"
+        try:
+            self._call("PATCH", path, {"chosen_options": [option]})
+        except AirflowApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
+        return True
+
     def runs(self, dag_id: str) -> tuple[Run, ...]:
         """Return all runs of a DAG, oldest first."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=run_after"

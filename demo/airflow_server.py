@@ -48,7 +48,7 @@ COMPONENTS: Final[Mapping[str, Sequence[str]]] = {
 }
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _START_TIMEOUT_S: Final = 180.0
-_COMMAND_TIMEOUT_S: Final = 120.0
+_COMMAND_TIMEOUT_S: Final = 600.0
 _POLL_S: Final = 0.5
 _TASK_S: Final = 20.0
 _ASK_S: Final = 10.0

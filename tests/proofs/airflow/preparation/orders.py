@@ -1,0 +1,42 @@
+"""The tables that the example DAGs expect, which a user of the examples has already."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_hiveacid.assets import partitions_asset
+from airflow_hiveacid.operators import HiveAcidSqlOperator
+
+with DAG("fill_orders", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="create",
+        database="demo",
+        sql="""
+            CREATE TABLE orders (id bigint, customer bigint, amount bigint)
+                PARTITIONED BY (day date);
+            CREATE TABLE daily_sums (customer bigint, amount bigint) PARTITIONED BY (day date);
+            CREATE TABLE arrivals (id bigint, name string);
+            CREATE TABLE audit (
+                day string, new_customers bigint, old_customers bigint, rich bigint
+            );
+        """,
+    ) >> HiveAcidSqlOperator(
+        task_id="fill",
+        database="demo",
+        sql="""
+            INSERT INTO arrivals VALUES (1, 'Ada Lovelace'), (3, 'Barbara');
+            INSERT INTO orders PARTITION (day)
+                VALUES (1, 1, 900, DATE '2026-11-01'), (2, 3, 1200, :today);
+        """,
+        parameters={"today": {"type": "date", "value": "{{ dag_run.run_after | ds }}"}},
+        outlets=[partitions_asset("demo.orders")],
+    )
+
+with DAG("add_totals", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="add",
+        sql="""
+            ALTER TABLE demo.customers ADD COLUMNS (total bigint) CASCADE;
+            UPDATE demo.customers SET total = 0;
+        """,
+    )
