@@ -291,6 +291,28 @@ def test_a_store_that_fails_once_loses_no_event(watched: _Watched) -> None:
     assert _fired(_trigger(store), again, watched.poll) == [1]
 
 
+def test_the_store_is_read_once_and_changed_only_with_the_last_event(watched: _Watched) -> None:
+    calls: list[str] = []
+
+    class Store(AssetStore):
+        async def aget(self, key: str) -> Any:  # noqa: ANN401
+            calls.append("get")
+            return await super().aget(key)
+
+        async def aset(self, key: str, value: object) -> None:
+            calls.append("set")
+            await super().aset(key, value)
+
+        async def adelete(self, key: str) -> None:
+            calls.append("delete")
+            await super().adelete(key)
+
+    write = _after(watched, watched.write)
+    compacted = _after(watched, watched.compact_outside_the_queue)
+    assert _fired(_trigger(Store()), write, write, write, compacted, write) == [2]
+    assert calls == ["get", "set", "delete"]
+
+
 def test_a_dropped_table_is_measured_again_after_the_same_number_of_writes(
     watched: _Watched,
 ) -> None:

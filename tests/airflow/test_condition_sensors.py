@@ -350,6 +350,16 @@ def test_a_failed_compaction_fails_the_task_with_the_message_of_its_entry(server
     assert compactions("month=1") == ended(("month=1", 3, "ready for cleaning"))
 
 
+def test_a_failed_compaction_is_reported_when_no_other_is_at_work(server: Server) -> None:
+    server.table(partitioned=True)
+    server.fail(MONTH_1)
+    claim = server.claim(MONTH_2)
+    assert compactions() is None
+    server.client.mark_failed(replace(claim, error_message="no space left"))
+    with pytest.raises(CompactionFailedError, match="partition month=2: the newest compaction 2"):
+        compactions()
+
+
 def test_a_refused_compaction_has_failed_only_if_this_provider_refused_it(server: Server) -> None:
     server.table()
     server.client.mark_refused(replace(server.claim(), error_message="nothing to compact"))
