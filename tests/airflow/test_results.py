@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
@@ -23,7 +24,6 @@ from airflow_hiveacid.operators.metastore_run import run_in_metastore
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.statement_notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome
-from airflow_hiveacid.plan.firing import Firing
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
@@ -260,7 +260,7 @@ def test_new_data_and_the_event_of_a_due_table_fit(names: list[str]) -> None:
         healths=(),
         due=tuple(DueDirectory(health=health, reached=()) for health in healths),
     )
-    payload = _payload(seen, Firing(table_id="7", write_id=1, at_s=0.0, ended_entry=0))
+    payload = _payload(seen, WriteId(1))
     for one in (found, payload):
         assert len(json.dumps(one)) <= MOST_BYTES
         assert _exact(one, ("partitions",)) == MANY
