@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from airflow_hiveacid.cli.commands import main
+from airflow_hiveacid.cli.program import main
 
 if __name__ == "__main__":
     sys.exit(main(prog="python -m airflow_hiveacid"))

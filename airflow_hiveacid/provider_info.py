@@ -54,7 +54,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": [
-            f"airflow_hiveacid.operators.links.{name}"
+            f"airflow_hiveacid.operators.reporting.links.{name}"
             for name in ("SparkApplicationLink", "SparkUiLink", "TableLink")
         ],
         "cli": ["airflow_hiveacid.cli.airflow_group.get_commands"],

@@ -58,7 +58,7 @@ def _running(command: Command) -> Callable[[argparse.Namespace], None]:
         )
 
         def run_and_exit(options: argparse.Namespace) -> None:
-            from airflow_hiveacid.cli.commands import run  # noqa: PLC0415 - as above
+            from airflow_hiveacid.cli.program import run  # noqa: PLC0415 - as above
 
             raise SystemExit(run(command, _with_connection(command, options)))
 

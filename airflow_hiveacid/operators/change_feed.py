@@ -16,11 +16,11 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
-from airflow_hiveacid.plan.parameters import check_early, job_with
+from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

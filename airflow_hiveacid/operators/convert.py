@@ -10,9 +10,9 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
-from airflow_hiveacid.operators.plan_text import conversion_lines
+from airflow_hiveacid.operators.reporting.plan_text import conversion_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

@@ -16,13 +16,17 @@ from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.operators.reporting.task_view import (
+    MAP_INDEX_TEMPLATE,
+    TaskView,
+    given_fields,
+)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
-from airflow_hiveacid.plan.statement_text import PROPERTIES, name_text, table_properties
-from airflow_hiveacid.plan.statements import sql_string
+from airflow_hiveacid.plan.statements.dml import sql_string
+from airflow_hiveacid.plan.statements.text import PROPERTIES, name_text, table_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,7 +189,7 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
         """Return the table for OpenLineage's provider, which also calls this method at the end."""
-        from airflow_hiveacid.operators.lineage import lineage_of_new_table  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.reporting.lineage import lineage_of_new_table  # noqa: PLC0415 - for tasks only
 
         columns = {
             **arguments.column_types(self.columns, "columns"),

@@ -18,14 +18,14 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode
-from airflow_hiveacid.operators.plan_text import cleaning_lines, compaction_lines
+from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.statement_specs import check_parameters_early, statement_spec
-from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.operators.statements.specs import check_parameters_early, statement_spec
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as statements
 from airflow_hiveacid.plan.arguments import LEFT_OUT
+from airflow_hiveacid.plan.statements import arguments as statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

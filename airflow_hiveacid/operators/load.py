@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.statement_specs import statement_spec
-from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.operators.statements.specs import statement_spec
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as statements
+from airflow_hiveacid.plan.statements import arguments as statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.operators.plan_text import restore_lines
+from airflow_hiveacid.operators.reporting.plan_text import restore_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 

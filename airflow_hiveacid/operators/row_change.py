@@ -6,8 +6,8 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

@@ -36,18 +36,23 @@ from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.scratch import scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.operators.links import (
+from airflow_hiveacid.operators.reporting.links import (
     DriverLinks,
     SparkApplicationLink,
     SparkUiLink,
     show_table,
 )
-from airflow_hiveacid.operators.metrics import count_failure, count_job
-from airflow_hiveacid.operators.outlets import describe_outlets
-from airflow_hiveacid.operators.plan_text import result_lines
+from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
+from airflow_hiveacid.operators.reporting.outlets import describe_outlets
+from airflow_hiveacid.operators.reporting.plan_text import result_lines
+from airflow_hiveacid.operators.reporting.task_view import (
+    MAP_INDEX_TEMPLATE,
+    TaskView,
+    given_fields,
+)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.clusters.cluster_run import START_S, Bounds
 from airflow_hiveacid.operators.submission.deferral import (
     Progress,
     client_arguments,
@@ -68,9 +73,8 @@ from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
-from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.statement_text import statement_text
+from airflow_hiveacid.plan.statements.text import statement_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +86,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import Ordered
     from airflow_hiveacid.operators.submission.deferral import Woken
     from airflow_hiveacid.operators.submission.kill import Attempt
 
@@ -383,7 +387,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
         """Return the tables that the task's jobs read and write, with their columns."""
-        from airflow_hiveacid.operators.lineage import lineage_of  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.reporting.lineage import lineage_of  # noqa: PLC0415 - for tasks only
 
         return lineage_of(self.hive_acid_conn_id, self.build_jobs())
 
@@ -392,7 +396,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         task_instance: object,  # noqa: ARG002 - the provider's signature
     ) -> OperatorLineage[Any, Any]:
         """Return the same tables, with the versions and counts that the task has written."""
-        from airflow_hiveacid.operators.lineage import lineage_of  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.reporting.lineage import lineage_of  # noqa: PLC0415 - for tasks only
 
         results = [result for _, result in self._progress.done]
         return lineage_of(self.hive_acid_conn_id, self.build_jobs(), results)
@@ -482,7 +486,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         note about an earlier driver, the new driver makes the same checks before it reads the
         ledger. So these checks never fail a retry that would succeed.
         """
-        from airflow_hiveacid.operators.submission.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
         store = context.get("task_state_store")
         if self._is_killed or (store is not None and Resumable(store).attempt is not None):

@@ -18,14 +18,14 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.operators.metastore_run import run_in_metastore, what_came_of
-from airflow_hiveacid.operators.plan_text import answer_lines, compaction_lines
+from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
+from airflow_hiveacid.operators.statements.notes import Order, StatementNote
 from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
-from airflow_hiveacid.operators.task_view import given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.parameters import (
+from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
     check_values_early,
     read_parameters,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.parameters import Parameter
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import Ordered
     from airflow_hiveacid.operators.submission.kill import Attempt
     from airflow_hiveacid.sql.script import Statement
 

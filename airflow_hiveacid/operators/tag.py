@@ -21,13 +21,17 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.reporting.task_view import (
+    MAP_INDEX_TEMPLATE,
+    TaskView,
+    given_fields,
+)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
-from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import duration
-from airflow_hiveacid.plan.statement_text import as_of, name_text
+from airflow_hiveacid.plan.statements.text import as_of, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +186,7 @@ class HiveAcidTagOperator(TaskView, BaseOperator):
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
         """Return the table for OpenLineage's provider, which also calls this method at the end."""
-        from airflow_hiveacid.operators.lineage import lineage_of_version  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.operators.reporting.lineage import lineage_of_version  # noqa: PLC0415 - for tasks only
 
         table = arguments.table_name(self.table)
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)

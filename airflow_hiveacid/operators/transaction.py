@@ -26,23 +26,23 @@ from airflow_hiveacid.jobs.specs.statements import (
     StatementSpec,
     TransactionSpec,
 )
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.statement_specs import (
+from airflow_hiveacid.operators.statements.specs import (
     check_names,
     check_parameters_early,
     one_of_several,
     reads_of,
 )
-from airflow_hiveacid.operators.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as parts
-from airflow_hiveacid.plan.parameters import (
+from airflow_hiveacid.plan.statements import arguments as parts
+from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
     check_values_early,
     read_parameters,
     stand_ins,
 )
-from airflow_hiveacid.plan.statement_text import statement_text
+from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.script import read_script
 

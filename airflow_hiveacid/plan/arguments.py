@@ -5,7 +5,7 @@ mappings and lists. Every error message contains the argument's name. An operato
 already checks arguments without templates (`EarlyChecks`). So a typo causes an import error of the
 DAG, not a failure at run time.
 
-`statement_arguments` checks sources, clauses and partitions.
+`statements.arguments` checks sources, clauses and partitions.
 
 Example:
     >>> names("id, day", "keys")

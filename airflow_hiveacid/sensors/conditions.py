@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor

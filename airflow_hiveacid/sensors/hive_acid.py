@@ -17,7 +17,7 @@ from airflow.sdk import conf
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import OMITTED, short_list
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
-from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor

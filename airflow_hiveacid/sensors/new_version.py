@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.operators.task_view import given_fields
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger

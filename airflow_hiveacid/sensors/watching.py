@@ -19,8 +19,12 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.reporting.task_view import (
+    MAP_INDEX_TEMPLATE,
+    TaskView,
+    given_fields,
+)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
-from airflow_hiveacid.operators.task_view import MAP_INDEX_TEMPLATE, TaskView, given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.triggers.watching import findings
 

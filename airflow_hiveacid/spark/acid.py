@@ -33,8 +33,9 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.plan import arguments, statement_arguments
-from airflow_hiveacid.plan.parameters import job_with, where_parameters
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.statements import arguments as statements
+from airflow_hiveacid.plan.statements.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
@@ -194,9 +195,7 @@ class Transaction:
                 source=_FRAME,
                 mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
                 columns=arguments.names(columns, "columns"),
-                partition=statement_arguments.partition_values(
-                    given, nulls=statement_arguments.null_columns(given)
-                ),
+                partition=statements.partition_values(given, nulls=statements.null_columns(given)),
                 match=arguments.choice(ColumnMatch, match, "match"),
             ),
             rows,
@@ -266,8 +265,8 @@ class Transaction:
                 MergeSpec(
                     target=arguments.table_name(table),
                     source=_FRAME,
-                    keys=statement_arguments.key_names(keys),
-                    clauses=statement_arguments.merge_clauses(clauses),
+                    keys=statements.key_names(keys),
+                    clauses=statements.merge_clauses(clauses),
                     condition=None
                     if condition is None
                     else arguments.condition(condition, "condition"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.plan.parameters import with_parameters
+from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.statements.alterations import alteration_of
 from airflow_hiveacid.sql.statements.calls import check_calls

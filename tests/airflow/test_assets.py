@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, InvalidNameError
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.operators.outlets import describe_outlets
+from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from tests.support.airflow_support import Connections, context_of
 
 

@@ -133,7 +133,7 @@ def test_what_loggers_print_does_not_mix_with_the_records(
         yield "[]\n"
 
     assert connections
-    monkeypatch.setattr("airflow_hiveacid.cli.transactions.locks", noisy)
+    monkeypatch.setattr("airflow_hiveacid.cli.commands.transactions.locks", noisy)
     status, out, err = run("locks", "-o", "json")
     assert (status, out) == (0, "[]\n")
     assert "a line of a logger" in err

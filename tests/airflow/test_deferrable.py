@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
 from tests.support.cluster_tasks import (

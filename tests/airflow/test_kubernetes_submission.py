@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import own_settings
 from tests.support.airflow_support import StateStore, context_of, run_task

@@ -15,9 +15,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_hiveacid import operators
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.links import DriverLinks, page_url
+from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info

@@ -9,8 +9,7 @@ import pytest
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
-from airflow_hiveacid.operators.metastore_run import what_came_of
-from airflow_hiveacid.operators.plan_text import (
+from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
     cleaning_lines,
     compaction_lines,
@@ -19,6 +18,7 @@ from airflow_hiveacid.operators.plan_text import (
     result_lines,
 )
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
+from airflow_hiveacid.operators.statements.metastore_run import what_came_of
 from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:

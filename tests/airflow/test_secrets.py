@@ -39,7 +39,7 @@ from airflow_hiveacid.operators import (
 )
 from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.cluster_run import Bounds
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget

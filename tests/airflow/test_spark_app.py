@@ -36,6 +36,7 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
+from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
@@ -563,7 +564,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
         raise KeyboardInterrupt  # the worker goes while it waits for the next poll
 
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_hiveacid.operators.submission.cluster_run.ClusterRun._pause", lost)
+        patch.setattr(ClusterRun, "_pause", lost)
         with pytest.raises(KeyboardInterrupt):
             run_task(_delete(spark), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION

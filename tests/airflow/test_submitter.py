@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.kill import stop_submit
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import StateStore, context_of, run_task

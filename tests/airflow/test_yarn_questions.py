@@ -11,7 +11,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.pretended_yarn import FAILED, RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended

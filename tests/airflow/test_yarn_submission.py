@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.operators.submission import submitter
-from airflow_hiveacid.operators.submission.cluster_run import own_settings, tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import own_settings, tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_in, addresses_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from tests.support.airflow_support import StateStore, context_of, run_task

@@ -14,7 +14,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,

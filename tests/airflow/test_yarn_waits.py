@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until

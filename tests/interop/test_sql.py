@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.plan.parameters import read_parameters
+from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of

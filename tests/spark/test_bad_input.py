@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.plan.statements import check_changeable
+from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.cli.commands import main
+from airflow_hiveacid.cli.program import main
 from tests.support.spark_submit import SPARK_HOME
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.plan.hive_functions import CLASSES, called
+from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.parameters import job_with, read_parameters
+from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
 
-    from airflow_hiveacid.operators.submission.cluster_run import Cluster
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import Cluster
     from tests.support.airflow_support import Connections, FakeSpark, StateStore
     from tests.support.pretended_kubernetes import KubernetesServer
     from tests.support.pretended_yarn import ResourceManager as PretendedYarn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.cli import commands
+from airflow_hiveacid.cli import program as commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

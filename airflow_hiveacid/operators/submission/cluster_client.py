@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of, server_of
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from requests.auth import AuthBase
 
-    from airflow_hiveacid.operators.submission.cluster_run import Application, Bounds
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Bounds
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 

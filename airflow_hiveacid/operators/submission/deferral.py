@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import Ordered
     from airflow_hiveacid.operators.submission.resumption import Resumable
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget

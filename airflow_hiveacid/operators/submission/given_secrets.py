@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.log import mask_secret
 
-from airflow_hiveacid.plan.source_options import suggests_secret
+from airflow_hiveacid.plan.statements.source_options import suggests_secret
 
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments

@@ -11,8 +11,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.operators.submission import cluster_run
-from airflow_hiveacid.operators.submission.clusters import kubernetes_settings
+from airflow_hiveacid.operators.submission.clusters import cluster_run, kubernetes_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

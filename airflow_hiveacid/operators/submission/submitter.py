@@ -36,12 +36,12 @@ from airflow_hiveacid.format.errors import (
     StorageError,
 )
 from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission.checks.java_check import find_java
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
-from airflow_hiveacid.operators.submission.java_check import find_java
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
     from airflow_hiveacid.operators.submission.resumption import StateStore
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget

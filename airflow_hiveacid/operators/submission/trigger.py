@@ -20,7 +20,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.triggers.looks import in_thread_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
 
 
 FIRST_POLL_S: Final = 5.0

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.plan.statements import check_cleanable
+from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.maintenance.clean import (
     Cleaner,
     CleaningOutcome,

@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.compaction import (
     plan_compaction,
 )
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.statements import check_insertable
+from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import side_by_side

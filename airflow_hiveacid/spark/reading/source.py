@@ -19,9 +19,9 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
-from airflow_hiveacid.plan.source_options import secret_of
-from airflow_hiveacid.plan.statement_columns import value_columns
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.columns import value_columns
+from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.plan.statements.source_options import secret_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import query
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,

@@ -23,8 +23,8 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.plan.parameters import where_parameters
-from airflow_hiveacid.plan.statements import check_readable
+from airflow_hiveacid.plan.statements.dml import check_readable
+from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings

@@ -24,8 +24,8 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, FIRST_WITH_INSTALLATION
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.plan.parameters import said
 from airflow_hiveacid.plan.reruns import differing_parts
+from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.engine.tasks import job_group

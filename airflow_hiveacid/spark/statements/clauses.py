@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.statements import Clause
+    from airflow_hiveacid.plan.statements.dml import Clause
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
     from airflow_hiveacid.spark.reading.target import Target
 

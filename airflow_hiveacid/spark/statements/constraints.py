@@ -18,8 +18,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeAction
-from airflow_hiveacid.plan.constraints import checks_of
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.constraints import checks_of
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, over_values
 from airflow_hiveacid.spark.engine.failures import carried, reason_of
 from airflow_hiveacid.spark.engine.types import spark_type
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.plan.constraints import Check
-    from airflow_hiveacid.plan.statements import Clause
+    from airflow_hiveacid.plan.statements.constraints import Check
+    from airflow_hiveacid.plan.statements.dml import Clause
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved
 
 

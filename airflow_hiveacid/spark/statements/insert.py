@@ -28,7 +28,7 @@ from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch
-from airflow_hiveacid.plan.statements import columns_of_texts, quoted, resolve_insert
+from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     Moment,
     expected_bytes,

@@ -19,8 +19,8 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.plan.statement_columns import check_load
-from airflow_hiveacid.plan.statements import resolve_insert
+from airflow_hiveacid.plan.statements.columns import check_load
+from airflow_hiveacid.plan.statements.dml import resolve_insert
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.pieces import TASK_BYTES

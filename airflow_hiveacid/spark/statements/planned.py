@@ -23,8 +23,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
-from airflow_hiveacid.plan.statement_columns import partition_missing
-from airflow_hiveacid.plan.statements import tables_of
+from airflow_hiveacid.plan.statements.columns import partition_missing
+from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.access import Touched, nameable, touching

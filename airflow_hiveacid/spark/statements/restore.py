@@ -29,9 +29,9 @@ from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKin
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.plan.constraints import checks_of
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.constraints import checks_of
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.access import Touched, nameable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
-from airflow_hiveacid.plan.statements import Clause, quoted, resolve_update
+from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.events import (

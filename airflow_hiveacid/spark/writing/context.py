@@ -13,7 +13,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
-from airflow_hiveacid.plan.statements import (
+from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
     check_readable,

@@ -26,7 +26,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
-from airflow_hiveacid.plan.statements import tables_of
+from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.publish import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.differences import check_meaning
 from airflow_hiveacid.sql.expressions.functions import check_calls
 from airflow_hiveacid.sql.expressions.queries import check_queries

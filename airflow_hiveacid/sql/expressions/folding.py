@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.plan.parameters import Later
+from airflow_hiveacid.plan.statements.parameters import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

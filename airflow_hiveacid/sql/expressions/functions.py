@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.plan.hive_functions import called
-from airflow_hiveacid.plan.parameters import Later
+from airflow_hiveacid.plan.statements.hive_functions import called
+from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.folding import may_be_negative
 from airflow_hiveacid.sql.text.tokens import Kind
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.expressions import (
     SOURCE,
     TARGET,

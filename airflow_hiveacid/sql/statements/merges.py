@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.plan.statements import unreachable_clause
+from airflow_hiveacid.plan.statements.dml import unreachable_clause
 from airflow_hiveacid.sql.expressions.expressions import SOURCE, TARGET, NameScope, parsed, written
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.keys import named_columns, renamed, taken_apart

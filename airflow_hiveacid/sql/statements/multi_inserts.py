@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SharedTargetError
 from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query
 from airflow_hiveacid.sql.expressions.translations import translations

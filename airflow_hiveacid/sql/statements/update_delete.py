@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, UpdateSpec
-from airflow_hiveacid.plan.constraints import DEFAULT
+from airflow_hiveacid.plan.statements.constraints import DEFAULT
 from airflow_hiveacid.sql.expressions.expressions import TARGET, NameScope, parsed, written
 from airflow_hiveacid.sql.text.names import NamedTable, table_name, with_alias
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.statements import SourceSpec
-from airflow_hiveacid.plan.parameters import Later
-from airflow_hiveacid.plan.statements import sql_string
+from airflow_hiveacid.plan.statements.dml import sql_string
+from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.expressions import NameScope
 from airflow_hiveacid.sql.statements.update_delete import agreed, expect_end, is_default
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant

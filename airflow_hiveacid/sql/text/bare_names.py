@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.text.tokens import Kind
 
 if TYPE_CHECKING:

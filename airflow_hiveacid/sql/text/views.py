@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.text.names import table_name
 from airflow_hiveacid.sql.text.nodes import position_of
 from airflow_hiveacid.sql.text.text import Piece

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, SqlTextError
 from airflow_hiveacid.jobs.specs.statements import InsertSpec
-from airflow_hiveacid.plan.statements import tables_of
+from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.sql.script import read_script

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.cli import commands as cli
+from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.view import absolute
 from tests.judges.golden_plain import GOLDEN_PLAIN
 from tests.support.command_line import rows_in, status_of
@@ -260,7 +260,7 @@ def test_even_a_mistake_of_ours_shows_no_traceback(
     def broken(_: object) -> Iterator[str]:
         raise error
 
-    monkeypatch.setattr("airflow_hiveacid.cli.tables.tables", broken)
+    monkeypatch.setattr("airflow_hiveacid.cli.commands.tables.tables", broken)
     assert status_of(["tables"]) == status
     assert capsys.readouterr().err == said
 

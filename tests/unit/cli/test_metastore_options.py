@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from airflow_hiveacid.cli.commands import parser
 from airflow_hiveacid.cli.metastore import endpoint_of
+from airflow_hiveacid.cli.program import parser
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (

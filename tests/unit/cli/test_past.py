@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_hiveacid.cli.commands.past import history_answer
 from airflow_hiveacid.cli.output import shown
-from airflow_hiveacid.cli.past import history_answer
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli import commands as cli
-from airflow_hiveacid.cli import spark_environment
+from airflow_hiveacid.cli import program as cli
+from airflow_hiveacid.cli.commands import spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import DownloadError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A, S3aJars

@@ -7,8 +7,8 @@ import pytest
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, UpdateSpec
-from airflow_hiveacid.plan.constraints import checks_of, value_or_default
-from airflow_hiveacid.plan.statements import columns_of_texts, resolve_insert, resolve_update
+from airflow_hiveacid.plan.statements.constraints import checks_of, value_or_default
+from airflow_hiveacid.plan.statements.dml import columns_of_texts, resolve_insert, resolve_update
 
 
 def table(default: str | None = None, check: str | None = None) -> TableInfo:

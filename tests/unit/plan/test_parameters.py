@@ -25,7 +25,12 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.arguments import EarlyChecks
-from airflow_hiveacid.plan.parameters import check_early, job_with, markers, read_parameters
+from airflow_hiveacid.plan.statements.parameters import (
+    check_early,
+    job_with,
+    markers,
+    read_parameters,
+)
 
 NAIVE = dt.datetime(2026, 1, 31, 2, 0, 0, 500_000)  # noqa: DTZ001 - a wall clock
 AWARE = NAIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))

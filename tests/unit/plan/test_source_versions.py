@@ -7,8 +7,8 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.arguments import EarlyChecks
-from airflow_hiveacid.plan.statement_arguments import check_source_early, source_spec
-from airflow_hiveacid.plan.statements import check_source
+from airflow_hiveacid.plan.statements.arguments import check_source_early, source_spec
+from airflow_hiveacid.plan.statements.dml import check_source
 
 
 @pytest.mark.parametrize(

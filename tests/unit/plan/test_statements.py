@@ -31,8 +31,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.statement_arguments import merge_clauses
-from airflow_hiveacid.plan.statements import (
+from airflow_hiveacid.plan.statements.arguments import merge_clauses
+from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
     check_readable,

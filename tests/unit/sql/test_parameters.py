@@ -21,8 +21,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.parameters import read_parameters, stand_ins
-from airflow_hiveacid.plan.statements import sql_string
+from airflow_hiveacid.plan.statements.dml import sql_string
+from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
 from airflow_hiveacid.sql.script import read_script
 
 HOSTILE = "zz' OR '1'='1"

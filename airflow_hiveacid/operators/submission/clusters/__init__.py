@@ -1,1 +1,1 @@
-"""Clients of YARN's resource manager and of the Kubernetes API server."""
+"""Clients of YARN's resource manager and Kubernetes' API server, and the run of an application."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from py4j.java_gateway import JavaClass
 
-from airflow_hiveacid.plan.hive_functions import CLASSES, called
+from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format.state.change_range import ChangeType
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 
 if TYPE_CHECKING:

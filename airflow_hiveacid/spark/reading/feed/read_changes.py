@@ -29,8 +29,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.state.change_range import ChangeType
 from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.plan.parameters import where_parameters
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved

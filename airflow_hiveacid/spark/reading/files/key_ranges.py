@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.values.calendars import EPOCH
 

@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type

@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
-from airflow_hiveacid.plan.statements import quoted
+from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.plan.parameters import read_parameters, said
+from airflow_hiveacid.plan.statements.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed as changes
 from airflow_hiveacid.spark.statements.change_feed import (
     _asked,

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeWhen
-from airflow_hiveacid.plan.statements import Clause
+from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.spark.statements.update_delete import as_events
 
 TABLE: Final = TableInfo(

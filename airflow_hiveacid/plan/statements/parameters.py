@@ -32,7 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.arguments import is_settled
-from airflow_hiveacid.plan.parameter_values import parameter_of
+from airflow_hiveacid.plan.statements.parameter_values import parameter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

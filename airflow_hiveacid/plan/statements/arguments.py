@@ -36,13 +36,13 @@ from airflow_hiveacid.plan.arguments import (
     table_name,
     text,
 )
-from airflow_hiveacid.plan.source_options import check_location, check_options
-from airflow_hiveacid.plan.statements import (
+from airflow_hiveacid.plan.statements.dml import (
     CLAUSE_WITHOUT_ROWS,
     check_source,
     clause_problem,
     unreachable_clause,
 )
+from airflow_hiveacid.plan.statements.source_options import check_location, check_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection

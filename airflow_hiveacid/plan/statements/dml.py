@@ -40,7 +40,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.constraints import default_where, value_or_default
+from airflow_hiveacid.plan.statements.constraints import default_where, value_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

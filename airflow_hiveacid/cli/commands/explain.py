@@ -24,7 +24,7 @@ from airflow_hiveacid.operators.collecting.findings import (
     facts_of,
     lock_findings,
 )
-from airflow_hiveacid.operators.plan_text import size_text
+from airflow_hiveacid.operators.reporting.plan_text import size_text
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 

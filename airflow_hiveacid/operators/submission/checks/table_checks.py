@@ -43,12 +43,12 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
-from airflow_hiveacid.plan.statement_columns import (
+from airflow_hiveacid.plan.statements.columns import (
     check_columns,
     partition_missing,
     source_columns,
 )
-from airflow_hiveacid.plan.statements import (
+from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_cleanable,
     check_insertable,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.operators.statement_notes import Order, StatementNote
+    from airflow_hiveacid.operators.statements.notes import Order, StatementNote
 
 
 def run_in_metastore(

@@ -32,7 +32,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.operators.submission.java_check import find_java
+from airflow_hiveacid.operators.submission.checks.java_check import find_java
 
 if TYPE_CHECKING:
     import argparse

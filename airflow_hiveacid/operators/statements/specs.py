@@ -28,8 +28,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan import statement_arguments as statements
-from airflow_hiveacid.plan.parameters import (
+from airflow_hiveacid.plan.statements import arguments as statements
+from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
     check_early,
     read_parameters,

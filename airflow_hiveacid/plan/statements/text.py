@@ -40,7 +40,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.statements import quoted, sql_string
+from airflow_hiveacid.plan.statements.dml import quoted, sql_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

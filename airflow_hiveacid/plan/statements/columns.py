@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.statements import (
+from airflow_hiveacid.plan.statements.dml import (
     check_named_columns,
     require_partition_columns,
     resolve_insert,

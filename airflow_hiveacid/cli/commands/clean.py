@@ -11,7 +11,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.operators.plan_text import size_text
+from airflow_hiveacid.operators.reporting.plan_text import size_text
 
 if TYPE_CHECKING:
     import argparse

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow_hiveacid.operators.links import TableLink
+from airflow_hiveacid.operators.reporting.links import TableLink
 from airflow_hiveacid.plan.arguments import LEFT_OUT, is_settled
 
 if TYPE_CHECKING:

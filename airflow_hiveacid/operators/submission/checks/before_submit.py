@@ -21,8 +21,8 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.operators.submission.java_check import check_java
-from airflow_hiveacid.operators.submission.table_checks import check_tables
+from airflow_hiveacid.operators.submission.checks.java_check import check_java
+from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

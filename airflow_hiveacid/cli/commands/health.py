@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
-from airflow_hiveacid.operators.plan_text import size_text
+from airflow_hiveacid.operators.reporting.plan_text import size_text
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators import lineage_facets
-from airflow_hiveacid.operators.lineage_facets import NO_TABLES
-from airflow_hiveacid.plan.statements import tables_of
+from airflow_hiveacid.operators.reporting import lineage_facets
+from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
+from airflow_hiveacid.plan.statements.dml import tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.lineage_facets import TableFacets
+    from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets
 
 
 def lineage_of(

@@ -1,0 +1,1 @@
+"""The commands of `hiveacid`, one module for each topic."""

@@ -1,0 +1,1 @@
+"""Checks of a job on the worker before Spark starts."""

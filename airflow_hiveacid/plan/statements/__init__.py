@@ -1,0 +1,1 @@
+"""Checks of statements and their parameters, and the text of statements."""
