@@ -74,9 +74,9 @@ _SPARK_TASKS: Final = (
         operators.HiveAcidInsertOperator(
             task_id="task",
             table="demo.orders",
-            source={"location": "s3://b/d", "format": "orc"},
+            source={"location": "s3a://b/d/", "format": "orc"},
         ),
-        [],
+        ["d"],
         ["demo.orders"],
     ),
     (
@@ -90,7 +90,7 @@ _SPARK_TASKS: Final = (
     (operators.HiveAcidTruncateOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
     (
         operators.HiveAcidLoadOperator(task_id="task", table="demo.orders", location="s3://b/d"),
-        [],
+        ["d"],
         ["demo.orders"],
     ),
     (
@@ -139,7 +139,7 @@ _SPARK_TASKS: Final = (
             task_id="task", table="demo.orders", location="file:/feed"
         ),
         ["demo.orders"],
-        [],
+        ["/feed"],
     ),
 )
 _METASTORE_TASKS: Final = (
@@ -170,6 +170,35 @@ def test_a_task_says_at_its_start_which_tables_it_reads_and_writes(
     task: BaseOperator, read: list[str], written: list[str]
 ) -> None:
     assert _names(DefaultExtractor(task).extract()) == (read, written)
+
+
+@pytest.mark.parametrize(
+    ("location", "dataset"),
+    [
+        ("s3n://b/d/e", ("s3://b", "d/e")),
+        ("s3a://b", ("s3://b", "/")),
+        ("gs://b/d", ("gs://b", "d")),
+        ("hdfs://nn:8020/d/", ("hdfs://nn:8020", "/d")),
+        ("abfss://c@a.dfs.core.windows.net/d", ("abfss://c@a.dfs.core.windows.net", "/d")),
+        ("file:///d", ("file", "/d")),
+        ("file:/d", ("file", "/d")),
+        ("/d", None),
+    ],
+)
+def test_files_have_the_names_that_openlineage_gives_them(
+    location: str, dataset: tuple[str, str] | None
+) -> None:
+    task = operators.HiveAcidTransactionOperator(
+        task_id="task",
+        statements=[
+            f"LOAD DATA INPATH '{location}' INTO TABLE demo.orders",
+            f"LOAD DATA INPATH '{location}' INTO TABLE demo.returns",
+        ],
+    )
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    named = [(one.namespace, one.name) for one in found.inputs]
+    assert named == ([] if dataset is None else [dataset])
 
 
 def test_the_tables_of_every_operator_are_tested() -> None:

@@ -1,9 +1,10 @@
-"""The OpenLineage datasets of a task: the tables that its jobs read and write.
+"""The OpenLineage datasets of a task: the tables and files that its jobs read and write.
 
 OpenLineage's provider calls methods of an operator at the start and the end of a task, in the
 process of the task. Input is the operator's jobs and, at the end, their results. Output has a
 dataset for each table, with its columns. At the end, a written table also has its write ID as its
 version, counts of rows, files and bytes, and whether it was created, altered, renamed or dropped.
+The files at a location are one dataset.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
     InsertSpec,
+    LoadSpec,
     MergeSpec,
     MultiInsertSpec,
     TransactionSpec,
@@ -31,6 +33,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
+from airflow_hiveacid.operators.reporting.lineage_files import files_read, files_written
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 if TYPE_CHECKING:
@@ -57,12 +60,16 @@ def lineage_of(
         lineage_facets.versions(results),
         lineage_facets.lifecycles(jobs, results, partial(_address, conn_id)),
     )
-    return _lineage(
+    lineage = _lineage(
         conn_id,
         read={table: {} for table in read},
         written={table: known[table] for table in written},
         counts=lineage_facets.counts(results),
     )
+    feeds = (job.location for job in jobs if isinstance(job, ChangeFeedSpec))
+    lineage.inputs += files_read(location for job in jobs for location in locations_read(job))
+    lineage.outputs += files_written(feeds)
+    return lineage
 
 
 def lineage_of_new_table(
@@ -111,6 +118,26 @@ def _lineage(
             for table, facets in written.items()
         ],
     )
+
+
+def locations_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, ...]:
+    """Return the locations of the files that a job reads as its source.
+
+    Example:
+        >>> locations_read(LoadSpec(target="db.t", location="hdfs://nn/landing/day"))
+        ('hdfs://nn/landing/day',)
+    """
+    match job:
+        case LoadSpec():
+            return (job.location,)
+        case InsertSpec() | CreateAsSpec() | MergeSpec() if job.source.location is not None:
+            return (job.source.location,)
+        case TransactionSpec():
+            return tuple(found for part in job.statements for found in locations_read(part))
+        case MultiInsertSpec():
+            return tuple(found for part in job.inserts for found in locations_read(part))
+        case _:
+            return ()
 
 
 def tables_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, ...]:
