@@ -38,7 +38,7 @@ _BUNDLES: Final = [
         "kwargs": {"path": str(Path(__file__).parent / "preparation")},
     },
 ]
-_PREPARATIONS: Final = ("fill_orders", "add_totals", "add_deltas")
+_PREPARATIONS: Final = ("fill_orders", "add_totals", "add_deltas", "add_flight_deltas")
 _DAYS: Final = 1
 """How many days of flights there are."""
 
@@ -108,6 +108,10 @@ def _deltas(site: Site) -> None:
     _prepare(site, "add_deltas")
 
 
+def _flight_deltas(site: Site) -> None:
+    _prepare(site, "add_flight_deltas")
+
+
 def _prepare(site: Site, dag_id: str) -> None:
     _trigger(site, dag_id)
     for run in _await_runs(site, dag_id):
@@ -142,7 +146,7 @@ _EXAMPLES: Final = (
     Example(dag_id="flights_merge", start=_backfill("2013-01-01")),
     Example(dag_id="flights_carriers"),
     Example(dag_id="change_feed"),
-    Example(dag_id="flights_compaction"),
+    Example(dag_id="flights_compaction", needs=_flight_deltas, start=_unpause),
     Example(dag_id="hiveacid_collect"),
 )
 

@@ -41,6 +41,8 @@ with DAG("add_totals", schedule=None):
         """,
     )
 
-# Each update adds a delta and a delete delta, so the table reaches 10.
+# Each update adds a delta and a delete delta, so each table reaches 10.
 with DAG("add_deltas", schedule=None):
     HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.customers SET total = total;" * 3)
+with DAG("add_flight_deltas", schedule=None):
+    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.flights SET distance = distance;" * 4)
