@@ -205,8 +205,12 @@ def _await_runs(site: Site, dag_id: str, count: int = 1) -> tuple[Run, ...]:
 
 
 def _told(site: Site, dag_id: str, task: Task) -> str:
-    result = site.api.result(dag_id, task.run_id, task.task_id, task.map_index) or {}
-    return f"{task.task_id} {result}"
+    """Return what a task did, such as `merge committed, 2 rows updated`."""
+    result = site.api.result(dag_id, task.run_id, task.task_id, task.map_index)
+    found = result if isinstance(result, dict) else {}
+    rows = found.get("rows") or {}
+    counts = [f"{count} rows {change}" for change, count in rows.items() if count]
+    return ", ".join([f"{task.task_id} {found.get('status', task.state)}", *counts])
 
 
 def _violation(site: Site, example: Example, runs: tuple[Run, ...], tasks: tuple[Task, ...]) -> str:
