@@ -1,8 +1,8 @@
 """The contents of a root: files, listings, and directories with their status.
 
 These are plain values. `names` parses directory names; `acid_state` turns a listing into these
-directories. This module must not read file contents. A file name alone does not prove that the file has
-the ACID columns.
+directories. This module must not read file contents. A file name alone does not prove that the
+file has the ACID columns.
 """
 
 from __future__ import annotations
