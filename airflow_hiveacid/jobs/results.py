@@ -142,7 +142,7 @@ class JobResult:
 
     @property
     def statements(self) -> Sequence[Mapping[str, Any]]:
-        """A `StatementResult` as JSON for each statement; a non-transaction job has one statement."""
+        """A `StatementResult` as JSON per statement; a job without statements has one entry."""
         statements = self.details.get("statements")
         return statements if isinstance(statements, list) and statements else [self.to_json()]
 

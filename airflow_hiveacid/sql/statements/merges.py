@@ -62,7 +62,7 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression` or
+        SqlTextError: the SQL is not a MERGE statement; or an error of `expressions.expression` or
             `queries.parsed_query`.
     """
     _expect(piece, 1, "INTO")
@@ -113,7 +113,8 @@ def _source(
 ) -> tuple[SourceSpec, NamedTable | str, int]:
     """Return three values: the source, its name, and the index after its alias.
 
-    If the source is a table, its name is a `NamedTable`. If it is a query, its name is the alias.
+    If the source is a table, its name is a `NamedTable`. If the source is a query, its name is the
+    alias.
     """
     stops = frozenset({"ON"})
     if piece.word(at) == "(":
