@@ -1,6 +1,6 @@
 """Checks a running metastore for harmful settings.
 
-Takes a client, returns findings, each with a sentence for the user. Reads settings and changes
+Takes a client. Returns findings, each with a sentence for the user. Reads settings and changes
 nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
 checks.
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
-# The heartbeat interval is half the time-out, and a single heartbeat may be lost.
+# The heartbeat interval is half the time-out, so one heartbeat may be lost.
 _SHORTEST_TIMEOUT_S: Final = 10.0
 # Each setting has a new and an old name in MetastoreConf. A hive-site.xml may use either name. The
 # server looks up only the exact name that a client requests.

@@ -36,7 +36,7 @@ class NamedTable:
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        """The allowed qualifiers of columns, in lower case: the alias, or else the table's name."""
+        """The lower-case qualifiers that columns may have: the alias, or else both table names."""
         return (self.alias,) if self.alias is not None else (self.ref.name, self.full)
 
 
