@@ -310,7 +310,7 @@ class QueuePort(Protocol):
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """Record the cluster's ID for the compaction's job; a long ID is cut to its end."""
+        """Record the cluster's ID for the compaction's job; of a long ID, store only the end."""
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
         """Mark the entry as compacted for the cleaner; call this after the commit."""

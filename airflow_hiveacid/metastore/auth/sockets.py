@@ -188,7 +188,7 @@ def _tls(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
 
 
 def _any_host(certificate: object, host: object) -> None:
-    """Accept every host name, because TSSLSocket always checks host names."""
+    """Accept every host name; without this callback, TSSLSocket would check host names."""
 
 
 def _reason(error: TTransportException) -> str:

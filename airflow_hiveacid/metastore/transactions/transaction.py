@@ -98,7 +98,7 @@ class MetastoreTransaction:
 
     @property
     def first_txn_id(self) -> TxnId:
-        """The ID that ranks this copy in its try; pass it to `begin` for a retry here."""
+        """The ID that ranks this copy in its try; a retry in this process passes it to `begin`."""
         return self._opened.first_txn_id
 
     @property
