@@ -79,9 +79,9 @@ class _Target:
 class _Values:
     """Values as Arrow reads them; 96-bit timestamps are in microseconds.
 
-    `nanos` are the same values in nanoseconds, or None if they are not needed. The nanoseconds may
-    have overflowed 64 bits. The product of the microseconds and 1000 overflows in the same way. So
-    the nanoseconds minus this product are still the fraction of a microsecond.
+    `nanos` are the same values in nanoseconds; None if not needed. The nanoseconds may have
+    overflowed 64 bits. But the product of the microseconds and 1000 overflows in the same way. So
+    the nanoseconds minus this product still give the fraction of a microsecond.
     """
 
     array: pa.Array
