@@ -2,7 +2,7 @@
 
 A task that runs again keeps its job key, but every submission is a new attempt. The job
 description, the locks, the staging directories and the ledger all store the attempt ID. So each of
-these objects can be traced to its attempt.
+these objects can be traced to the attempt that made it.
 
 Example:
     >>> AttemptId.parse("2-00c0ffee0123")

@@ -2,8 +2,8 @@
 
 Input is operations, lock types and metastore generations. Output is the lock type to request,
 whether two locks are compatible, and whether two commits conflict. This module must not request
-locks. The metastore itself applies these rules. This provider requests locks by these tables, and
-predicts and checks the outcome of two jobs. `format.policies` lists the outcome of each pair of
+locks. The metastore itself applies these rules. This provider uses the tables to request locks, and
+to predict and check the outcome of two jobs. `format.policies` lists the outcome of each pair of
 operations under each conflict policy.
 
 Example:

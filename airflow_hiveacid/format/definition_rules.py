@@ -50,7 +50,7 @@ FIXED_PARAMETERS: Final[Mapping[str, str]] = {
 
 
 def why_fixed(parameter: str) -> str | None:
-    """Return why statements must not set or remove a table parameter, or None if they may."""
+    """Return why statements must not set or remove a table parameter; None if they may."""
     return FIXED_PARAMETERS.get(parameter.lower())
 
 

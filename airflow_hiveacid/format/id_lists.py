@@ -84,7 +84,7 @@ def numbers_in(field: str, text: str) -> list[int]:
     """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`.
 
     Raises:
-        InvalidNameError: an item is not a number, or Hive never prints a range in this form.
+        InvalidNameError: an item is not a number, or is a range in a form that Hive never prints.
     """
     # A fast path for fields without ranges: a metastore may list a million single aborted IDs.
     if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):
@@ -103,7 +103,7 @@ def numbers_in(field: str, text: str) -> list[int]:
 
 
 def minimum_of(value: _Id) -> _Id | None:
-    """Return a parsed minimum, or None for Long.MAX_VALUE, which means "no open ID"."""
+    """Return a parsed minimum; return None for Long.MAX_VALUE, which means "no open ID"."""
     return None if value == LONG_MAX else value
 
 

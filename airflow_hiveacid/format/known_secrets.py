@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HIDDEN: Final = "***"
-# A secret shorter than this limit is not hidden, because it may also be part of ordinary words.
-# Airflow has the same limit.
+# Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the
+# same limit.
 _SHORTEST: Final = 5
 # A process that runs for months reads a new token every hour.
 _MOST: Final = 100

@@ -26,8 +26,10 @@ ACID_VERSION_FILE: Final = "_orc_acid_version"
 contains one byte, ASCII 2 (AcidUtils.OrcAcidVersion)."""
 
 METADATA_FILE: Final = "_metadata_acid"
-"""A JSON file that marks a compactor's base. Its fields are `thisFileVersion` and `dataFormat`, as
-in Hive's class AcidMetaDataFile."""
+"""A JSON file that marks a compactor's base.
+
+The file's fields are `thisFileVersion` and `dataFormat`, as in Hive's class AcidMetaDataFile.
+"""
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Prefix of our staging directories; readers ignore directories with this prefix."""
@@ -70,8 +72,8 @@ class BaseName:
     """`base_<write id>`: a directory with all rows up to that write ID, inclusive.
 
     `visibility_txn_id` is the compactor's transaction: readers see the base only after that
-    transaction commits. None means that the name has no suffix, or has the suffix `_v0000000`,
-    which means the same (AcidUtils.addVisibilitySuffix).
+    transaction commits. None means that the name has no suffix, or has the equivalent suffix
+    `_v0000000` (AcidUtils.addVisibilitySuffix).
     """
 
     write_id: WriteId

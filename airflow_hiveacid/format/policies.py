@@ -1,10 +1,10 @@
 """Tables that define which of two jobs can commit, and which operations the jobs record.
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
-guaranteed outcome. Two jobs *meet* if each began before the other committed, and both write to the
-same partition or the same unpartitioned table. This module must not enforce outcomes.
-`metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes and detect
-conflicting jobs. These three modules read the tables of this module and define no other rules.
+guaranteed outcome. Two jobs *meet* under two conditions: each began before the other committed, and
+both write to the same partition or the same unpartitioned table. This module must not enforce
+outcomes. `metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes
+and detect conflicting jobs. All three read the tables of this module, and define no other rules.
 
 Example:
     >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
@@ -126,10 +126,10 @@ _RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]]
     ConflictPolicy.STRICT: {_I: _U, _D: _U},
 }
 # On Hive 3.1, shared write locks wait for each other. STRICT therefore requests shared read locks.
-# Then both jobs run at the same time, and only the job that commits first succeeds. A Hive 3.1
-# metastore checks every commit for conflicts, even commits by Hive. A Hive 4 metastore does not
-# check commits of Hive's own updates. So on Hive 4, our shared write lock makes these updates wait.
-# On Hive 4, shared write locks are compatible with each other.
+# Then both jobs run at the same time, but only the first commit succeeds. A Hive 3.1 metastore
+# checks every commit for conflicts, even commits by Hive. A Hive 4 metastore does not check commits
+# of Hive's own updates. So on Hive 4, our shared write lock makes these updates wait. On Hive 4,
+# shared write locks are compatible with each other.
 _LOCKS: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
 ] = {
@@ -175,8 +175,8 @@ def looks_for_rivals(policy: ConflictPolicy, doing: Doing) -> bool:
     """Return whether a job must check for conflicts that the metastore does not detect.
 
     At commit, the metastore itself detects changes that were recorded after the transaction was
-    opened. The metastore does not detect compactions and inserts by other engines. It also ignores
-    changes that were committed before a job opened its current transaction.
+    opened. The metastore does not detect compactions and inserts by other engines. The metastore
+    also ignores changes that were committed before a job opened its current transaction.
     """
     if policy is ConflictPolicy.HIVE:
         return False

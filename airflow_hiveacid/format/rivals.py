@@ -42,7 +42,7 @@ def foreign_write_of(directory: str) -> ForeignWrite | None:
     """Return the write that created a base or delta, derived from its name; None for other names.
 
     The directory name of a compaction contains a transaction ID or a range of write IDs. But a base
-    that Hive 3.1 compacted has no transaction ID and no range in its name, so it looks like the
+    that Hive 3.1 compacted has no transaction ID and no range in its name. So it looks like the
     base of an overwrite.
     """
     name = parse_directory_name(directory)
@@ -117,8 +117,8 @@ def come_since(
     """Return the writes that other transactions committed after a compaction began.
 
     A compaction has no write ID of its own, so its write ID lists may be incomplete. So this
-    function compares the names of directories, not the write ID lists. If a directory existed at
-    the beginning, it counts as committed then, unless its write ID was open. The result includes
+    function compares the names of directories, not the write ID lists. A directory that existed at
+    the beginning counts as committed then, unless its write ID was open. The result includes
     directories of other compactions.
 
     Args:

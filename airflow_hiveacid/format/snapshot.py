@@ -91,7 +91,7 @@ class ValidTxnList:
         )
 
     def text(self) -> str:
-        """Return Hive's string form without ranges of IDs, which Hive 3.1 cannot parse.
+        """Return Hive's string form without ranges of IDs, because Hive 3.1 cannot parse ranges.
 
         Example:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
@@ -189,9 +189,9 @@ class ValidWriteIdList:
     def is_valid_base(self, write_id: WriteId) -> bool:
         """Return whether a compactor's base with this write ID is readable: no lower ID is open.
 
-        Aborted write IDs below it do not matter, because the compactor has dropped their rows. The
-        write ID must be lower than the lowest open write ID. Hive 4 also accepts the lowest open
-        write ID itself (AcidUtils.isValidBase).
+        Lower write IDs may be aborted, because the compactor has dropped their rows. The write ID
+        must be lower than the lowest open write ID. Hive 4 also accepts the lowest open write ID
+        itself (AcidUtils.isValidBase).
         """
         below_open = self.min_open_write_id is None or write_id < self.min_open_write_id
         return below_open and write_id <= self.high_watermark
@@ -210,8 +210,8 @@ class ValidWriteIdList:
 
         The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. For a range
         above the high watermark, Hive returns ALL if the range is below all open and aborted IDs.
-        The choice of directories depends only on whether the result is NONE, so the difference does
-        not matter.
+        The difference does not matter, because the choice of directories depends only on whether
+        the result is NONE.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
@@ -224,8 +224,8 @@ class ValidWriteIdList:
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
         """Return whether a write is visible in this list but not in `other`.
 
-        Both lists must belong to the same table. If the other list contains the write as aborted,
-        the write is never committed.
+        Both write ID lists must belong to the same table. If the other list contains the write as
+        aborted, the write is never committed.
         """
         above = WriteId(other.high_watermark + 1)
         return self.visible_within(above, self.high_watermark) > 0 or any(
@@ -236,7 +236,7 @@ class ValidWriteIdList:
         """Return whether a write ID of low..high (inclusive) may have been committed by now.
 
         Unlike `range_visibility`, this method includes IDs above the watermark. Hive 4.0.1 may have
-        no record of a committed write ID. Then its list ends at the lowest uncommitted write ID
+        no record of a committed write ID. Hive's list then ends at the lowest uncommitted write ID
         (see docs/decisions/reading.md).
         """
         known = count_within(self.open, low, high) + count_within(self.aborted, low, high)
@@ -265,8 +265,8 @@ class ValidWriteIdList:
         """Return a copy in which the reader's own write is visible.
 
         A transaction needs such a copy to read its own rows. IDs between the old high watermark and
-        our write ID belong to other writers. They were unknown when the list was taken. The copy
-        contains these IDs as open; otherwise, the higher watermark would make them visible.
+        our write ID belong to other writers. These IDs were unknown when the list was taken. The
+        copy contains these IDs as open; otherwise, the higher watermark would make them visible.
         """
         between = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, between))
@@ -291,8 +291,8 @@ class CompactorWriteIdList(ValidWriteIdList):
     def of(cls, write_ids: ValidWriteIdList) -> Self:
         """Cut a reader's list below its lowest open write ID.
 
-        Hive's counterpart is createValidCompactWriteIdList. A list that is already a compactor's is
-        not copied, because it may contain a million IDs.
+        Hive's counterpart is createValidCompactWriteIdList. A list that is already a compactor's
+        list is not copied, because it may contain a million IDs.
         """
         if isinstance(write_ids, cls):
             return write_ids

@@ -1,7 +1,7 @@
 """The addresses and login of a metastore, as plain values for the operator and the application.
 
 An endpoint combines two independent choices: a transport and a login. An endpoint contains no
-secrets. It contains only the names of files and environment variables with secrets.
+secrets. An endpoint contains only the names of files and environment variables with secrets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Metastore:
 
     `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`. The client tries them
     in the given order. `user` is the owner of locks. Without a `login`, the client calls `set_ugi`
-    with `user`. It makes no such call if `user` is None.
+    with `user`. If `user` is None, the client does not call `set_ugi`.
     """
 
     uris: tuple[str, ...]

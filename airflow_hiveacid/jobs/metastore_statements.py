@@ -1,7 +1,8 @@
 """DDL statements and queries that the metastore executes, without Spark.
 
-A statement is a plain value. It is not checked against existing tables before its execution. The
-modules in `sql/statements` parse SQL into these values, and `metastore/definitions` executes them.
+A statement is a plain value. The statement is not checked against existing tables before its
+execution. The modules in `sql/statements` parse SQL into these values, and `metastore/definitions`
+executes them.
 
 Example:
     >>> AddColumns(target="db.t", columns=(NewColumn(name="note", type="string"),)).kind

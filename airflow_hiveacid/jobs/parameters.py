@@ -1,8 +1,8 @@
 """The typed values of a statement's parameters, as part of a job's spec.
 
 SQL refers to a parameter with a marker such as `:day`. The value is never inserted into the SQL
-text. It is sent separately, and `spark.engine.expressions.parsed_sql` puts it into Spark's plan as
-a literal.
+text. The value is sent separately, and `spark.engine.expressions.parsed_sql` puts it into Spark's
+plan as a literal.
 
 Example:
     >>> Parameter(values=(Value(type=ValueType.DATE, text="2026-01-31"),)).said

@@ -18,9 +18,9 @@ HADOOP_VERSION: Final = "3.3.6"
 POSTGRESQL_DRIVER_VERSION: Final = "42.7.8"
 DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
 
-# Java 17 forbids reflection on these packages by default. Both servers need reflection for Kryo.
-# Kryo decodes partition filters of Hive queries. The 3.1 server also needs reflection for
-# DataNucleus.
+# Java 17 forbids reflection on these packages by default. Metastores of both releases need
+# reflection for Kryo. Kryo decodes partition filters of Hive queries. The 3.1 server also needs
+# reflection for DataNucleus.
 _OPEN_PACKAGES: Final = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",

@@ -1,8 +1,8 @@
 """The settings and configuration files of a metastore on this machine.
 
 Input is a `LocalMetastoreConfig` and a port. Output is the settings, as a mapping and as XML. This
-module does not start processes. A password is only in the configuration file (mode 0600). It is
-never in a command line, a log, a `repr` or an environment variable.
+module does not start processes. A password is only in the configuration file (mode 0600). A
+password is never in a command line, a log, a `repr` or an environment variable.
 
 Example:
     >>> from pathlib import Path
@@ -82,7 +82,8 @@ class LocalMetastoreConfig:
             (Linux only). Tests need this setting; by default, the server keeps running. The kernel
             watches the thread that called `start`. So call `start` in a thread that runs as long as
             the server.
-        extra_settings: Additional settings of metastore-site.xml. They override all other settings.
+        extra_settings: Additional settings of metastore-site.xml. These settings override all other
+            settings.
     """
 
     version: str = HIVE_4.version

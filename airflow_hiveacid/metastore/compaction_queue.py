@@ -171,8 +171,8 @@ class CompactionEntry:
         """True if our worker was the last to claim the entry, and has not marked it as compacted.
 
         Our workers claim entries only from their own pools. The server clears the worker ID when
-        the entry is marked as compacted. It replaces the ID when another worker claims the entry.
-        Entries in the queue's history keep the ID.
+        the entry is marked as compacted. The server replaces the ID when another worker claims the
+        entry. Entries in the queue's history keep the ID.
         """
         return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
 

@@ -23,8 +23,8 @@ def listed_tables(
 ) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
-    A name is `db.table`. The function reads only tables whose names `is_wanted` selects. It omits a
-    table that was dropped after the listing.
+    A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
+    function omits a table that was dropped after the listing.
 
     Raises:
         MetastoreError: the metastore does not answer, or does not list the tables.

@@ -151,8 +151,8 @@ def components_for(
 ) -> tuple[LockComponent, ...]:
     """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    A read or write locks its partitions if they are known in advance. Otherwise, it locks the
-    table. For a write, the table lock is marked as a dynamic partition write.
+    A read or write locks its partitions if they are known in advance. Otherwise, the read or write
+    locks the table. For a write, the table lock is marked as a dynamic partition write.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -212,8 +212,8 @@ def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
     Before publishing, a compaction holds no lock on the table itself
-    (docs/decisions/compaction.md). The lock on this name shows the compaction to other copies of
-    the job, and to a process that kills the job.
+    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to other
+    copies of the job, and to a process that kills the job.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
@@ -276,7 +276,7 @@ def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -
 def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
     # 3.1 lowercases the whole partition name in locks (TxnHandler.normalizeCase), but not in
     # add_dynamic_partitions. With a mixed-case value, the server would record a partition under two
-    # names. Then it would miss conflicts and compactions of the partition.
+    # names. The server would then miss conflicts and compactions of the partition.
     if generation is not MetastoreGeneration.V3:
         return True
     return all(str(p) == str(p).lower() for p in partitions)

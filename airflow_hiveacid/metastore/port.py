@@ -90,8 +90,8 @@ class CatalogPort(Protocol):
     def change_table(self, ref: TableRef, change: TableChange) -> None:
         """Change columns or the name of a table; the caller must hold a lock on the table.
 
-        A renamed table keeps its write IDs, locks and compaction queue. Its directory is also
-        renamed if it is in the database's directory.
+        A renamed table keeps its write IDs, locks and compaction queue. The table's directory is
+        also renamed if it is in the database's directory.
 
         Raises:
             TableNotFoundError: the table does not exist.

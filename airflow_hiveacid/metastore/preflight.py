@@ -114,8 +114,8 @@ def _has_compactor(client: MetastorePort) -> bool:
 
 
 def _is_reaping(client: MetastorePort) -> bool:
-    # Both generations always run the classes in this list, even if the settings in `_SWITCHES` are
-    # false.
+    # Servers of both generations always run the classes in this list, even if the settings in
+    # `_SWITCHES` are false.
     if _REAPER in client.config_value("metastore.task.threads.always", ""):
         return True
     names = _SWITCHES[client.generation]

@@ -2,7 +2,7 @@
 
 Takes two readings of the local clock, before and after a lock request. Also takes the server's time
 of the grant. Returns bounds of the server's time at any later reading of the local clock. The two
-clocks may differ. This module assumes that they run at the same rate within one transaction.
+clocks may differ. This module assumes that both clocks run at the same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)

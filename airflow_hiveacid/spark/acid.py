@@ -120,7 +120,7 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 class Transaction:
     """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share a transaction. Their statements and reads then run one at a time.
+    Threads may share a transaction. Statements and reads of such threads run one at a time.
     """
 
     def __init__(
@@ -441,8 +441,8 @@ def run(program: ProgramFunction) -> None:
     """Run a program for its task; after a failure, exit with the result's exit code.
 
     Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. Another
-    transaction may commit a conflicting change before this transaction publishes anything. Then
-    call the program again, as an Airflow retry would.
+    transaction may commit a conflicting change before this transaction publishes anything. In that
+    case, call the program again, as an Airflow retry would.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")

@@ -1,8 +1,8 @@
 """The steps of every application: read the spec, run the body, write the result.
 
 The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result may
-be a typed error. It is written to the spec's `result_uri`. The process ends with the exit code of
-that result (`jobs.results.ExitCode`).
+be a typed error. The result is written to the spec's `result_uri`. The process ends with the exit
+code of that result (`jobs.results.ExitCode`).
 
 If `HIVEACID_STOP_AT=<step>` is set, the driver kills itself with SIGKILL when the transaction
 reaches that step. Tests use this variable to prove that a job publishes all of its changes or none.

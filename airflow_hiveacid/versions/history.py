@@ -1,9 +1,9 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
 Input is a metastore and a table. Output is plain values. Notes describe the commits of this
-provider. The module derives commits of other clients from directories with a single write ID. It
-knows only bounds of their commit times. A compaction creates no version. But the compaction queue
-lists each compaction with its transaction (docs/decisions/versions.md).
+provider. The module derives commits of other clients from directories with a single write ID. The
+module knows only bounds of the commit times of other clients. A compaction creates no version. But
+the compaction queue lists each compaction with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The guarantee that a table's versions are kept: its start, its upkeep and its end.
 
-Input is a metastore and a table. This module writes notes. It also sets two table parameters that
-stop the server from compacting and cleaning the table. `format.records.keeping` evaluates the
-notes; `plan.keeping` reads the table parameters. See docs/decisions/versions.md.
+Input is a metastore and a table. This module writes notes. The module also sets two table
+parameters that stop the server from compacting and cleaning the table. `format.records.keeping`
+evaluates the notes; `plan.keeping` reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ def opted_out_of(table: TableInfo, name: str) -> str | None:
         name: `NO_CLEANUP` or `NO_AUTO_COMPACTION`.
 
     Raises:
-        StorageError: the notes cannot be read. They show whether this provider set the parameter.
+        StorageError: the notes cannot be read. The notes show whether this provider set the
+            parameter.
     """
     if opted_out(table.parameters, name, is_kept=False) is None:
         return None

@@ -5,9 +5,9 @@ removal of all files, a root looks like a root that never had files. Only notes 
 guarantees and known losses show the difference.
 
 Input is the notes of a table, and the state of a root in a version. Output is a description of the
-version's missing files. It also contains the losses that a cleaner must record in notes (`Reset`).
-If a loss has a note, later versions remain readable, since they never contained the files. This
-module must not depend on a metastore.
+version's missing files. Output also includes the losses that a cleaner must record in notes
+(`Reset`). If a loss has a note, later versions remain readable, since they never contained the
+files. This module must not depend on a metastore.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ class LossDetector:
 
         Args:
             existing: the existing partitions. List the partitions before `now` is read. Otherwise,
-                a partition could be dropped between the two steps. It might exist in versions after
-                `now`, and the note would not cover these versions.
+                a partition could be dropped between the two steps. This partition might exist in
+                versions after `now`, and the note would not cover these versions.
             now: the write IDs that are committed now.
         """
         there, high = frozenset(existing), now.high_watermark
@@ -450,5 +450,5 @@ def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
     name = parse_directory_name(text)
     if name is None:
         return True  # an unknown kind of name
-    # Only a base can replace a base, and no visible base has this write ID or a higher one.
+    # Only a base can replace a base, and no visible base has an equal or higher write ID.
     return any(isinstance(other, DeltaName) and other.holds(name) for other in live)

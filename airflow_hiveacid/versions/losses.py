@@ -95,8 +95,8 @@ def note_dropped(
     if not loss_detector.commits and loss_detector.keeping is None:
         return
     # List the partitions before taking the snapshot. Otherwise, a partition could be dropped
-    # between the two steps. It might exist in versions after the snapshot, and the note would not
-    # cover these versions.
+    # between the two steps. This partition might exist in versions after the snapshot, and the note
+    # would not cover these versions.
     existing = client.partition_names(table)
     now = snapshot_now(client, [table.ref]).write_ids(table.ref)
     found = loss_detector.newly_dropped(existing, now)

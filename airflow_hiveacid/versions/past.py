@@ -236,8 +236,8 @@ def past_of(
     """Return a `Past` for a version of a table.
 
     Args:
-        client: the metastore. This function reads its compaction queue. If the version has open
-            writes, it also reads the locks.
+        client: the metastore. This function reads the metastore's compaction queue. If the version
+            has open writes, it also reads the locks.
         table: the table.
         version: the version; it must not be the current state.
         snapshot: the current snapshot.

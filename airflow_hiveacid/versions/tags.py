@@ -59,8 +59,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         expires_s: the expiry in seconds since 1970, by the metastore's clock; None means no expiry.
         made_by: a description of the maker for users. A retry has the same description as its first
             try.
-        may_retry: True if an equal `made_by` means a retry. It is False for requests of a person,
-            because all have the same `made_by`.
+        may_retry: True if an equal `made_by` means a retry. `may_retry` is False for requests of a
+            person, because all have the same `made_by`.
         moves: True if the tag may be moved from a different version to this version.
 
     Raises:
@@ -96,9 +96,9 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     notes.note_tag(replace(tag, is_sure=False))
     try:
         # A cleaner first writes a note of the versions that become unreadable, then reads the tags.
-        # If the cleaner read the tags before our tag was written, its note already exists, and we
-        # find it here. This check needs a new snapshot, which is at least as new as the cleaner's
-        # snapshot.
+        # If the cleaner read the tags before our tag was written, the cleaner's note already
+        # exists, and this check finds it. This check needs a new snapshot, which is at least as new
+        # as the cleaner's snapshot.
         snapshot = snapshot_now(client, [table.ref])
         now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
         later = replace(past, now=now, txns=snapshot.txns)
@@ -129,8 +129,8 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
     """Change a tag's expiry; return True if its files are certainly kept.
 
     A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was
-    written before the old tag expired. Suppose a cleaner reads a time after the old expiry. It
-    reads the tags later, and therefore finds the new tag.
+    written before the old tag expired. Suppose a cleaner reads a time after the old expiry. This
+    cleaner reads the tags later, and therefore finds the new tag.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):

@@ -162,7 +162,7 @@ class WriteRange:
 
         The result of an overwrite or compaction within the range does not count as a replacement.
         Rows may already have been missing when such a result was written. Then the result lacks
-        these rows, too, and the change feed would not report their loss.
+        these rows, too. The change feed would not report their loss.
         """
         if found:
             state = found[0].state

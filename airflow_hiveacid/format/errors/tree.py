@@ -19,9 +19,9 @@ class HiveAcidError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default, unpickling calls the class with the message as its only argument. Classes with
-        # keyword-only arguments would then raise TypeError, so their errors could not be sent to
-        # another process.
+        # By default, unpickling calls the class with the message as its only argument. With
+        # keyword-only arguments, that call would raise TypeError. Then the errors could not be sent
+        # to another process.
         return rebuild, (type(self).__name__, str(self)), self.__dict__
 
 

@@ -94,8 +94,8 @@ class VersionNotYetError(TransactionError, RetryableError):
 class NotEnoughHistoryError(StorageError, RetryableError):
     """The snapshot is older than every remaining base.
 
-    The error occurs if a write was open when the snapshot was taken, and then a compactor wrote the
-    table's first base. A base's name does not show which snapshots can read the base, because Hive
+    The error occurs if a compactor wrote the table's first base, and a write was open when the
+    snapshot was taken. A base's name does not show which snapshots can read the base, because Hive
     3.1 and Trino could not parse such a name. The next try takes a new snapshot, which can read the
     base.
     """

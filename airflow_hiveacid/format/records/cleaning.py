@@ -22,7 +22,7 @@ class Reader:
     """An open transaction that may read the table, with its user and job if they are known.
 
     `why` explains why the transaction may read the table. `job_key` comes from the transaction's
-    locks. It identifies one of our jobs or a query of another engine.
+    locks. The key identifies one of our jobs or a query of another engine.
     """
 
     txn_id: TxnId

@@ -1,4 +1,4 @@
-"""Notes of commits; a note says what a commit changed, and gives bounds for its time."""
+"""Notes of commits; a note contains the changes of a commit, and bounds for its time."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class CommitNote:
     """The effect of one committed write by this provider on one table.
 
     `table_id` distinguishes the table from an earlier table that had the same name and location.
-    `kind` is the job's kind. `directories` are paths relative to the table's location, so that they
-    stay valid if the table is renamed. Directories elsewhere are listed by URI. `committed` is the
-    time span that contains the commit. `opened_s` is a time before the allocation of the write ID.
-    `seen` is the table's write ID list in the writer's snapshot, in Hive's string form. The writer
-    took this snapshot between `seen_after_s` and `seen_by_s`. `seen` is empty if the metastore did
-    not return a time.
+    `kind` is the job's kind. `directories` are paths relative to the table's location, so that a
+    rename of the table does not change them. Directories elsewhere are listed by URI. `committed`
+    is the time span that contains the commit. `opened_s` is a time before the allocation of the
+    write ID. `seen` is the table's write ID list in the writer's snapshot, in Hive's string form.
+    The writer took this snapshot between `seen_after_s` and `seen_by_s`. `seen` is empty if the
+    metastore did not return a time.
     """
 
     table_id: str

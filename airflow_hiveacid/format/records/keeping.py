@@ -117,7 +117,7 @@ class Promises:
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
-        """Return the guarantee for one partition; None if it has no guarantee.
+        """Return the guarantee for one partition; None if the partition has no guarantee.
 
         If files were removed without a new version (`Reset`), the guarantee excludes all versions
         that contained these files. The guarantee still covers later versions.
@@ -152,8 +152,8 @@ class Tag:
     """A named version whose files are kept until the tag is removed or expires.
 
     `write_ids` lists the visible write IDs of the version, in Hive's string form. A tag never
-    expires if `expires_s` is None. `is_sure` is False at first. It becomes True when the tag's
-    creator has checked that no cleaner selected files of the tag before the tag was written.
+    expires if `expires_s` is None. `is_sure` is False at first. The tag's creator sets `is_sure` to
+    True after a check: no cleaner selected files of the tag before the tag was written.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The ledger entry of an attempt, and a function that compares the entry with the metastore.
 
-Other programs can write ledger files, so `doubt_of` verifies an entry. Its transaction and write ID
-must be allocated and committed in the metastore. See docs/decisions/ledger.md.
+Other programs can write ledger files, so `doubt_of` verifies an entry. The entry's transaction and
+write ID must be allocated and committed in the metastore. See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LedgerEntry:
     since
     1970. The entry is kept for at least `retention_s` seconds after that time. If `is_legible` is
     False, the entry is damaged and only its owner is known. `doubt` is the reason why a confirmed
-    entry is not trusted. It is not stored.
+    entry is not trusted. `doubt` is not stored.
     """
 
     job_key: str

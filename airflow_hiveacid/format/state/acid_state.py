@@ -140,9 +140,9 @@ def resolve(
         listing: all files and directories below the root, in any order.
         write_ids: the reader's write ID list. A compactor or cleaner passes a list with only the
             write IDs that it can process.
-        txns: the reader's transaction list. It shows whether a compactor's output (suffix `_v`) is
-            visible. If `txns` is None, all compactions count as committed, as in Trino. Pass None
-            only if no compaction is in progress and none has failed.
+        txns: the reader's transaction list. This list shows whether a compactor's output (suffix
+            `_v`) is visible. If `txns` is None, all compactions count as committed, as in Trino.
+            Pass None only if no compaction is in progress and none has failed.
         kind: the table's kind; in an insert-only table a data file may have any name.
 
     Raises:

@@ -1,15 +1,16 @@
 """The changes between two versions of a table, derived from directory names.
 
 Input is the listing of one root (of a table or a partition), the current write IDs, and the write
-IDs before and after the range. Input may include a guarantee (`Kept`). It names a version and says
-that all files of that version and of later versions still exist. Output is a list of consecutive
-segments of the root's history, each with the directories to read. This module must not read rows.
+IDs before and after the range. Input may include a guarantee (`Kept`). The guarantee names a
+version: all files of that version and of later versions still exist. Output is a list of
+consecutive segments of the root's history, each with the directories to read. This module must not
+read rows.
 
 An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
 exists from its insert event until its delete event.
 
-Cleaners remove obsolete directories one at a time, in any order. So a range can be read only if
-none of its directories can be missing. This is certain in two cases: the live directories contain
+Cleaners remove obsolete directories one at a time, in any order. So a range can be read only if all
+its directories certainly exist. This is certain in two cases. Either the live directories contain
 the whole range, or no cleaner was allowed to remove directories of the range (`Kept`). The module
 refuses all other ranges.
 
@@ -135,8 +136,8 @@ def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Return whether the names of a root's live directories show data of a range.
 
     A compactor normally names its base after the highest write ID in the base. After an interrupted
-    stream, the name may contain the write ID of an aborted write. Such a base may contain any write
-    of the range.
+    stream, the name may contain the write ID of an aborted write. A base with such a name may
+    contain any write of the range.
     """
 
     def may_hold(base: AcidDirectory) -> bool:
@@ -292,8 +293,8 @@ def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[
 def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId]) -> None:
     """Raise an error if an overwrite in a range was committed after a write with a higher ID.
 
-    An overwrite excludes other writers, so this order should never occur. In this order, the files
-    would not show whether the overwrite or a delete event deleted a row first.
+    An overwrite excludes other writers, so commits should never have this order. In this order, the
+    files would not show whether the overwrite or a delete event deleted a row first.
     """
     for write_id in overwrites:
         if part.since.visible_within(WriteId(write_id + 1), part.since.high_watermark):

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class FileEntry:
     """A file in a listing. `path` is relative to the root and uses `/` as separator.
 
-    `modified_s` is the modification time in seconds since 1970 UTC. It is None if the file system
-    does not provide the time. A staged file is not yet below the listing's root. For a staged file,
-    `root` is the URI of its current directory, and `path` is relative to that directory.
+    `modified_s` is the modification time in seconds since 1970 UTC. `modified_s` is None if the
+    file system does not provide the time. A staged file is not yet below the listing's root. For a
+    staged file, `root` is the URI of its current directory, and `path` is relative to that
+    directory.
     """
 
     path: str

@@ -257,7 +257,7 @@ def _require_history(
 
     A base of an uncommitted compaction does not count, because it does not replace any directory
     yet. If an overwrite wrote the oldest base, this function raises no error. The overwrite may
-    still be open, so its base does not prove that files were removed.
+    still be open. So its base does not prove that files were removed.
     """
     standing = [
         b
@@ -320,7 +320,7 @@ def _walk(
             reached, cover, statement = high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=high == reached and statement >= 0):
             # This delta has only write ID 0, which the metastore never allocates. If no other
-            # directory covers it, it is invisible, not obsolete.
+            # directory covers the delta, it is invisible, not obsolete.
             none = verdict.invisible("there is no write ID 0")
             yield delta.text, verdict.obsolete(cover) if cover else none
             continue

@@ -228,8 +228,8 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
         raise VersionUnknownError(table=table, detail=f"has no version {number}; the first is 1")
     if number > write_ids.high_watermark:
         # A metastore's list may temporarily end below a committed write ID
-        # (docs/decisions/reading.md). So the version may exist, but its set of writes is not yet
-        # known.
+        # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes it
+        # contains.
         raise VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"
@@ -248,7 +248,7 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
     """Return a write ID list in which some committed write IDs are invisible.
 
-    The write IDs in `left_out` become open, so that no base that covers them is chosen.
+    The write IDs in `left_out` become open. So no base that covers them is chosen.
 
     Example:
         >>> now = ValidWriteIdList.parse("db.t:5:9223372036854775807::3")
@@ -297,7 +297,7 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
         listing: all files and directories below the root.
         now: the write IDs that are committed now.
         then: the write IDs of `now` that the version includes.
-        txns: the current transactions. They show which compactions are visible.
+        txns: the current transactions. These transactions show which compactions are visible.
         kind: the table's kind.
         kept: the guarantee that the root's files are kept, or None without a guarantee.
 
@@ -461,9 +461,9 @@ def _readable(
 ) -> Listing:
     """Return the listing without directories that mix rows of a version with later rows.
 
-    Such a directory is a base with rows of later writes or, in an insert-only table, a delta with
-    such rows. If the inputs of such a directory still exist, a reader of the shorter listing
-    chooses the inputs.
+    A mixed directory is a base with rows of later writes. In an insert-only table, it may also be a
+    delta with such rows. If the inputs of such a directory still exist, a reader of the shorter
+    listing chooses the inputs.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}

@@ -47,7 +47,7 @@ class SourceSpec:
 
 
 class InsertMode(enum.Enum):
-    """What an INSERT does with existing rows: keep or overwrite them."""
+    """The effect of an INSERT on existing rows: keep or overwrite them."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -73,8 +73,8 @@ class InsertSpec:
     `dynamic_partition` contains the columns that a PARTITION clause lists without a value. If
     columns are matched by position, the partition columns are in the order of the PARTITION clause.
     OVERWRITE replaces the partitions that receive rows. If the source has no rows, OVERWRITE still
-    empties an unpartitioned table. It also empties a partition if every partition column has a
-    fixed value. All other partitions keep their rows. So an OVERWRITE from an earlier version of
+    empties an unpartitioned table. OVERWRITE also empties a partition if every partition column has
+    a fixed value. All other partitions keep their rows. So an OVERWRITE from an earlier version of
     the table does not restore that version; use `RestoreSpec`.
 
     Columns without a value get their default, or NULL. The columns at `default_at` always get their
@@ -214,7 +214,7 @@ class MultiInsertSpec:
     """INSERTs that all see the tables as they were before the first INSERT.
 
     `shared` maps view names to queries that several sources use. Each shared query runs once, in
-    the order of `shared`. It can read the tables of all sources.
+    the order of `shared`. A shared query can read the tables of all sources.
     """
 
     inserts: tuple[InsertSpec, ...]

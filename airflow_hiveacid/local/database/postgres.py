@@ -197,8 +197,8 @@ class LocalPostgres(Server):
     def _files(self) -> Path:
         # If root starts the server, the cluster belongs to the user `postgres`. This user often
         # cannot access a home directory or a test's temporary folder. So the files are in a
-        # separate folder in /var/tmp. Its name depends on the data directory. The folder has mode
-        # 0700 and must be new, so no other user can put files there in advance.
+        # separate folder in /var/tmp. The name of this folder depends on the data directory. The
+        # folder has mode 0700 and must be new, so no other user can put files there in advance.
         if self._user is None:
             return self.config.data_dir / "cluster"
         digest = hashlib.sha256(str(self.config.data_dir).encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
 """A private LDAP directory for a metastore, from Debian's package slapd.
 
 Input is a folder. Output is an LDAP server with one user. The server listens on its own port of
-localhost. It does not need root. Passwords are generated and stored in files of mode 0600. A
-password is never in an argument or a log.
+localhost. The server does not need root. Passwords are generated and stored in files of mode 0600.
+A password is never in an argument or a log.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def with_access(config: LocalMetastoreConfig) -> LocalMetastoreConfig:
     """
     login = login_of(config)
     # If the servers for the login have stopped, the settings are unknown. In this case, no client
-    # can log in, so the settings are not needed.
+    # can log in, so nothing needs the settings.
     with suppress(LocalServerError):
         if login is not None:
             return replace(config, access=_access(config, login, log_progress))

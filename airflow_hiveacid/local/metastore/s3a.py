@@ -92,7 +92,7 @@ METASTORE_S3A: Final = S3aJars(
     hadoop=HADOOP_VERSION,
     group="com.amazonaws",
     bundle="aws-java-sdk-bundle",
-    # The third module is needed, because S3A refers to one of its classes.
+    # The third module of the list is needed, because S3A refers to one of its classes.
     modules=("aws-java-sdk-s3", "aws-java-sdk-sts", "aws-java-sdk-dynamodb"),
     version="1.12.367",
 )

@@ -2,7 +2,7 @@
 
 The probe sends one call, `get_all_databases`, in Thrift's binary protocol. The call has no
 argument, is the same in every release, and needs the server's database. An open port is not
-sufficient proof, because the server listens before it can answer.
+sufficient proof, because the server starts to listen before it can answer.
 
 The probe does not log in, even if the server requires a login. Instead, the probe requests an
 unknown kind of login, or calls without a login. The server's refusal then proves that the server

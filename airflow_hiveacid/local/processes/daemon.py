@@ -34,7 +34,7 @@ class Daemon:
 
     Args:
         label: The server's name for messages.
-        folder: The server's working folder. It also contains the record.
+        folder: The server's working folder. The folder also contains the record.
         ends_with_parent: See `LocalMetastoreConfig`.
         progress: Receives messages about starts and stops.
     """

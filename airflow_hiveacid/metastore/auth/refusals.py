@@ -1,7 +1,7 @@
 """Pauses after refused logins, so that a wrong secret is not sent repeatedly.
 
 Takes a login and the result of each try. Raises an error if a secret is tried again too early. LDAP
-directories and KDCs count wrong passwords and keys. They lock an account after too many tries.
+directories and KDCs count wrong passwords and keys. Both lock an account after too many tries.
 While a transaction is open, heartbeats and checks of a commit's outcome log in again and again.
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.logins import Login
     from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 
-# The first pause is short, because the secret may be correct: a metastore also refuses a login
-# while its LDAP directory is down. Two tries fit into the default transaction time-out of 300 s,
-# and five into half an hour.
+# The first pause is short, because the refused secret may be correct: a metastore also refuses
+# logins while its LDAP directory is down. Two tries fit into the default transaction time-out of
+# 300 s, and five into half an hour.
 _FIRST_PAUSE_S: Final = 120.0
-# The key of the secrets' fingerprints. Without this key, a fingerprint reveals nothing about its
-# secret.
+# The key of the secrets' fingerprints. A fingerprint reveals nothing about its secret to a person
+# without this key.
 _KEY: Final = secrets.token_bytes(32)
 
 

@@ -28,9 +28,9 @@ KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
 """The variable that names a YARN container's credentials file."""
 
-# The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). These tokens have
-# the same kind as the metastore's tokens. Some writers also give this name to the metastore's
-# token. So a token with this name is used if no other token exists.
+# The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). HiveServer2's
+# tokens have the same kind as the metastore's tokens. Some writers also give this name to the
+# metastore's token. So a token with this name is used only if no other token exists.
 _HIVE_SERVER: Final = "hiveserver2ClientToken"
 _MAGIC: Final = b"HDTS"
 # A first byte below this value encodes how many bytes follow (Hadoop's WritableUtils).

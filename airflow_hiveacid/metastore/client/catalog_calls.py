@@ -50,7 +50,7 @@ _WRITER_CAPABILITIES: Final = [
     "HIVEBUCKET2",
 ]
 _IDENTIFIER: Final = "airflow-provider-hiveacid"
-# This number limits the size of one response, because a partition takes a few kilobytes.
+# The batch size limits the size of one response, because a partition takes a few kilobytes.
 _PARTITIONS_PER_CALL: Final = 500
 # Each whole definition contains all columns of the table. A server accepts 100 MB per message.
 _COLUMNS_PER_CALL: Final = 50_000
@@ -381,8 +381,8 @@ class CatalogCalls:
         )
         if context is not None:
             request.writeId, request.validWriteIdList = context.write_id, context.write_ids
-            # 4.0.1 ignores the write ID of the request. Instead, it reads the write ID in the table
-            # struct.
+            # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID in
+            # the table struct.
             table.writeId = context.write_id
         self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
 

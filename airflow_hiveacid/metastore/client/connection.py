@@ -112,7 +112,8 @@ class _Call(NamedTuple):
 class Connection:
     """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
-    It tries servers in the order of the endpoint. After a failure, it starts with the next server.
+    The connection tries servers in the order of the endpoint. After a failure, it starts with the
+    next server.
     Mutable: it holds the current socket.
     """
 

@@ -53,8 +53,8 @@ class Event:
     """One event of the log.
 
     `time_s` is in whole seconds since 1970. `table` is "db.name" if the event concerns a table's
-    definition. `message` is JSON, or JSON in gzip and base64. It is empty if it was too long to
-    read.
+    definition. `message` is JSON, or JSON in gzip and base64. `message` is empty if it was too long
+    to read.
     """
 
     kind: str

@@ -105,8 +105,8 @@ class QueueCalls:
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """See QueuePort."""
-        # The cleaner of 4.0.1 fails on an entry without a user (CompactorUtil.runJobAsSelf). It
-        # removes nothing, but still marks the entry as succeeded.
+        # The cleaner of 4.0.1 fails on an entry without a user (CompactorUtil.runJobAsSelf). This
+        # cleaner then removes nothing, but still marks the entry as succeeded.
         struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
         self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
 

@@ -82,8 +82,8 @@ def add_partitions(
 
 
 def _check_location(table: TableInfo, name: PartitionName, location: str | None) -> None:
-    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA. It creates
-    # the partition below the table's directory, and loads the files as a delta
+    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA. Hive
+    # creates the partition below the table's directory, and loads the files as a delta
     # (AlterTableAddPartitionAnalyzer).
     if location is not None and not same_directory(
         location, table.default_partition_location(name)

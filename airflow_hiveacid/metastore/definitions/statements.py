@@ -64,9 +64,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         terms: the owner and time-out of the locks.
         before: what an earlier try passed to `on_begin`, if that try may have made the change.
         on_begin: called directly before the call that makes the change.
-        around_drop: a function of the client, the table and the partitions to drop. It returns a
-            context manager. The statement drops the partitions inside this context manager, while
-            it holds their locks.
+        around_drop: a function of the client, the table and the partitions to drop. This function
+            returns a context manager. The statement drops the partitions inside this context
+            manager, while it holds their locks.
 
     Raises:
         InputError: the current state does not allow the change. Nothing was changed.

@@ -64,8 +64,8 @@ class DefinitionOutcome:
 class DefinitionWork:
     """The call to make under a lock on a table, or on some of its partitions.
 
-    If `ref` is None, the call needs no lock, because the metastore makes or refuses the change in
-    one step. `partitions` are the partitions that the call creates or drops.
+    If `ref` is None, the call needs no lock. The metastore then makes or refuses the change in one
+    step. `partitions` are the partitions that the call creates or drops.
     """
 
     do: Callable[[], object]

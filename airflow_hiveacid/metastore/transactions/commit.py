@@ -104,7 +104,7 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
             method="get_open_txns", reason=f"it does not know transaction {txn_id}, which it opened"
         )
     # Also check the transaction, because the write IDs are not sufficient. 4.0.1 may have removed
-    # its records of all committed write IDs. Then its list of write IDs ends at the lowest invalid
+    # its records of all committed write IDs. The list of write IDs then ends at the lowest invalid
     # ID. Our write ID may be above the end of the list, whether it is open or committed.
     if txn_id in txns.open:
         return Fate.OPEN
@@ -176,8 +176,8 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
                 raise
             _log.info("committed by the first request txn_id=%s (%s)", txn_id, error)
     elif fate is Fate.ABORTED or not request.may_have_arrived:
-        # Only this process commits the transaction. If this process sent no request, and the server
-        # does not list the transaction, the transaction was aborted and deleted.
+        # Only this process commits the transaction. If the server does not list the transaction,
+        # and this process sent no request, the transaction was aborted and deleted.
         raise TransactionAbortedError(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )

@@ -1,13 +1,13 @@
 """The transaction and the queue entry of a compaction.
 
 A compaction allocates no write ID, because its result replaces its input files. The steps are
-similar to those of Hive's worker. They are: transaction, snapshot, `update_compactor_state`, the
-rewrite of the files, the shared lock (`Transaction.lock_reads`), a second check, commit,
-`mark_compacted`. A compaction takes the lock after the rewrite, so that overwrites, truncates and
-drops do not wait for it (docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before
-its commit. A `_v` suffix hides its result until the commit. Our results may have names without this
-suffix. Suppose an entry is marked before its transaction commits. Then the server's cleaner does
-not wait for readers (docs/decisions/compaction-queue.md).
+similar to those of Hive's worker. The steps are: transaction, snapshot, `update_compactor_state`,
+the rewrite of the files, the shared lock (`Transaction.lock_reads`), a second check, commit,
+`mark_compacted`. A compaction takes the lock after the rewrite. So overwrites, truncates and drops
+do not wait for the rewrite (docs/decisions/compaction.md). Hive's worker calls `mark_compacted`
+before its commit. A `_v` suffix hides its result until the commit. Our results may have names
+without this suffix. Suppose an entry is marked before its transaction commits. In that case, the
+server's cleaner does not wait for readers (docs/decisions/compaction-queue.md).
 
 Before these steps, the compactor takes a lock that only compactors of the same partition request.
 The lock proves that the compactor is alive. If the lock is gone, the next run ends our queue entry
@@ -91,9 +91,9 @@ _log = logging.getLogger(__name__)
 class CompactionWork:
     """A running compaction; `write_ids` are the write IDs that it may compact. Mutable.
 
-    `snapshot` was taken while the compactors' lock and the queue entry were held. So it includes
-    the result of the previous compactor. The transaction's own snapshot may be older. `claim` is
-    None on 3.1. `refusal` is set if, for example, another compactor is running. Then the
+    `snapshot` was taken while the compactors' lock and the queue entry were held. So `snapshot`
+    includes the result of the previous compactor. The transaction's own snapshot may be older.
+    `claim` is None on 3.1. `refusal` is set if, for example, another compactor is running. Then the
     transaction has ended, and the `with` block must do nothing. `served` are the requests of other
     clients that this compaction replaces. If the compaction fails, these requests are repeated.
     """
@@ -366,11 +366,11 @@ class _QueueWorker:
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.
 
-        These are the entries of our dead workers, and requests of other clients that no worker has
-        claimed. The following compaction also fulfils those requests. A worker cannot claim these
-        requests directly, because the server returns the oldest entry of a shared pool, for any
-        table. A Hive worker may claim such an entry at the same time. Then the worker cannot mark
-        the entry as compacted, and commits nothing. Call this while holding the compactors' lock.
+        The method ends the entries of our dead workers, and unclaimed requests of other clients.
+        The following compaction also fulfils those requests. A worker cannot claim these requests
+        directly, because the server returns the oldest entry of a shared pool, for any table. A
+        Hive worker may claim such an entry at the same time. That worker cannot mark the entry as
+        compacted, and commits nothing. Call this while holding the compactors' lock.
 
         Args:
             kind: the type of our compaction.

@@ -1,24 +1,24 @@
 """Fencing: if several copies of a job run, only the newest copy continues.
 
 If a task's heartbeats are missing, the scheduler restarts the task, although the first copy may
-still run. Both copies have the same job key. A copy writes the job key into the agent info of its
-locks. Only `show_locks` returns a client's description (`open_txns` drops agentInfo). A job may run
-several parts in parallel. Each part has its own transaction. A copy aborts only copies of the same
-part, but a kill aborts all parts.
+still run. Both copies of the task have the same job key. A copy writes the job key into the agent
+info of its locks. Only `show_locks` returns a client's description (`open_txns` drops agentInfo). A
+job may run several parts in parallel. Each part has its own transaction. A copy aborts only copies
+of the same part, but a kill aborts all parts.
 
-One check, after a copy's own lock request, is sufficient. Of two copies, the copy that requests its
-lock later sees the lock of the other copy, unless the other copy has ended. If the other copy has
-committed, this copy's later snapshot includes the commit.
+One check, after a copy's own lock request, is sufficient. Suppose two copies request locks. The
+later copy sees the lock of the earlier copy, unless the earlier copy has ended. If the other copy
+has committed, this copy's later snapshot includes the commit.
 
 The copy with the higher try number is newer, even if it started first. A driver may wait in a
 cluster's queue, and then start after the try that replaces it. If two copies belong to the same
 try, the newer copy is the copy whose first transaction has the higher ID. If a copy reopens its
 transaction, it keeps its rank.
 
-A driver of an earlier release uses a job key without the installation's name. It also counts as a
-copy (`FencingToken.earlier_key`). In the agent info, this release writes a mark before the digest.
-The mark shows that the locks are not from an earlier release, even if the installation has no name.
-See docs/decisions/ledger.md.
+A driver of an earlier release uses a job key without the installation's name. Such a driver also
+counts as a copy (`FencingToken.earlier_key`). In the agent info, this release writes a mark before
+the digest. The mark shows that the locks are not from an earlier release, even if the installation
+has no name. See docs/decisions/ledger.md.
 
 Example:
     >>> attempt = AttemptId.parse("2-00c0ffee0123")
@@ -266,10 +266,10 @@ def abort_job(
     """Abort the transactions of a killed attempt and of earlier tries; return their IDs.
 
     A process that kills the job calls this function. Later tries are not aborted, because the kill
-    may arrive long after the task was restarted. A job without a lock request cannot be found. Its
-    transaction times out after its heartbeats stop. A job may reopen its transaction during the
-    search. The job requests new locks before it ends the old transaction (`handover`), so the next
-    iteration finds the job. A failed abort does not prevent the other aborts.
+    may arrive long after the task was restarted. A job without a lock request cannot be found. The
+    transaction of such a job times out after its heartbeats stop. A job may reopen its transaction
+    during the search. The job requests new locks before it ends the old transaction (`handover`),
+    so the next iteration finds the job. A failed abort does not prevent the other aborts.
 
     Raises:
         MetastoreError: the first error when aborting or when listing the locks.

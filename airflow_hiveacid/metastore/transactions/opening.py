@@ -137,8 +137,8 @@ class Opened:
     the transaction. Before you close `undo`, call `be_patient(None)` on the client, because the
     client's retries depend on the heartbeats. For each `watched` table, `began` contains the write
     IDs that were committed when the job first opened a transaction. `has_waited` is True if the
-    locks were not granted immediately. `timeout_s` is the server's transaction time-out. It cannot
-    be read while the server is unreachable.
+    locks were not granted immediately. `timeout_s` is the server's transaction time-out. The
+    time-out cannot be read while the server is unreachable.
     """
 
     txn_id: TxnId
@@ -181,7 +181,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     timeout_s = client.txn_timeout_s
     interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
-    # A transaction that never waits for locks may also be reopened, because this delays no other
+    # A transaction that never waits for locks may be reopened, too, because this delays no other
     # transaction.
     never_waits = plan.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id

@@ -6,14 +6,14 @@ records. So this module identifies readers by their locks. In case of doubt, a t
 a reader:
 
 * A transaction with a lock on the table, one of its partitions, or its database is a reader. A
-  running compaction of this provider also reads its table, even before it locks the table to
-  publish its result.
+  running compaction of this provider counts as a reader of its table, even before it locks the
+  table to publish its result.
 * A transaction without locks counts as a reader, because it may already have its snapshot and take
   locks later. Streaming batches, replication, and readers that never take locks also have no locks.
 * A transaction with locks only on other tables is not a reader if its client is Hive, Trino or this
   provider. Queries of Hive and jobs of this provider request all their locks at once. Queries of
   Trino lock a table before they take their snapshot of it. Other clients, such as spark-acid, take
-  one snapshot and then lock table by table. So they may still read this table.
+  one snapshot and then lock table by table. So these clients may still read this table.
 * Hive 4 can read without locks (`hive.acid.lockless.reads.enabled`). If the metastore's
   configuration enables such reads, only locks of this provider show which tables are read.
 
@@ -56,7 +56,8 @@ def possible_readers(
     """Return the open transactions that may read a table, sorted by ID.
 
     The locks are read after `txns`. If a transaction ends between the two calls, its lock is gone.
-    So it counts as a reader. Such a mistake only delays the cleaning.
+    So the transaction counts as a reader. A transaction that wrongly counts as a reader only delays
+    the cleaning.
 
     Args:
         client: the metastore.

@@ -1,13 +1,14 @@
 """A job's transaction from opening to commit or abort.
 
 Takes a client, the tables that the job reads and writes, and the job's key. Returns a
-`MetastoreTransaction`. It holds its locks, sends heartbeats, and has one fixed snapshot. The order
+`MetastoreTransaction`. The transaction holds its locks, sends heartbeats, and has one fixed
+snapshot. The order
 is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
 are allocated before the lock request, because the server copies them into the lock. The snapshot is
 taken after the locks are granted, because it must include the writes of the previous lock holders.
 
-Other modules handle files. They stage files in hidden directories, and call `register_partitions`
-before they publish a file.
+Other modules handle files. These modules stage files in hidden directories, and call
+`register_partitions` before they publish a file.
 
 Example:
     with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
@@ -166,7 +167,7 @@ class MetastoreTransaction:
         """Lock the tables that this transaction reads, if it began with `presence`.
 
         The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
-        requests of other transactions do not wait for it.
+        requests of other transactions do not wait for this request.
 
         Raises:
             LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
@@ -197,9 +198,9 @@ class MetastoreTransaction:
     ) -> None:
         """Register the written partitions with the metastore before a file is published.
 
-        Without this record, a 3.1 server would delete the transaction after an abort. It would then
-        treat the write ID as committed (observed). So the rows of already published files would
-        become visible. Conflict detection and compaction also need the record.
+        Without this record, a 3.1 server would delete the transaction after an abort. The server
+        would then treat the write ID as committed (observed). So the rows of already published
+        files would become visible. Conflict detection and compaction also need the record.
 
         Raises:
             TransactionAbortedError: the server has aborted the transaction.
@@ -332,7 +333,7 @@ class MetastoreTransaction:
         if isinstance(error, TransactionAbortedError):
             self.raise_why(error)
         if self.lost is not None and isinstance(error, Exception):
-            # If the transaction was lost, its loss is the cause of all other errors.
+            # If the transaction was lost, this loss is the cause of all other errors.
             self.raise_why(self.lost)
 
     def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
@@ -454,9 +455,10 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
             reported right before the commit. An error in `on_step` aborts the transaction.
         on_lost: Called in another thread if a heartbeat finds that the server has aborted the
-            transaction. It can stop the `with` block.
-        presence: A name that a reading transaction first locks instead of the tables, so that
-            copies of the job find each other. `Transaction.lock_reads` locks the tables.
+            transaction. This callback can stop the `with` block.
+        presence: The name that a reading transaction locks first, before it locks tables. The lock
+            shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
+            tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.

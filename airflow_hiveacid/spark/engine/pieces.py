@@ -3,12 +3,12 @@
 Starting a task costs more than reading a small file, so small pieces share a task. A task gets
 enough pieces to be worth starting, and few enough that every core gets work.
 
-All tasks of a frame get the same function. It contains every piece. If pieces were objects, each
-task would unpickle all of them. The total cost would be quadratic in their number. As bytes, a
-piece is unpickled only in the task that needs it. Several pieces may share values: a table's
-columns, a snapshot's write IDs, the delete files of a bucket. Each shared value is stored once. A
-worker caches shared values for its next task. A file contains the name of its store, so no piece
-contains a store client.
+All tasks of a frame get the same function. This function contains every piece. If pieces were
+objects, each task would unpickle all of them. The total cost would be quadratic in their number. As
+bytes, a piece is unpickled only in the task that needs it. Several pieces may share values: a
+table's columns, a snapshot's write IDs, the delete files of a bucket. Each shared value is stored
+once. A worker caches shared values for its next task. A file contains the name of its store, so no
+piece contains a store client.
 
 Input and output are plain frozen dataclasses. Must not depend on Spark.
 
@@ -52,7 +52,7 @@ TASK_BYTES: Final = 64 << 20
 # The cost of opening one file, expressed in bytes; it covers the footer and the round trip to the
 # store.
 _OPEN_BYTES: Final = 1 << 20
-# If a Python task has less work than this, its start costs more than its work.
+# If a Python task has less work than this, starting the task costs more than its work.
 _LEAST_BYTES: Final = 8 << 20
 _TASKS_PER_CORE: Final = 3
 

@@ -46,8 +46,8 @@ _SETTINGS: Final = {
     _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     # Wall-clock times in Parquet sources are read as wall-clock times. The module `nanoseconds`
-    # handles nanoseconds. It refuses a value that microseconds cannot represent exactly, and never
-    # truncates it.
+    # handles nanoseconds. The module `nanoseconds` refuses a value that microseconds cannot
+    # represent exactly, and never truncates it.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # A char is read without its padding. To compare it with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
@@ -80,8 +80,8 @@ AT_START: Final = {
 _SPECULATION: Final = "spark.speculation"
 """With speculation a task may run twice.
 
-Both copies may cache their rows, each in its own order or with its own random values. A reader then
-gets the rows of one of the copies (docs/decisions/writing.md).
+Both copies of a task may cache their rows, each in its own order or with its own random values. A
+reader then gets the rows of one of the copies (docs/decisions/writing.md).
 """
 
 # Settings with these prefixes change the meaning of an expression. We test with Spark's defaults.
@@ -155,7 +155,7 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 def check_session(spark: SparkSession) -> None:
     """Check that a session still has our settings after a user's program had access to it.
 
-    The program may change the time zone, because it affects neither reads nor writes.
+    The program may change the time zone, because the time zone affects neither reads nor writes.
 
     Raises:
         ConfigurationError: a setting was changed, so a statement could store different values.

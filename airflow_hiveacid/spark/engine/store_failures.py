@@ -76,8 +76,8 @@ _REMEDIES: Final = {
     "org.apache.hadoop.ipc.StandbyException": _LATER,
     "org.apache.hadoop.net.ConnectTimeoutException": _LATER,
 }
-# Java raises these errors for connections to any server. Such an error is a failure of the store
-# only if it occurred while a file of the store was read.
+# Java raises these errors for connections to any server. A connection error is a failure of the
+# store only if it occurred while a file of the store was read.
 _OF_NETWORKS: Final = frozenset(
     {
         "java.net.ConnectException",
@@ -88,7 +88,7 @@ _OF_NETWORKS: Final = frozenset(
     }
 )
 # For some failed calls to a name node, the exception's class does not show that the call failed.
-# Then these strings in the message show it (NetUtils.wrapException).
+# These strings in the message show it instead (NetUtils.wrapException).
 _CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 

@@ -1,9 +1,9 @@
 """Settings of stores from Spark's Hadoop configuration (`spark.hadoop.*`), for Python clients.
 
-The input is a session. This module passes the session's store settings to this process. It also
-passes them to the Python workers that run tasks of the session later. Workers get the settings in
-their environment. So tasks of any thread on any cluster have the settings. That environment is not
-in the event log, unlike a job's local properties.
+The input is a session. This module passes the session's store settings to this process. The module
+also passes the settings to the Python workers that run tasks of the session later. Workers get the
+settings in their environment. So tasks of any thread on any cluster have the settings. The
+environment of workers is not in the event log, unlike a job's local properties.
 """
 
 from __future__ import annotations

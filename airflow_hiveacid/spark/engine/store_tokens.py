@@ -66,8 +66,8 @@ _RATIO: Final = 0.5
 class Tokens:
     """Credentials in Hadoop's serialized form; their content is never printed.
 
-    `replaces` is True if these tokens are newer than the tokens that a container got at its start
-    for the same services.
+    `replaces` is True if these tokens are newer than the tokens for the same services that a
+    container got at its start.
     """
 
     content: bytes = field(repr=False)

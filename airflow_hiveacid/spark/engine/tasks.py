@@ -1,8 +1,8 @@
 """Execution of pieces of work in Spark tasks, with several pieces per task and rows as Arrow.
 
 The function must be importable, and its pieces must be plain values (no session, no client, no
-lambda). Executors get both by pickle, so a retried task reads the same snapshot. Pieces are
-dataclasses (`pieces`).
+lambda). Executors get function and pieces by pickle, so a retried task reads the same snapshot.
+Pieces are dataclasses (`pieces`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Spark types for Hive types, and rules for Spark values in Hive columns.
 
-Hive's timestamp has no time zone. Its Spark type is TIMESTAMP_NTZ, so wall-clock values stay the
-same in any session time zone. A char or varchar is a string with a maximum length. A char is read
-without padding, as in Hive's own functions, joins and LIKE.
+Hive's timestamp has no time zone. The Spark type for it is TIMESTAMP_NTZ, so wall-clock values stay
+the same in any session time zone. A char or varchar is a string with a maximum length. A char is
+read without padding, as in Hive's own functions, joins and LIKE.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 
     To compare a char with a literal, Hive strips trailing blanks from both sides. Spark pads both
     sides to the column's length if the session has the settings in `_PADS_BOTH_SIDES`. In other
-    sessions, the char is a plain string. Then it never equals a literal that ends in a blank.
+    sessions, the char is a plain string. Such a char never equals a literal that ends in a blank.
     """
     is_char = isinstance(hive.parse_type(column.type), hive.CharType)
     if is_char and all(spark.conf.get(k, v) == w for k, (v, w) in _PADS_BOTH_SIDES.items()):
@@ -157,10 +157,10 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
     """Return a string cast for exact comparisons; None if Spark's cast is exact.
 
-    To compare a string with a decimal or float, Spark would convert both to double and round them.
-    For a decimal column, the string is cast to a decimal. The decimal has the column's number of
-    integer digits and the greatest possible scale. That cast would round a string with even more
-    fraction digits. So such a string equals no value.
+    To compare a string with a decimal or float, Spark would convert both to double, and so round
+    them. For a decimal column, the string is cast to a decimal. The decimal has the column's number
+    of integer digits and the greatest possible scale. The cast to this decimal would round a string
+    with even more fraction digits. So such a string equals no value.
     """
     match hive_type:
         case hive.DecimalType(precision=precision, scale=scale):

@@ -88,8 +88,9 @@ _FREED: Final = "freed "
 class CleaningOutcome:
     """The files that the cleaner of one partition removed (or would remove) and kept.
 
-    `oldest` is the oldest version that was readable before the cleaning. It is None if the cleaner
-    did not determine it. `waited_for` contains the open transactions for which files are kept.
+    `oldest` is the oldest version that was readable before the cleaning. `oldest` is None if the
+    cleaner did not determine it. `waited_for` contains the open transactions for which files are
+    kept.
     """
 
     partition: str
@@ -138,9 +139,9 @@ class Cleaner:
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
         tagged = _held(tags, partition, self._time_s())
         # Request the readers after listing the directory, and after reading the tags. Then the
-        # readers include each transaction that listed the directory before this cleaner. They also
-        # include each transaction that still reads the version of a removed tag. Otherwise, a
-        # reader that saw a replaced file could seem newer than the replacement.
+        # readers include each transaction that listed the directory before this cleaner. The
+        # readers then also include each transaction that still reads the version of a removed tag.
+        # Otherwise, a reader that saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
         # A machine whose clock was ahead may have noted times in the future. Correct these times;
@@ -192,8 +193,9 @@ class Cleaner:
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
 
-        Such a reader may be an older transaction that first had locks only on other tables. A
-        transaction that begins later sees the replacements, because the notes are already written.
+        A reader that locked this table late may be an older transaction that first had locks only
+        on other tables. A transaction that begins later sees the replacements, because the notes
+        are already written.
         """
         if not any(removal.replaced_by for removal in plan.remove):
             return plan
@@ -424,8 +426,8 @@ class Cleaner:
 
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
         were aborted. A compactor may be killed after it has marked its entry, but before it
-        commits. Then the table still consists of the compaction's inputs. They contain rows of
-        these aborted transactions.
+        commits. Then the table still consists of the compaction's inputs. The inputs contain rows
+        of these aborted transactions.
         """
         found = []
         for entry in ready:
@@ -527,15 +529,15 @@ def _held_or_read(
 
     As long as a tag exists, a transaction that reads the tag's version may begin. This is possible
     even if the version's files were replaced long ago, or the version is older than the horizon. So
-    a path is kept for some time after it has lost its tag: until all transactions have ended that
-    were open when a cleaner first saw the loss.
+    a path without its tag is kept for some time: until all transactions have ended that were open
+    when a cleaner first noticed the missing tag.
 
     Args:
         state: the partition's state, with the replaced paths.
         held: the paths that tags keep, and the reason for each.
         seen: the notes of the partition. This function updates the notes on tags.
-        readers: open transactions that may read the table. They were requested after the tags were
-            read.
+        readers: open transactions that may read the table. The readers were requested after the
+            tags were read.
         note: the current time, and the high watermark of `readers`.
     """
     found: dict[str, str] = {}

@@ -236,8 +236,8 @@ class Compactor:
         txn, claim = work.txn, work.claim
         token = f"{txn.txn_id}-{self.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
-        # too. A process may be suspended for longer than its lock lasts. It must not bring back
-        # rows that were removed meanwhile.
+        # too. A process may be suspended for longer than its lock lasts. Such a process must not
+        # bring back rows that were removed meanwhile.
         staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
         directories = self._write(partition, plan, staging, work)
@@ -246,7 +246,7 @@ class Compactor:
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
             return _hindered(partition, work, why_not)
-        # Take this lock late. An overwrite, a truncate or a drop waits for it, and all later
+        # Take this lock late. An overwrite, a truncate or a drop waits for this lock, and all later
         # statements wait behind such a statement. The checks below find the changes that such
         # statements have made up to now (docs/decisions/compaction.md).
         txn.lock_reads()
@@ -339,8 +339,8 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Read the list once. It may contain a million IDs, and tasks share a value only if it is
-        # the same object.
+        # Read the list once. The list may contain a million IDs, and tasks share a value only if it
+        # is the same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.table.kind is TransactionalKind.INSERT_ONLY:
@@ -492,9 +492,9 @@ class Compactor:
 
 
 def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
-    """Describe the wider compaction result of a different client; return None without one.
+    """Describe the wider compaction result of a different client; return None if none exists.
 
-    Such a result is not live in our snapshot, so readers would read both that result and our base.
+    A wider result is not live in our snapshot, so readers would read both that result and our base.
     A 4.0.1 metastore may return a list of write IDs that ends too early. While the metastore has no
     record of a committed write of a table, the list ends at the lowest uncommitted write.
     """

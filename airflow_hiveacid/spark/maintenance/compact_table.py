@@ -1,7 +1,7 @@
 """Compaction of a whole table, or of one partition.
 
-Partitions are compacted in parallel. Each has its own transaction and its own connection. A
-partition that does not need compaction is reported and skipped. A partition on which a different
+Partitions are compacted in parallel. Each partition has its own transaction and its own connection.
+A partition that does not need compaction is reported and skipped. A partition on which a different
 compactor works is also skipped, unless the user requested its compaction.
 """
 

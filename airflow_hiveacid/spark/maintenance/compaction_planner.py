@@ -107,9 +107,9 @@ class CompactionPlanner:
     def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan; report a request if the plan can include none of its writes.
 
-        A compactor sees fewer writes than a reader. It sees only writes below the lowest open write
-        ID, and ignores directories above the end of the list of write IDs. The list of a 4.0.1
-        metastore may end too early.
+        A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
+        open write ID, and ignores directories above the end of the list of write IDs. The list of a
+        4.0.1 metastore may end too early.
         """
         plan = self._wanted(partition, state)
         is_requested = self.spec.choice is not CompactionChoice.AUTO

@@ -112,8 +112,8 @@ class ConversionSurvey:
         return None
 
     def _why_not_numbers(self) -> str | None:
-        # The metastore allocates the first write ID of a new full-ACID table. It fails if the table
-        # already has a write ID (TxnHandler.seedWriteId).
+        # The metastore allocates the first write ID of a new full-ACID table. The metastore fails
+        # if the table already has a write ID (TxnHandler.seedWriteId).
         if self.write_ids().high_watermark:
             return (
                 "it, or an earlier table with its name, was insert-only, and the metastore cannot"
@@ -122,8 +122,8 @@ class ConversionSurvey:
         return None
 
     def _why_not_queue(self) -> str | None:
-        # Some of Hive's compactors take no locks. Such a compactor would write a base next to the
-        # flat files.
+        # Some of Hive's compactors take no locks. A compactor without locks would write a base next
+        # to the flat files.
         queue = self.client.show_compactions(self.ref)
         if any(entry.state in _AT_WORK for entry in queue):
             return "a compaction of this table is queued or running; try again when it has ended"

@@ -1,8 +1,8 @@
 """Recovery of an interrupted conversion: undo it, or finish it if it was verified.
 
-The input is the conversion's note and the existing files. The caller holds an exclusive lock. It
-passes a `guard` that raises an error if the lock is lost. Without the lock, another job may work on
-the same note. Must not depend on Spark.
+The input is the conversion's note and the existing files. The caller holds an exclusive lock. The
+caller passes a `guard` that raises an error if the lock is lost. Without the lock, another job may
+work on the same note. Must not depend on Spark.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
 The metastore does not allow removing 'transactional' from a full-ACID table. So a flat copy takes
-over the table's name. The exchange runs under an exclusive lock. It compares the rows of both
-tables, renames the full-ACID table to `<name>__acid`, and renames the copy to `<name>`. The reverse
-exchange restores the full-ACID table with all its files and write IDs.
+over the table's name. The exchange runs under an exclusive lock. The exchange compares the rows of
+both tables, renames the full-ACID table to `<name>__acid`, and renames the copy to `<name>`. The
+reverse exchange restores the full-ACID table with all its files and write IDs.
 
 Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. Even after an
 earlier copy is dropped, the metastore remembers write IDs for the copy's name (AcidEventListener).

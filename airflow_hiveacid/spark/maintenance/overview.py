@@ -52,15 +52,15 @@ class PastNotes:
 class Overview:
     """A table as it was at the start of a cleaner's run.
 
-    `now_s` is the time by the metastore's clock. It is None if no guarantee, version or tag depends
-    on the time. `past` contains the notes on past versions, or is None.
+    `now_s` is the time by the metastore's clock. `now_s` is None if no guarantee, version or tag
+    depends on the time. `past` contains the notes on past versions, or is None.
 
     `waiting` are the partitions (None for the whole table) with a compaction that is ready for
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
-    `TableNotes.noted`. `tags` contains the tags that existed when the run began. Its keys are the
-    files of these tags, so the cleaner need not read these files again. `notes` are the table's
-    notes. They have a listing of their directory from the start of the run. `unconfirmed` are
-    ledger entries of drivers that may have been killed directly after their commit.
+    `TableNotes.noted`. `tags` contains the tags that existed when the run began. The keys of `tags`
+    are the files of these tags, so the cleaner need not read these files again. `notes` are the
+    table's notes. `notes` has a listing of its directory from the start of the run. `unconfirmed`
+    are ledger entries of drivers that may have been killed directly after their commit.
     """
 
     txns: ValidTxnList

@@ -1,10 +1,10 @@
 """Replacement of a compaction's inputs by its result, and removal of the result after an abort.
 
-A result with a `_v` suffix is invalid if its transaction aborts. It is then removed. A result
-without a suffix is valid as soon as it is renamed, even if the transaction aborts. It contains the
-rows of its inputs, and readers may already read it. So it is kept, unless it would duplicate the
-rows of another compactor's result (`plan.compaction.doubles_rows`). See
-docs/decisions/compaction.md.
+A result with a `_v` suffix is invalid if its transaction aborts. Such a result is then removed. A
+result without a suffix is valid as soon as it is renamed, even if the transaction aborts. The
+result contains the rows of its inputs, and readers may already read it. So a result without a
+suffix is kept, unless it would duplicate the rows of another compactor's result
+(`plan.compaction.doubles_rows`). See docs/decisions/compaction.md.
 
 The input is the staged directories and a function that lists the partition's directory; must not
 depend on Spark.
@@ -58,10 +58,10 @@ class Replacement:
 
         Of `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one, but Trino reads both. The
         caller holds the lock that only compactors request. So the other compactor, which published
-        one of these directories, has ended. Its transaction is aborted in the snapshot that was
-        taken with the lock. This method keeps directories that are not aborted in that snapshot.
-        Such a directory is an input. If this process was suspended, it may also be the next
-        compactor's result.
+        one of these directories, has ended. The transaction of the other compactor is aborted in
+        the snapshot that was taken with the lock. This method keeps directories that are not
+        aborted in that snapshot. A kept directory is an input. If this process was suspended, the
+        directory may also be the next compactor's result.
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):

@@ -1,7 +1,7 @@
 """The partitions that a statement touches, and a reader's locks on a table or its partitions.
 
 A reader lists the partitions, requests locks on them, and then takes its snapshot. Meanwhile, a
-partition may be added. One commit may then have written to this partition and to a listed
+partition may be added. One commit may then have written both to the new partition and to a listed
 partition. So the reader lists the partitions again, and starts over if they have changed.
 """
 

@@ -52,10 +52,10 @@ class Events:
     """A frame of events, with the information that the writers need.
 
     `given[clause]` lists the columns that the clause's insert events set. The other columns come
-    from the old row. That row is in one of `old_files`. If all events are inserts that Spark's own
-    writer can write, `flat` contains the same rows. If the driver can write the few events itself,
-    `few` contains the events, unordered. `frame` is a function, because the frame is often not
-    needed if `flat` or `few` is set.
+    from the old row. The old row is in one of `old_files`. If all events are inserts that Spark's
+    own writer can write, `flat` contains the same rows. If the driver can write the few events
+    itself, `few` contains the events, unordered. `frame` is a function, because the frame is often
+    not needed if `flat` or `few` is set.
     """
 
     frame: Callable[[], DataFrame]

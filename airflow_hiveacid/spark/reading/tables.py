@@ -1,7 +1,7 @@
 """Reading of ACID tables as frames, under a snapshot that the reader holds.
 
-A read is a transaction, too. It holds a shared lock on its tables and stays open, so that cleaners
-wait. Frames are lazy, so use them only inside the snapshot's `with` block.
+A read is a transaction, too. The read holds a shared lock on its tables and stays open, so that
+cleaners wait. Frames are lazy, so use them only inside the snapshot's `with` block.
 
 Example:
     with read_snapshot(metastore, ["demo.flights", "demo.planes"], job_key="report") as snapshot:

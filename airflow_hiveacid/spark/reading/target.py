@@ -110,8 +110,8 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
     """Return a table, or some of its partitions, under a snapshot; directories are listed later.
 
     A table without transactions has no write IDs, so all its files are visible. If the reader's own
-    transaction has staged files, they are read as if they were published and committed. `past` is
-    the table as of an earlier version. An earlier version has no staged files.
+    transaction has staged files, the frames contain their rows as if the files were committed.
+    `past` is the table as of an earlier version. An earlier version has no staged files.
 
     Raises:
         VersionGoneError: a partition of the version `past` no longer exists.
@@ -151,8 +151,8 @@ class Target:
     `is_narrow` is True if `partitions` contains only partitions that the statement can touch.
 
     Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
-    if the files cannot be read. They raise VersionGoneError if files of a `past` version are
-    missing.
+    if the files cannot be read. These members raise VersionGoneError if files of a `past` version
+    are missing.
     """
 
     spark: SparkSession

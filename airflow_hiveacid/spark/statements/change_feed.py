@@ -167,8 +167,8 @@ def _next_range(
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
-    # A published range cannot be undone. So the guard first stops this job if it was killed, or if
-    # a newer copy has replaced it.
+    # A published range cannot be undone. So before this, the guard stops the job if it was killed,
+    # or if a newer copy has replaced it.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
@@ -282,7 +282,7 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
 
 
 def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None:
-    """Check that the primary key has not changed, if the feed uses it as its keys.
+    """If the feed uses the primary key as its keys, check that this key has not changed.
 
     With different keys, the feed would pair different rows as updates. Without old values, a
     deleted row contains only its keys. So a consumer that uses the old keys could not find the row.

@@ -66,7 +66,7 @@ class ReadyClause:
     """A clause with expressions that were checked against a frame and cast.
 
     `holds` and `values` are columns made from `expressions`. `written` are the values of a written
-    row. They raise an error if the table does not allow the row.
+    row. These values raise an error if the table does not allow the row.
     """
 
     number: int

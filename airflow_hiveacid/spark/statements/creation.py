@@ -1,9 +1,9 @@
 """CREATE TABLE ... AS SELECT: a table that becomes visible only when it is complete.
 
 The input is a checked spec. The table is created under a hidden name that is unique to this try.
-Then an INSERT fills it, and it is renamed. Users do not read hidden tables. So hidden tables of
-other tries are removed, even if these tries are still running. A table parameter records the job
-that created the table. See docs/decisions/definitions.md.
+Then an INSERT fills the table, and the table is renamed. Users do not read hidden tables. So hidden
+tables of other tries are removed, even if these tries are still running. A table parameter records
+the job that created the table. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ Each source row is written exactly once, even if tasks fail and run again. Spark
 lost part of a shuffle after some tasks have read other parts. So two conditions must hold. A row's
 task must depend only on the row's values, never on the row's position. A recomputed part must
 contain the same rows as before. Some sources may violate the second condition: a LIMIT, an
-aggregate of floating-point numbers, `rand()`, a database. Such a source is first computed and kept
-(`localCheckpoint`). If an executor is lost after this computation, the job fails, so that no row is
-lost silently.
+aggregate of floating-point numbers, `rand()`, a database. A source of this kind is first computed
+and kept (`localCheckpoint`). If an executor is lost after this computation, the job fails, so that
+no row is lost silently.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class InsertProgram:
 
     Columns in `from_text` accept any string that can be cast to their type. `checked` contains the
     frame of the check, and the values that were computed from that frame. If the INSERT runs with
-    the same frame, it reuses these values, so that Spark analyses them only once.
+    the same frame, these values are used again, so that Spark analyses them only once.
     """
 
     table: TableInfo

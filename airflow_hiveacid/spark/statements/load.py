@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])
-# Loaded files contain plain rows in tables of any kind. So they get the names and marker files of
-# an insert-only table.
+# Loaded files contain plain rows in tables of any kind. So loaded files get the names and marker
+# files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
 # The cost of opening one file, in bytes copied.
 _OPEN_BYTES: Final = 1 << 20

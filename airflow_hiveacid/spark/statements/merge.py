@@ -6,8 +6,9 @@ transaction opens.
 
 The target is read only in the columns that keys, conditions and expressions use. The source is read
 once and kept (`localCheckpoint`). The matched pairs are also kept, each with its chosen clause and
-new row. So neither another Spark job nor a repeated task computes them again. If an executor with
-kept rows is lost, the job fails, because reading the source again might give other rows.
+new row. So the pairs are never computed again, neither by another Spark job nor by a repeated task.
+If an executor with kept rows is lost, the job fails, because reading the source again might give
+other rows.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BROADCAST_BYTES: Final = 64 << 20
-"""The size limit of broadcasts. They pass through the driver, and their hash tables are larger.
+"""The size limit of broadcasts.
+
+Broadcasts pass through the driver, and their hash tables are larger.
 """
 
 

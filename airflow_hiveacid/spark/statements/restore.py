@@ -7,8 +7,8 @@ file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same
 would need too many events, it gets a base with the version's rows. Files of an insert-only table
 are copied byte by byte.
 
-The partitions that differ are determined three times: before the locks are requested, after they
-are granted, and under the snapshot itself.
+The partitions that differ are determined three times: before the locks are requested, after the
+locks are granted, and under the snapshot itself.
 """
 
 from __future__ import annotations
@@ -346,7 +346,9 @@ class _PlainComparison(_Comparison):
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
-        """Refuse a compressed text file. Its name shows the codec, but a copy gets a new name.
+        """Refuse a compressed text file.
+
+        The file's name shows the codec, but a copy gets a new name.
 
         Raises:
             UnsupportedTableError: the file is a compressed text file.

@@ -1,4 +1,4 @@
-"""Detection of commits with a higher write ID than this write; they would hide its files.
+"""Detection of commits with a higher write ID than this write; such commits would hide its files.
 
 A write gets its write ID before it has its locks. Meanwhile, another transaction may get a higher
 write ID, lock the table, and commit. Readers start at the highest base. So rows with a lower write

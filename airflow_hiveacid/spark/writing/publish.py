@@ -1,8 +1,8 @@
 """Publication of staged files as directories, while the transaction can still be aborted.
 
 The order of steps matters (docs/decisions/publishing.md). Executors write every file to staging,
-where no reader looks. Then the driver registers the partitions with the metastore. Only then does
-the driver rename directories into place, with one rename each. On a store without renames, files
+where no reader looks. Then the driver registers the partitions with the metastore. Only after that,
+the driver renames directories into place, with one rename each. On a store without renames, files
 appear in place one at a time (docs/decisions/s3.md). Until the transaction commits, readers ignore
 files with its write ID.
 """
@@ -118,7 +118,7 @@ def is_delete_directory(text: str) -> bool:
 def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
     """Return the numbers of inserted, updated and deleted rows of staged directories.
 
-    An update writes a delete event and a new row. It is counted only under `updated`.
+    An update writes a delete event and a new row. An update is counted only under `updated`.
     """
     files = [file for directory in directories for file in directory.files]
     updated = sum(file.updated for file in files)
@@ -276,7 +276,7 @@ def _take_back_one(directory: StagedDirectory) -> None:
         staging.take_back_files(directory.directory, directory.accepted, directory.markers)
         return
     # A rename may have succeeded even if it reported a failure. If the staged directory no longer
-    # exists, the rename succeeded, because only this process moves it.
+    # exists, the rename succeeded. Only this process moves the staged directory.
     if exists(*open_location(staging.path_for(directory.directory))):
         return
     log.info("taking back %s", directory.final_path)

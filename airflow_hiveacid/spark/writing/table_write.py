@@ -118,7 +118,7 @@ class TableWrite:
     # ---- earlier runs ----------------------------------------------------------------------------
 
     def earlier_run(self) -> LedgerEntry | None:
-        """Return the earlier run in this table's ledger that makes this run unnecessary, or None.
+        """Return the earlier run in this table's ledger that makes this run unnecessary, if any.
 
         Raises:
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.

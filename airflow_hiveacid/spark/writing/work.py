@@ -5,8 +5,8 @@ the statement's own ID. A later statement reads the staged files of earlier stat
 were committed. All statements see the changes of other transactions that the snapshot includes.
 `finish` publishes the files of all statements.
 
-Statement IDs increase. If a row and its delete event have the same write ID, Hive finds the event
-only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
+Statement IDs increase. Suppose a row and its delete event have the same write ID. Then Hive finds
+the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ class CheckedStatement:
     """A statement that was checked against its tables and is ready to run.
 
     `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
-    operations on the table. They determine the lock. `make_events` turns the target and the source
-    into events; None means no events. The target has its files as the statement sees them.
-    `make_files` stages files without events.
+    operations on the table. These operations determine the lock. `make_events` turns the target and
+    the source into events; None means no events. The target has its files as the statement sees
+    them. `make_files` stages files without events.
 
     `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
     itself. `tables` are the tables for queries within the statement's expressions, by view name.
     `partitions` returns the partitions that the statement can touch now, if they are known. `fixed`
-    contains these partitions if the statement itself specifies them. Such partitions need not
-    exist. `empties` selects the existing partitions that an overwrite replaces even without new
+    contains these partitions if the statement itself specifies them. The partitions in `fixed` need
+    not exist. `empties` selects the existing partitions that an overwrite replaces even without new
     rows. By default, these are the partitions that the overwrite can touch. `common` contains
     inputs that several statements share. All these statements see the tables as the first statement
     does.

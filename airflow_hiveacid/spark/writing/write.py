@@ -13,7 +13,7 @@ the order of these states; each method moves all tables to the next state:
 | published | every directory has its final name; readers ignore the open write IDs |
 | settled, committed | the transaction is committed; the ledgers confirm it |
 
-If the transaction is known to be aborted, exactly this write's changes are undone: the renamed
+If the transaction is known to be aborted, only this write's changes are undone: the renamed
 directories, the staging and the ledger entries. If the outcome of the commit is unknown, all files
 stay. `writing` chooses between these two cases only by the transaction's state
 (`Transaction.on_abort`). Must not depend on Spark.

@@ -1,10 +1,9 @@
 """The parser that removes clauses such as `FOR VERSION AS OF 12` after a table's name.
 
 Engines have different forms of the clause, and sqlglot parses only some of them. This module
-supports all forms in this table: Input is a statement. Output is the statement without the clauses.
-The removed clause is stored in `Token.as_of` of the last token of the table's name. Other modules
-then read the versions in these clauses. `check_all_read` refuses a statement that has an unused
-clause.
+supports all forms in the table below. Output is the statement without the clauses. The removed
+clause is stored in `Token.as_of` of the last token of the table's name. Other modules then read the
+versions in these clauses. `check_all_read` refuses a statement that has an unused clause.
 
 | clause | engines |
 | --- | --- |
@@ -60,7 +59,7 @@ def without_clauses(piece: Piece) -> Piece:
 
 
 def check_all_read(piece: Piece) -> None:
-    """Refuse AS OF clauses after names whose earlier versions cannot be read.
+    """Refuse AS OF clauses after names that cannot refer to earlier versions.
 
     Raises:
         SqlTextError: the statement has an unused AS OF clause.

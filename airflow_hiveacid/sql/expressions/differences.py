@@ -1,16 +1,16 @@
 """Checks that refuse SQL if Hive and Spark evaluate it differently.
 
-Spark evaluates the user's expressions. This module refuses an expression if its SQL shows that Hive
-would return a different result. The module does not find differences that depend on column types.
-Each error proposes SQL that has the same meaning in both engines. The module `functions` decides
-which functions are refused.
+Spark evaluates the user's expressions. If the SQL shows that Hive would return a different result,
+this module refuses the expression. The module does not find differences that depend on column
+types. Each error proposes SQL that has the same meaning in both engines. The module `functions`
+decides which functions are refused.
 
 In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
 first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
 most one of these operators), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and
-`^` has lower precedence than `&`. Spark gives all comparisons equal precedence. It is higher than
-the precedence of `IS NULL`, `IN` and similar predicates. So this module refuses an expression that
-mixes such operators without parentheses.
+`^` has lower precedence than `&`. Spark gives all comparisons equal precedence. This precedence is
+higher than the precedence of `IS NULL`, `IN` and similar predicates. So this module refuses an
+expression that mixes such operators without parentheses.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

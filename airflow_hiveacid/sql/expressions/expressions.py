@@ -49,7 +49,7 @@ class NameScope:
     `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t` or
     `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
     maps columns of the source to new names. `views` has the tables that subqueries in expressions
-    read. It is None if subqueries are not allowed.
+    read. `views` is None if subqueries are not allowed.
     """
 
     qualifiers: Mapping[str, str]
@@ -62,8 +62,9 @@ class NameScope:
 class ColumnUse:
     """A column in an expression: the tokens of its name, and the side that its qualifier selects.
 
-    For a column in a query, `inner` contains the table names of all enclosing queries. These table
-    names hide the statement's tables of the same names. `owner` is the name of the column's table.
+    For a column in a query, `inner` contains the table names of all enclosing queries. In such a
+    query, these table names hide the statement's tables of the same names. `owner` is the name of
+    the column's table.
     """
 
     parts: tuple[Token, ...]

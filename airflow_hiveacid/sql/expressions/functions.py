@@ -6,7 +6,8 @@ and more. A call runs in one of three forms: as Spark's own function, as Hive's 
 (`plan.hive_functions`), or as a Spark expression with the same results. The module refuses all
 other functions. The error proposes a replacement.
 
-A replacement changes names, parentheses and commas in the user's SQL. It never changes an argument.
+A replacement changes names, parentheses and commas in the user's SQL. A replacement never changes
+an argument.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

@@ -216,7 +216,7 @@ def _check_kind(
 
 
 def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
-    """Read column names in parentheses; unless `known` is None, it must contain each name."""
+    """Read column names in parentheses; if `known` is given, it must contain each name."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token

@@ -1,7 +1,7 @@
 """FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
 
-This module copies the tokens of WITH and FROM into each INSERT. It then parses each INSERT as a
-separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
+This module copies the tokens of WITH and FROM into each INSERT. The module then parses each INSERT
+as a separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
 queries in WITH and FROM, and each of these queries runs only once.
 
 Example:

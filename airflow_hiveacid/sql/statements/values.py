@@ -220,7 +220,7 @@ def _without_signs(cell: Piece) -> Piece:
 
 
 def _is_text(cell: Piece) -> bool:
-    """Return True if a cell is surely a string; a parameter without a value is not."""
+    """Return True if a cell is certainly a string; a parameter without a value is not."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)

@@ -58,8 +58,8 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     constants.
 
     Numbers have the same form as in Hive: 1.50 is 1.5. A number with a decimal point becomes a
-    float if the float has the same digits. Otherwise, it becomes a string with all digits. The
-    value of a date or timestamp is a string.
+    float if the float has the same digits. Otherwise, the number becomes a string with all digits.
+    The value of a date or timestamp is a string.
 
     Raises:
         SqlTextError: a string contains half of a surrogate pair, or a parameter is a list.

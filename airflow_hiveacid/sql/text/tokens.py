@@ -81,7 +81,7 @@ class AsOf:
 class Token:
     """One token.
 
-    `word` is the upper-case text of a word or symbol. It is empty for any other token.
+    `word` is the upper-case text of a word or symbol. `word` is empty for any other token.
 
     `parts` are sqlglot's tokens for this token; for example, a number with a suffix has two.
     `as_of` is the AS OF clause after a table's name, stored in the last token of the name.

@@ -78,8 +78,8 @@ def delete_events(
         identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
             order of this batch; a file needs ascending identities.
         write_id: The deleting transaction's write ID.
-        columns: The table's columns. They determine the type of the column `row`, whose values are
-            NULL.
+        columns: The table's columns. These columns determine the type of the column `row`, whose
+            values are NULL.
 
     Raises:
         InvalidNameError: a column's type is not a Hive type.

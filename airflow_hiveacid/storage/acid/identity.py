@@ -118,7 +118,7 @@ class Keys:
 
         `self` and `others` must be sorted. `others` must not contain duplicates. The result
         contains the positions that `found_in` marks. The method looks up each row of `others` in
-        `self`. So it is faster than `found_in` if `others` is small.
+        `self`. So this method is faster than `found_in` if `others` is small.
         """
         found: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
         if len(self) and len(others):

@@ -1,8 +1,8 @@
 """Process sorted streams of events: merge streams, apply deletes, drop invisible events.
 
 Input and output are iterators of Arrow batches, in ascending order of row identity. All other
-columns are unchanged. The merge holds one batch of every open stream in memory. It joins small
-batches into batches of up to 4096 rows. This module must not read or write files.
+columns are unchanged. The merge holds one batch of every open stream in memory. The merge joins
+small batches into batches of up to 4096 rows. This module must not read or write files.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
 
     Every open stream holds a batch of rows. Each step takes the last row of every batch, and finds
     the smallest of these last rows. From every stream, the step takes the rows up to this smallest
-    row. It sorts only these rows. The merge never compares rows one by one. If only one stream has
-    rows in a range, the merge does not sort them. A short stream fits into one batch. So even a
-    large number of short streams is sorted only once.
+    row. The step sorts only these rows. The merge never compares rows one by one. If only one
+    stream has rows in a range, the merge does not sort them. A short stream fits into one batch. So
+    even a large number of short streams is sorted only once.
 
     Args:
         streams: the inputs, each sorted ascending by identity.

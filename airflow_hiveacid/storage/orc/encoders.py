@@ -79,7 +79,7 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 class StripeSink:
     """The file object that an encoder writes to; it forwards stripes but keeps the tail.
 
-    The sink drops each encoder's magic bytes, because a file contains them only once, even if
+    The sink drops the magic bytes of each encoder. A file contains these bytes only once, even if
     several encoders write its stripes. After `hold`, the last stripe and the tail stay in memory,
     because only the tail shows where the stripe ends.
     """

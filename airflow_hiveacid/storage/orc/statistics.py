@@ -2,8 +2,9 @@
 
 The module takes and returns protobuf messages. The module merges the statistics of several parts
 into statistics of all rows. If one part has incomplete typed statistics, the result omits them. A
-reader that finds typed statistics without a minimum assumes that the column is all NULL. It then
-skips the rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module must not depend on files.
+reader that finds typed statistics without a minimum assumes that the column is all NULL. The reader
+then skips the rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module must not depend on
+files.
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))

@@ -2,8 +2,8 @@
 
 The module takes a file system and a path, or the last bytes of a file, and returns an `OrcTail`.
 Arrow's reader does not validate a tail, and crashes on some invalid tails. So the module refuses
-tails that no writer would write. It checks lengths against the file, stripes against each other,
-and types against their kinds. This module must not decode rows.
+tails that no writer would write. The module checks lengths against the file, stripes against each
+other, and types against their kinds. This module must not decode rows.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _FIRST_READ_BYTES: Final = 64 * 1024
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
-# Hive's own types nest a few levels deep. Both this code and Arrow recurse into nested types.
+# Hive's own types nest a few levels deep. Both this module and Arrow recurse into nested types.
 _DEEPEST: Final = 100
 # Some tables have thousands of columns. A type can take two bytes in a footer but half a kilobyte
 # in memory.
@@ -84,9 +84,9 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
     Raises:
         CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's
             length.
-        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method. It
-            is also raised if a writer has the file open, and the store's client cannot read flushed
-            bytes.
+        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
+            The error is also raised if a writer has the file open, and the store's client cannot
+            read flushed bytes.
         OSError: reading failed.
     """
     with fs.open_input_file(path) as source:

@@ -1,17 +1,18 @@
 """Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams a file in bounded memory. But it can skip only whole top-level columns,
-and always reads all stripes that the footer lists. Therefore this module replaces the footer. The
-struct `row` becomes empty and keeps its position. Its fields become columns directly after it. So
-all column IDs and all streams in the file stay the same. Columns are called `c<column ID>`,
-regardless of their names in the table. The module takes a tail and a `ColumnView`, and returns
-batches. This module must not depend on the meaning of columns.
+Arrow's batch reader streams a file in bounded memory. But the batch reader can skip only whole
+top-level columns, and always reads all stripes that the footer lists. Therefore this module
+replaces the footer. The struct `row` becomes empty and keeps its position. The fields of `row`
+become columns directly after it. So all column IDs and all streams in the file stay the same.
+Columns are called `c<column ID>`, regardless of their names in the table. The module takes a tail
+and a `ColumnView`, and returns batches. This module must not depend on the meaning of columns.
 
 Of a timestamp, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
 nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores
 seconds and nanoseconds in separate streams. The stream of seconds is encoded like a long. So the
-type in the footer decides whether Arrow reads a timestamp or its seconds. If zeros replace the
-seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both parts.
+type in the footer decides whether Arrow reads this stream as a timestamp or as its seconds. If
+zeros replace the seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both
+parts.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def check_files_readable(
         columns: the data columns of the table or partition.
 
     Raises:
-        UnsupportedTableError: the format of the files is not supported, or their columns are
-            defined in an unsupported place.
+        UnsupportedTableError: the format of the files is not supported, or their columns are not
+            defined in the metastore.
         ConfigurationError: the library of the format is not installed.
     """
     check_format(table, storage, parameters)

@@ -73,7 +73,8 @@ def loadable_files(
     Args:
         table: the table to load into.
         location: a file, or a directory that contains only files; hidden files are ignored.
-        generation: the generation of the table's metastore. It limits the age of possible readers.
+        generation: the generation of the table's metastore. The generation limits the age of
+            possible readers.
 
     Raises:
         SourceNotFoundError: there is no file.
@@ -144,7 +145,7 @@ def _checked(
 def _looked_at(
     table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
 ) -> tuple[str | None, int]:
-    """Return why a file cannot be loaded (None if it can), and its number of rows."""
+    """Return why a file cannot be loaded (None if it can be loaded), and its number of rows."""
     store, path = locate(uri)
     if not length:
         return "it is empty", 0

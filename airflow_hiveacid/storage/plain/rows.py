@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
 
-# Arbitrary IDs. These rows have no row IDs, but the reader of files without ACID columns must
+# Arbitrary IDs. These rows have no row IDs. But the reader of files without ACID columns must
 # assign IDs.
 _NOBODYS = SyntheticIdentity(write_id=WriteId(0), bucket_property=BucketProperty(0))
 

@@ -2,7 +2,7 @@
 
 Input is a file and columns. Output is batches in file order. Columns are found by position; a
 column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
-value that Hive would not have written. Hive reads some of these values as NULL. It truncates or
+value that Hive would not have written. Hive reads some of these values as NULL. Hive truncates or
 rounds others.
 """
 

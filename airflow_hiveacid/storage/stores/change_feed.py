@@ -7,9 +7,9 @@ begins. So only one of two writers can continue from the same version.
 On a store that renames directories, files and note appear in one step. Tasks write to a staging
 directory. This directory is never published. The driver moves the accepted files to a second
 directory, and then renames the second directory. On other stores, tasks upload files to the
-attempt's directory inside the range's directory. They leave the uploads open. The driver completes
-the uploads that tasks reported to it, and writes the note last. Files without a note are not part
-of the feed.
+attempt's directory inside the range's directory. The tasks leave the uploads open. The driver
+completes the uploads that tasks reported to it, and writes the note last. Files without a note are
+not part of the feed.
 
 A consumer may remove ranges that it has read. But the consumer must keep the last range, because
 the feed continues from it.

@@ -206,8 +206,8 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 
     On a local disk, a rename onto an empty directory replaces that directory. On HDFS through
     libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the function
-    checks the target before the rename. If the store allows a rename onto a directory, a second
-    check after the rename detects a source that is now inside the target.
+    checks the target before the rename. If the store allows a rename onto a directory, this
+    function also checks after the rename whether the source is now inside the target.
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
@@ -234,8 +234,8 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
 
     The directory disappears in one step. A local disk deletes one file at a time. A reader could
     then see half a directory. A process that seemed dead could even publish half a directory. So
-    the function first renames the directory to a hidden name. A store without renames also deletes
-    one file at a time, but only files that no reader uses.
+    the function first renames the directory to a hidden name. A store without renames deletes one
+    file at a time, too, but only files that no reader uses.
 
     Raises:
         LocationPermissionError: removal is not permitted.

@@ -98,9 +98,9 @@ def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings that make HDFS clients avoid observers; empty if none are configured.
 
-    An observer lags behind the active name node. It guarantees only that each client sees its own
-    changes (HDFS-12943). So a listing from an observer may lack files that another process has
-    published and committed. A reader would then miss the rows in these files. Compaction and
+    An observer lags behind the active name node. An observer guarantees only that each client sees
+    its own changes (HDFS-12943). So a listing from an observer may lack files that another process
+    has published and committed. A reader would then miss the rows in these files. Compaction and
     cleaning would remove these rows permanently.
     """
     return {

@@ -1,9 +1,9 @@
 """Split locations into a store and a path, and open the stores' clients.
 
 The module takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain
-paths). It returns a store and a path as strings, so that plans and tasks can contain them. It also
-returns the pyarrow file system of a store. A file system is never sent to another process, because
-it has connections and perhaps secrets. The module must not access files.
+paths). The module returns a store and a path as strings, so that plans and tasks can contain them.
+The module also returns the pyarrow file system of a store. A file system is never sent to another
+process, because it has connections and perhaps secrets. The module must not access files.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")

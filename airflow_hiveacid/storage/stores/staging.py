@@ -98,7 +98,7 @@ class Staging:
     """The staging directory of one attempt for one location; a plain value that tasks receive.
 
     `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt.
-    It consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
+    The token consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
     partition is below it. Otherwise, `home` is None, and `location` is the home.
     """
 
@@ -206,8 +206,8 @@ class Staging:
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
         """Rename directories to their final names, in this order; return their final paths.
 
-        If a target exists, or a directory was not built, nothing is renamed. If a rename fails,
-        earlier directories stay published. An abort of their write ID makes them invisible.
+        If a target exists, or a directory was not built, this method renames nothing. If a rename
+        fails, earlier directories stay published. An abort of their write ID makes them invisible.
 
         Raises:
             DirectoryExistsError: a target exists; it is unchanged.
@@ -329,7 +329,7 @@ def check_renames(table: object, location: str, what: str) -> None:
     Args:
         table: the table, for the message.
         location: the location to check.
-        what: the operation that needs renames. It becomes the subject of the message.
+        what: the operation that needs renames. The operation becomes the subject of the message.
 
     Raises:
         UnsupportedTableError: the location's store has no renames.

@@ -1,7 +1,7 @@
 """This process's Hadoop credentials, in a file that exists only in memory.
 
 At each login, hdfs-native reads delegation tokens from a file. An environment variable contains the
-path. The file of this module is not on a disk. It disappears when the process ends. Only the
+path. The file of this module is not on a disk. The file disappears when the process ends. Only the
 process's user can open the file. The content is replaced as a whole, so no client reads half of it.
 The module does not change a credentials file that YARN gave to a container.
 """

@@ -32,7 +32,7 @@ class StoreTraits:
     (HIVE-25600). `deletes_at_once`: no reader sees half of a directory that is being deleted.
     `reads_open_files`: flushed bytes can be read before the file is closed, even beyond the length
     in a listing. `renames`: files and directories are renamed in one step. On stores without
-    renames, a file appears whole when it is closed, but a directory appears one file at a time. A
+    renames, a file appears whole when it is closed. But a directory appears one file at a time. A
     task's file cannot be read before it is published. `keeps_directories`: an empty directory can
     exist. `lists_trees`: one call lists everything below a directory at any depth. `may_want_keys`:
     in an encryption zone, a client needs a key to create files, but not to create directories.

@@ -64,10 +64,10 @@ class Matching(enum.Enum):
     NAME is the method of Hive 3.1, Trino and ORC. POSITION is Hive 4's default
     (`orc.force.positional.evolution`, true in Hive 4's HiveConf). NAME and POSITION give different
     results after a column was renamed or moved. By name, a renamed column is NULL in older files.
-    By position, a moved column gets the values of a different column. Both methods match fields of
-    nested structs by name.
+    By position, a moved column gets the values of a different column. Both methods, NAME and
+    POSITION, match fields of nested structs by name.
 
-    UNAMBIGUOUS matches by name. It refuses a file for which NAME and POSITION may differ.
+    UNAMBIGUOUS matches by name. UNAMBIGUOUS refuses a file for which NAME and POSITION may differ.
     Otherwise, a job could read rows wrongly and write them back, and the error would be permanent.
     The two methods may differ in three cases:
 

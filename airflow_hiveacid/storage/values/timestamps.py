@@ -1,10 +1,10 @@
 """Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
-Arrow counts nanoseconds in 64 bits. They cover the years 1677 to 2262. If a value is outside this
-range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
+Arrow counts nanoseconds in 64 bits. This range covers the years 1677 to 2262. If a value is outside
+this range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
 seconds and nanoseconds can be read separately. This module takes a column that was read as
-timestamps or as separate parts. It returns the form that the caller needs. If a value does not fit
-into this form, the module raises an error. It never changes a value.
+timestamps or as separate parts. The module returns the form that the caller needs. If a value does
+not fit into this form, the module raises an error. The module never changes a value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ NANOSECONDS_REACH_S: Final = ((1 << 63) - 1) // NANOS_A_SECOND
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
 _CUT_NANOS: Final = 999_999
-# Statistics may be in the writer's time zone. It differs from UTC by less than `_MARGIN_S`.
+# Statistics may be in the writer's time zone. This time zone differs from UTC by less than
+# `_MARGIN_S`.
 _MARGIN_S: Final = 2 * 86400
 _MILLIS: Final = 1000
 

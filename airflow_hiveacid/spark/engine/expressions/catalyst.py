@@ -1,10 +1,11 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
 The module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
-SQL. The output is the resolved form of each expression. It consists of its type, the frame's
-columns that it uses, whether it is deterministic, and a column object. The column object refers to
-columns by ID, not by name. So it is valid in every frame that is built on the same columns. If such
-a frame adds columns, a `*` or a name in the expression never refers to them.
+SQL. The output is the resolved form of each expression. This form consists of the expression's
+type, the frame's columns that it uses, whether it is deterministic, and a column object. The column
+object refers to columns by ID, not by name. So the object is valid in every frame that is built on
+the same columns. If such a frame adds columns, a `*` or a name in the expression never refers to
+them.
 """
 
 from __future__ import annotations
@@ -316,9 +317,9 @@ def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
 
     The order of the rows may change. A frame is repeatable if its plan only reads files, and
     filters, maps and joins rows. Aggregates do not count as repeatable: sums of floating-point
-    numbers depend on the order. Neither do limits, samples, windows, and sources other than files.
-    Rows that code produces count as repeatable only in frames that we build. A user's RDD may
-    contain any of these operations.
+    numbers depend on the order. Limits, samples, windows, and sources other than files do not count
+    as repeatable either. Rows that code produces count as repeatable only in frames that we build.
+    A user's RDD may contain any of these operations.
     """
     plan = _analysed(frame)
     if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
@@ -370,7 +371,7 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
     """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
 
     Spark ignores the rebalance hint without adaptive execution. Then this function repartitions the
-    rows into `tasks` tasks. If `tasks` is None, it does not change the partitioning.
+    rows into `tasks` tasks. If `tasks` is None, the function does not change the partitioning.
 
     Args:
         frame: the rows.

@@ -1,6 +1,7 @@
 """Expressions and conditions over a frame, checked before any rows are read.
 
-Spark's analyser finds the errors in an expression. This module converts them to our typed errors.
+Spark's analyser finds the errors in an expression. This module converts the analyser's errors to
+our typed errors.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def resolved(
     except TEXT_ERRORS as error:
         if len(texts) > 1:
             # The expressions were analysed together first, because this is much cheaper. At least
-            # one expression has failed. So analyse each expression alone to find it.
+            # one expression has failed. So analyse each expression alone to find the failed
+            # expression.
             for text in texts:
                 resolved(table, frame, [text], moment)
         raise _in_our_words(table, texts[0], error) from error

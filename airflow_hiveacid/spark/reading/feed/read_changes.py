@@ -3,10 +3,10 @@
 A version is a write ID: the table at that version contains all committed writes up to that write
 ID. The changes between two versions, applied in order to the first version, give the second.
 
-For an update, the files show only that one write removed a row and inserted a row. They do not show
-that the new row replaced the old row. Keys show which rows belong together. If one write removes
-one row and inserts one row with equal keys, the two rows are the images of an update. Without keys,
-or with keys that are not unique, the same change appears as a delete and an insert.
+For an update, the files show only that one write removed a row and inserted a row. The files do not
+show that the new row replaced the old row. Keys show which rows belong together. If one write
+removes one row and inserts one row with equal keys, the two rows are the images of an update.
+Without keys, or with keys that are not unique, the same change appears as a delete and an insert.
 
 Example:
     with read_snapshot(metastore, ["demo.flights"], job_key="feed") as snapshot:
@@ -95,15 +95,15 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
         spark: the session.
         name: a table of the snapshot.
         snapshot: the snapshot under which the table is read.
-        since: the version before the first change. It is a write ID (0 is the table before its
-            first write), a time (with a time zone or as an ISO string), `tag NAME`, or a
+        since: the version before the first change. The version is a write ID (0 is the table before
+            its first write), a time (with a time zone or as an ISO string), `tag NAME`, or a
             `VersionSpec`.
         until: the version of the last change, inclusive. The default is the newest version that no
             open write can change.
         keys: columns that identify a row; a delete and an insert with equal keys become an update.
             The default is the table's primary key, if it has one. An empty sequence means no keys.
         net: if True, omit rows that were both inserted and deleted within the range. With keys,
-            each key then has at most one change: its first preimage and its last postimage.
+            each key has at most one change: its first preimage and its last postimage.
         columns: the table's columns to return, in this order; all by default.
         where: a condition in Spark SQL over the table's columns. Only changes of rows that meet the
             condition are returned. If an update makes a row fail the condition, the change is

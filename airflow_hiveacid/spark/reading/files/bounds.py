@@ -75,8 +75,8 @@ def _plain(value: object) -> int | str | dt.date | None:
         day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    # Spark's Java dates lack the days that the calendar switch skipped. They print years before 1
-    # without a sign.
+    # Spark's Java dates lack the days that the calendar switch skipped. Spark's Java dates print
+    # years before 1 without a sign.
     return day if day > SWITCHOVER else None
 
 

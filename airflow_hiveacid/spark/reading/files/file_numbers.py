@@ -36,7 +36,8 @@ NUMBER: Final = "__number"
 """The column of a frame that holds the number."""
 
 FILE_BITS: Final = 28
-# Both positions fit into the modification time (ms) of Spark's file status.
+# Both positions, of the partition and of the file, fit into the modification time (ms) of Spark's
+# file status.
 _PARTITION_BITS: Final = 24
 
 

@@ -1,7 +1,7 @@
 """Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
 
 Spark's reader does not apply the rules of ACID files. So this module searches names and footers for
-cases that only our own reader handles. Such cases are: files without ACID columns, partly visible
+cases that only our own reader handles. These cases are: files without ACID columns, partly visible
 write IDs, files of unfinished streams, update events of Hive 2, types that were changed later, and
 old calendars. The input is files, with a snapshot's view of their directories. The output is a
 verdict on each file.

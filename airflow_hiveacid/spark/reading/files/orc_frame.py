@@ -187,7 +187,7 @@ def _never_false(names: Sequence[str]) -> SparkColumn:
     """Return a condition on columns that is always true, and that no ORC filter can express.
 
     In an ORC filter, Java's ORC would look up the names of root columns among the table's columns.
-    Then it would skip row groups by the statistics of the wrong column.
+    Java's ORC would then skip row groups by the statistics of the wrong column.
     """
     return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
 

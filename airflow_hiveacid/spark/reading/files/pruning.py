@@ -46,7 +46,7 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     """Return the partitions in which a condition can hold; None if it does not restrict them.
 
     A row meets the condition only if it meets each part that is joined with AND. This function uses
-    only deterministic parts that contain partition columns alone and no subquery.
+    only parts that are deterministic, contain only partition columns, and have no subquery.
 
     Args:
         spark: the session.

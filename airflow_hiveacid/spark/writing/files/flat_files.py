@@ -71,7 +71,7 @@ _FEW_COPIES: Final = 4
 _TASK_BYTES: Final = 256 << 20
 _TASK_COPIES: Final = 64
 _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
-# The committer and the local file system create these files. They contain no rows.
+# The committer and the local file system create these files. These files contain no rows.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
 _SETTINGS: Final[Mapping[str, str]] = {

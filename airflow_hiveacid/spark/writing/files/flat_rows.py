@@ -45,10 +45,11 @@ GROUP: Final = "g"
 
 # Java's replacement character for invalid UTF-8.
 _REPLACED: Final = "\ufffd"
-# Spark converts timestamps before this time to the hybrid calendar. That calendar lacks ten days.
+# Spark converts timestamps before this time to the hybrid calendar. The hybrid calendar lacks ten
+# days.
 _OLD: Final = "1582-10-15 00:00:00"
-# In this range, ORC stores the wrong second. It corrects only negative seconds, but here the second
-# is 0.
+# In this range, ORC stores the wrong second. ORC corrects only negative seconds, but here the
+# second is 0.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 

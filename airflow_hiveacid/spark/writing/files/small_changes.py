@@ -1,9 +1,9 @@
 """Changes with so few rows that the driver writes them itself.
 
 For a few thousand events, a shuffle and the start of Python tasks cost more than the write itself.
-So the driver collects such events as Arrow batches. It passes them, in the same order, to the
-writers that tasks use (`writers.write_events`). Larger changes are never collected, because the
-driver first finds the number and size of the kept rows.
+So the driver collects such events as Arrow batches. The driver passes the batches, in the same
+order, to the writers that tasks use (`writers.write_events`). Larger changes are never collected,
+because the driver first finds the number and size of the kept rows.
 """
 
 from __future__ import annotations

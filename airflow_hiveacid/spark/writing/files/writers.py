@@ -1,9 +1,9 @@
 """The writers of a Spark task: one ACID file per (partition, directory, bucket).
 
 `write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`). The
-function takes batches of events, ordered and grouped as in `spark.reading.events.grouped`. It
-writes staged files and yields one row per file. A file's path contains the attempt, so a second
-copy of a task does no harm. The driver publishes only the files that tasks reported to it.
+function takes batches of events, ordered and grouped as in `spark.reading.events.grouped`. The
+function writes staged files and yields one row per file. A file's path contains the attempt, so a
+second copy of a task does no harm. The driver publishes only the files that tasks reported to it.
 
 Memory holds a few batches and one stripe of an old file, even if files and groups are large.
 """
@@ -282,7 +282,7 @@ class _Group:
         self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
-        """Raise an error if two events change one old row, so two source rows match it."""
+        """Raise an error if two events change one old row, because two source rows match it."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last

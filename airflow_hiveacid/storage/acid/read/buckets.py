@@ -1,8 +1,8 @@
 """Group the files of a snapshot by bucket, each with the delete files that may affect it.
 
 The input is the visible directories (`AcidState`). The output is `BucketFiles`. Before any row is
-read, this module finds the buckets that delete events affect. It checks that these buckets have
-files. This module must not read rows of the table.
+read, this module finds the buckets that delete events affect. The module checks that these buckets
+have files. This module must not read rows of the table.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ def buckets_of(
 ) -> tuple[tuple[BucketFiles, ...], ...]:
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    The function reads the footer of every delete file. It also reads the footer of each file whose
-    name does not show whether it has ACID columns. The function reads each footer only once, for
-    all partitions in parallel. Callers that need the result several times should store it.
+    The function reads the footer of every delete file. The function also reads a file's footer if
+    the file's name does not show whether the file has ACID columns. The function reads each footer
+    only once, for all partitions in parallel. Callers that need the result several times should
+    store it.
 
     Raises:
         HiveAcidError: see `bucket_files`.
@@ -102,7 +103,7 @@ def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
     """Yield the path and length of each file whose footer must be read.
 
     Files with invalid names are skipped. Files that are still open for streaming are also skipped.
-    Their committed length is read later.
+    The committed length of such files is read later.
     """
     for entry in root_files.state.originals:
         if isinstance(parse_file_name(entry.name), OriginalFileName):

@@ -11,8 +11,8 @@ segment. Two kinds of rows are not reported:
   ID is possible, because a write may wait for its locks. During the wait, writes with higher write
   IDs may commit. The waiting write then sees their rows.
 
-If a file has no row that was inserted in the range, this module reads only its rows that were
-deleted in the range. It reads only the stripes that may contain these rows.
+If no row of a file was inserted in the range, this module reads only those rows of the file that
+were deleted in the range. The module reads only the stripes that may contain these rows.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def deaths_of(
     """Return the rows that were deleted in a range, and the rows that were deleted earlier.
 
     Args:
-        files: the delete files. They may include events for rows of other files.
+        files: the delete files. These files may include events for rows of other files.
         part: the range.
         near: bounds of the row identities to include; None includes all.
 

@@ -1,9 +1,9 @@
 """Find the facts about a root's visible files that readers need before they open the files.
 
 The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
-finds out whether a file has ACID columns. It also finds the row identities of files without ACID
-columns, and the committed length of files that are still open for streaming. If the file names do
-not show these facts, the module reads footers. This module must not read rows.
+finds out whether a file has ACID columns. The module also finds the row identities of files without
+ACID columns, and the committed length of files that are still open for streaming. If the file names
+do not show these facts, the module reads footers. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _in_directory(
 def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
     """Return bounds of the original write IDs.
 
-    Only insert events of a delta have an upper bound. For all other files, it is None.
+    Only insert events of a delta have an upper bound. The upper bound of all other files is None.
     """
     name = directory.name
     if isinstance(name, DeltaName) and kind is FileKind.DATA:
@@ -172,7 +172,7 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
 
 
 def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
-    """Read a base file's bucket from its footer, as the file's name does not show it."""
+    """Read a base file's bucket from its footer, because its name does not show the bucket."""
     found = root_files.facts(entry, length).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(

@@ -222,7 +222,7 @@ class _Source:
     def _is_streamable(self) -> bool:
         """Return True if the delete events are sorted and too many for one batch.
 
-        Only then can they be streamed. Not every writer sorts delete events.
+        Only then can the events be streamed. Not every writer sorts delete events.
         """
         if self._events <= self.batch_rows:
             return False
@@ -269,7 +269,8 @@ class _Source:
     def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Yield the root columns of each batch, together with the batch.
 
-        The root columns are read from the file. If the file does not store them, they are derived.
+        The root columns are read from the file. If the file does not store the root columns, they
+        are derived.
         """
         ids = _column_ids(fields)
         if self.file.synthetic is not None:

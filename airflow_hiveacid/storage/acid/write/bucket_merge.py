@@ -5,7 +5,7 @@ of every open file is in memory, regardless of file sizes. Rows keep their ident
 The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
 stripes are copied without decoding (`whole_stripes`).
 
-The module follows two more rules. Each of Hive's own compactors violates one of them:
+The module follows two more rules. Each of Hive's own compactors violates one of these two rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
   readers lose all rows of one file.

@@ -1,11 +1,11 @@
 """Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
-Input is files that a different program, such as Spark, wrote. They have the table's columns at the
-top level. Output is an ACID file of insert events. For an insert-only table, it is a file of rows
-without identities. The module does not decode values of the table. It copies the streams and gives
-the columns new IDs. For an ACID file, this module adds five identity columns (as runs), the struct
-`row` around the table's columns, and the tail. This module must not depend on which program wrote
-the flat files.
+Input is files that a different program, such as Spark, wrote. These files have the table's columns
+at the top level. Output is an ACID file of insert events. For an insert-only table, it is a file of
+rows without identities. The module does not decode values of the table. The module copies the
+streams and gives the columns new IDs. For an ACID file, this module adds five identity columns (as
+runs), the struct `row` around the table's columns, and the tail. This module must not depend on
+which program wrote the flat files.
 
 `flat_layout` defines the content of a flat file. The key column, if present, is not copied.
 """
@@ -133,7 +133,7 @@ class FlatCopy:
 class CopiedFile:
     """One finished file.
 
-    `key` is the value of the key column. It is None if there is no key column.
+    `key` is the value of the key column. `key` is None if there is no key column.
     """
 
     rows: int
@@ -388,8 +388,8 @@ class _AcidCopy(_PlainCopy):
         streams = []
         for stream in content.streams:
             if stream.column == 0:
-                # Neither the root nor `row` is ever NULL. So the root's index is also valid for
-                # `row`.
+                # Neither the root struct nor `row` is ever NULL. So the root's index is also valid
+                # for `row`.
                 streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(

@@ -2,8 +2,8 @@
 
 Some columns are stored with a different type than in the table (`flat_kind`). The stored type can
 represent the same values, and the writer of flat files stores them exactly. For example, a date is
-stored as its day number, because day numbers do not depend on a calendar. The table's columns may
-be followed by a key column. It contains the same string in every row of the file. This key
+stored as its day number. Day numbers do not depend on a calendar. The table's columns may be
+followed by a key column. The key column contains the same string in every row of the file. This key
 identifies the target of the rows. This module must not depend on which program writes flat files.
 """
 
@@ -55,9 +55,9 @@ _NESTED: Final = frozenset(
 def can_be_flat(columns: Sequence[Column]) -> bool:
     """Return whether flat files can store every possible value of these columns.
 
-    Values inside lists and structs cannot be stored with a different type. Their text lengths are
-    not checked. Maps cannot be stored in flat files. Java's maps keep neither the order of entries
-    nor duplicate keys.
+    Values inside lists and structs cannot be stored with a different type. The text lengths of such
+    values are not checked. Maps cannot be stored in flat files. Java's maps keep neither the order
+    of entries nor duplicate keys.
     """
     return all(_fits(parse_type(column.type)) for column in columns)
 

@@ -249,6 +249,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
         # The encoder's C++ object refers to the sink, and the sink refers to this writer. The
-        # garbage collector cannot detect this cycle. So it would never free the buffers of the file
-        # (about 15 MB).
+        # garbage collector cannot detect this cycle. So the collector would never free the buffers
+        # of the file (about 15 MB).
         self._encoder = None

@@ -118,8 +118,8 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
         content = stripe_content(source, tail, number)
-        # Build the runs only once. Both columns are equal, and a million rows need thousands of
-        # runs.
+        # Build the runs only once. Both write ID columns are equal, and a million rows need
+        # thousands of runs.
         runs = _runs(tail, write_id, content.rows)
         for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)

@@ -3,8 +3,8 @@
 Input is record batches. Output is stripes, as from `encoders.ArrowEncoder`. Arrow stores a
 timestamp as one integer, so its range is limited. Arrow rounds seconds towards zero, so a fraction
 of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and nanoseconds
-separately. Both encoders use the same C++ writer, so a file can contain stripes of both. This
-module must not depend on files or on the meaning of columns.
+separately. This encoder and `ArrowEncoder` use the same C++ writer, so a file can contain stripes
+of both. This module must not depend on files or on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class RowEncoder:
     """An encoder that writes row by row, and stores seconds and nanoseconds separately.
 
-    This encoder is two to five times slower than `ArrowEncoder`. Both encoders use the same C++
+    This encoder is two to five times slower than `ArrowEncoder`. The two encoders use the same C++
     writer, so a file can contain stripes of both. The encoder counts its rows across calls.
     """
 
@@ -63,8 +63,9 @@ class RowEncoder:
             sink: The sink that receives the stripes.
             nodes: The types of the table's columns.
             options: Compression and sizes.
-            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Such text is
-                written as binary. This changes only the dictionary streams of a stripe.
+            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Text that is
+                not UTF-8 is written as binary. This changes only the dictionary streams of a
+                stripe.
             table: The table, for messages.
             has_root: True if the file has ACID columns and `row` contains the table's columns.
 

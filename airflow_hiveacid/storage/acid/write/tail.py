@@ -1,8 +1,8 @@
 """Compose the tail of an ACID file from the tails of its encoders.
 
 Input is the tail of each encoder that wrote a part of the file, in order. Output is the tail of the
-whole file. It has one list of stripes, merged statistics, the table's types, and the user metadata
-of ACID files. This module must not read rows.
+whole file. The tail has one list of stripes, merged statistics, the table's types, and the user
+metadata of ACID files. This module must not read rows.
 
 The `writer` field has the same value as in the encoders' tails: 1 (ORC's C++ writer). Hive ignores
 this field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.

@@ -96,7 +96,8 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 
     Args:
         inserts: the files with rows.
-        deletes: the files with delete events. They may include events for rows of other files.
+        deletes: the files with delete events. These files may include events for rows of other
+            files.
         write_ids: the list that decides which events are visible.
         bucket_id: the result's bucket.
         columns: the table's columns.

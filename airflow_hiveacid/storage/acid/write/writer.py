@@ -107,7 +107,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
 
         Args:
             fs: The file system to write to.
-            path: The file's path on this file system. Its last component is `bucket_NNNNN`.
+            path: The file's path on this file system. The last component of the path is
+                `bucket_NNNNN`.
             columns: The table's columns without partition columns.
             options: Compression and sizes.
             is_delete: True for a file of delete events, False for insert events.

@@ -278,7 +278,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     micros = counts_of(array)
     rest = np.zeros(len(array), np.int64)
     if values.nanos is not None:
-        # Both terms overflow 64 bits in the same way, so their difference is correct.
+        # Both operands overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
     if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)

@@ -1,8 +1,8 @@
 """Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
 
 hdfs-native has exceptions for missing files and for names that already exist. Every other failure
-is a RuntimeError. Its message is a printed Rust value. Only this message contains the class of
-Java's exception. So this module parses messages. No other module does this.
+is a RuntimeError. The message of a RuntimeError is a printed Rust value. Only this message contains
+the class of Java's exception. So this module parses messages. No other module does this.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ _KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
 _FULL: Final = re.compile(r"could only be (?:written|replicated) to")
 _FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
 
-# Kerberos errors are recognised by the library's messages. They are English in every locale.
+# Kerberos errors are recognised by the library's messages. These messages are English in every
+# locale.
 _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     r"expired": (
         errno.EAGAIN,

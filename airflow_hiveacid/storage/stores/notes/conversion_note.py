@@ -1,7 +1,7 @@
 """The saved plan of a table's conversion, for any process that finishes or undoes the conversion.
 
-The plan is a small file in the table's hidden directory. It is written before the first file is
-moved, and exists until the conversion is finished or undone.
+The plan is a small file in the table's hidden directory. The plan is written before the first file
+is moved, and exists until the conversion is finished or undone.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ConversionNote:
     `attempt` is the attempt that runs the conversion. `table_id` distinguishes the table from an
     earlier table of the same name. `emptied` are directories to hide once their files have been
     moved. `undo` has the original table parameters. The value of a missing parameter is None.
-    `write_id` is the write ID of the delta to which files are moved. It is None if files are moved
-    out of deltas. If `is_verified`, the rows were checked and are unchanged. So the conversion is
-    never undone.
+    `write_id` is the write ID of the delta to which files are moved. `write_id` is None if files
+    are moved out of deltas. If `is_verified`, the rows were checked and are unchanged. So the
+    conversion is never undone.
     """
 
     attempt: str

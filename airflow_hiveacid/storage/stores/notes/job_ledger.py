@@ -69,8 +69,8 @@ _NAME: Final = re.compile(
     rf"\.(?P<state>{_PREPARED}|{_DONE})\.json"
 )
 
-# Roll names sort after entry names, because entry names begin with hexadecimal digits. They also
-# sort after the names of older rolls. Some stores list page by page, sorted by name. So such a
+# Roll names sort after entry names, because entry names begin with hexadecimal digits. Roll names
+# also sort after the names of older rolls. Some stores list page by page, sorted by name. So such a
 # listing shows an entry's file or, on a later page, the roll that replaced this file.
 _ROLL: Final = "_rolled_"
 _ROLL_AT: Final = 64
@@ -238,8 +238,8 @@ class Ledger:
         """Return the prepared entries that may be committed but have no confirmed entry.
 
         The drivers of these entries may have been killed after the commit and before the
-        confirmation. A job writes its entry before it commits. So this method lists the directory
-        after `txns` was fetched.
+        confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
+        then lists the directory.
 
         Args:
             txns: the metastore's current transactions.
@@ -323,7 +323,8 @@ class Ledger:
         files.
 
         Args:
-            now_s: the current time in seconds since 1970. It shows which entries have expired.
+            now_s: the current time in seconds since 1970. This time shows which entries have
+                expired.
             retention_s: the minimum time to keep entries, in seconds.
             files: the listed files of the directory.
         """
@@ -336,8 +337,8 @@ class Ledger:
             there = {file.name for file in files}
             self._write_roll(lines, there)
             prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
-            # Delete prepared entries first, so that no prepared entry remains without its confirmed
-            # entry.
+            # Delete prepared entries first, so that every remaining prepared entry still has its
+            # confirmed entry.
             each_in_threads(self._delete, [name for name in prepared if name in there])
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)

@@ -41,8 +41,8 @@ _CONFLICT_PAUSE_S: Final = 0.5
 class StoredObject(NamedTuple):
     """An object in the bucket.
 
-    `mark` identifies the object's writer. It is None if the object has no mark, or the mark was not
-    read.
+    `mark` identifies the object's writer. `mark` is None if the object has no mark, or the mark was
+    not read.
 
     `modified_s` is in whole seconds, because HEAD requests return only whole seconds.
     """
@@ -283,7 +283,7 @@ class S3Bucket:
         """Complete an upload, so that the object appears whole. A second call does nothing.
 
         If S3's answer to an earlier call was lost, the upload no longer exists, but its object
-        exists. The object's mark then shows whether the writer of this upload created the object.
+        does. The object's mark then shows whether the writer of this upload created the object.
 
         Raises:
             FileExistsError: with `once`, an object of another writer exists.

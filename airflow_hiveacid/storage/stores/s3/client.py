@@ -115,8 +115,8 @@ def _say_md5(params: dict[str, Any], **_: object) -> None:
     """Replace a request's new-style checksum with Content-MD5; every S3 server supports it.
 
     S3 requires a digest in a request that deletes several objects. AWS accepts both digests
-    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. They
-    answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
+    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. Such
+    servers answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
     """
     params["headers"]["Content-MD5"] = content_md5(params["body"])
     checksum = params["context"].get("checksum", {})
