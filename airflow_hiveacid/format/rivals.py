@@ -42,8 +42,8 @@ def foreign_write_of(directory: str) -> ForeignWrite | None:
     """Return the write that created a base or delta, derived from its name; None for other names.
 
     The directory name of a compaction contains a transaction ID or a range of write IDs. But a base
-    that Hive 3.1 compacted has no transaction ID and no range in its name. So it looks like the
-    base of an overwrite.
+    that Hive 3.1 compacted has no transaction ID and no range in its name. So the name of this base
+    looks like the base of an overwrite.
     """
     name = parse_directory_name(directory)
     if name is None:

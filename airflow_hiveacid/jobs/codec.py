@@ -41,7 +41,7 @@ class Side(enum.Enum):
 
     @property
     def other(self) -> Side:
-        """The opposite side; this side reads the JSON that the opposite side writes."""
+        """The side of the contract whose JSON this side reads."""
         return Side.APPLICATION if self is Side.OPERATOR else Side.OPERATOR
 
 

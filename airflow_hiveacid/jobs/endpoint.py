@@ -46,9 +46,9 @@ class Transport(enum.Enum):
 class Metastore:
     """One metastore: the addresses of its servers, the login, and time limits.
 
-    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`. The client tries them
-    in the given order. `user` is the owner of locks. Without a `login`, the client calls `set_ugi`
-    with `user`. If `user` is None, the client does not call `set_ugi`.
+    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`. The client tries the
+    URIs in the given order. `user` is the owner of locks. Without a `login`, the client calls
+    `set_ugi` with `user`. If `user` is None, the client does not call `set_ugi`.
     """
 
     uris: tuple[str, ...]

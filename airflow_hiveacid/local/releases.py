@@ -128,8 +128,8 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
             # The shaded Hadoop client replaces Hadoop's jars. Only one logging backend is needed.
             exclusions=((hadoop, "*"), ("org.slf4j", "slf4j-log4j12"), ("log4j", "log4j")),
         ),
-        # This jar contains ORC's SerDe and input format. The server needs both to validate
-        # full-ACID DDL. The jar also contains the compaction threads.
+        # This jar contains ORC's SerDe and input format. To validate full-ACID DDL, the server
+        # needs both the SerDe and the input format. The jar also contains the compaction threads.
         _Artifact(group=hive, name="hive-exec", version=release.version, exclusions=_NOTHING_BELOW),
         _Artifact(group=hadoop, name="hadoop-client-api", version=HADOOP_VERSION),
         _Artifact(group=hadoop, name="hadoop-client-runtime", version=HADOOP_VERSION),

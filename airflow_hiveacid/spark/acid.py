@@ -81,15 +81,15 @@ _OVER: Final = (
 class AlreadyDoneError(Exception):
     """The signal that an earlier try of the task has already committed.
 
-    This exception is not a failure. A program must let it propagate to `run`.
+    This exception is not a failure. A program must let this exception propagate to `run`.
     """
 
 
 class Task:
     """The Airflow task of a program, with its job and, after the commit, its result.
 
-    `run` passes the task to the program. The program passes it to `transaction`. Mutable: `result`
-    is set when the transaction ends.
+    `run` passes the task to the program. The program passes the task to `transaction`. Mutable:
+    `result` is set when the transaction ends.
     """
 
     def __init__(self, job: JobContext, restart_state: RestartState) -> None:
@@ -158,7 +158,8 @@ class Transaction:
 
         Raises:
             InputError: the task does not declare the table, or a column or the condition is
-                invalid. Or the program has changed the session (`check_session`).
+                invalid. The same error is raised if the program has changed the session
+                (`check_session`).
             HiveAcidError: the version is unknown or no longer readable; see `read_table`.
         """
         with self._turn():

@@ -200,8 +200,8 @@ def read_spec(name: str) -> JobSpec:
         ConfigurationError: no file of this name was shipped.
         ContractVersionError: another version of this provider wrote the spec.
     """
-    # YARN puts shipped files into the working directory. Local and standalone modes put them into
-    # Spark's directory.
+    # YARN puts shipped files into the working directory. Local and standalone modes put shipped
+    # files into Spark's directory.
     for path in (Path(name), Path(SparkFiles.get(name))):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
 """Notes of partitions that this provider drops, so that a restore can detect missing rows.
 
 If this provider wrote to a partition, its commit notes list the directories (`versions.losses`). No
-note lists the directories that other clients wrote. So this module lists them before the drop.
+note lists the directories that other clients wrote. So this module lists such directories before
+the drop.
 """
 
 from __future__ import annotations

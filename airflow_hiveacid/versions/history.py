@@ -43,7 +43,7 @@ class VersionEntry:
 
     `by` is `ANOTHER_CLIENT`, or the job key with the DAG, run, task and map index. `partitions` are
     the partitions that the version's note or directories name. `is_readable` is True if the version
-    can be read by its number. Otherwise, one of its `tags` may still make the version readable.
+    can be read by its number. Otherwise, one of the version's `tags` may still make it readable.
     """
 
     number: int

@@ -146,7 +146,8 @@ def note_as_ours(
 
     The queue's history is limited, so each new entry displaces an old entry. If a compaction of
     another client has broken the guarantee, only its queue entry proves the break. So this function
-    checks first, and ends a broken guarantee before our entry can displace that proof.
+    checks the guarantee first. It ends a broken guarantee before our new entry can displace the
+    proof.
 
     Args:
         client: the metastore.

@@ -2,9 +2,9 @@
 
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open. After a cleaner writes a horizon, it waits for readers that may not have read
-this note. `plan.history.as_of_time` decides which writes belong to the state at a given time. This
-module must not read rows.
+transaction is open. After a cleaner writes a horizon, the cleaner waits for readers that may not
+have read this note. `plan.history.as_of_time` decides which writes belong to the state at a given
+time. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class Past:
         """Check that all known partitions of the version still exist.
 
         Raises:
-            VersionGoneError: partitions no longer exist. The error names some of them, and contains
-                the table's oldest readable version.
+            VersionGoneError: partitions no longer exist. The error names some of the partitions,
+                and contains the table's oldest readable version.
         """
         gone = self.vanished(existing)
         if not gone:
@@ -237,7 +237,7 @@ def past_of(
 
     Args:
         client: the metastore. This function reads the metastore's compaction queue. If the version
-            has open writes, it also reads the locks.
+            has open writes, this function also reads the locks.
         table: the table.
         version: the version; it must not be the current state.
         snapshot: the current snapshot.

@@ -54,10 +54,10 @@ _EXACT_S: Final = 1.0
 class WriteRange:
     """The writes of a table between two versions, with the files that exist now.
 
-    `first` and `last` are the table as of the two versions. None means the table before its first
-    write. `held` and `had` are facts about the first version that the caller knows. `held` maps a
-    partition name to a file or directory name in its root (`newest_of`). `had` are the partitions
-    that existed in the first version, or None if they are unknown.
+    `first` and `last` are the table as of the two versions. `first` or `last` is None for the table
+    before its first write. `held` and `had` are facts about the first version that the caller
+    knows. `held` maps a partition name to a file or directory name in its root (`newest_of`). `had`
+    are the partitions that existed in the first version, or None if they are unknown.
     """
 
     client: MetastorePort
@@ -162,7 +162,7 @@ class WriteRange:
 
         The result of an overwrite or compaction within the range does not count as a replacement.
         Rows may already have been missing when such a result was written. Then the result lacks
-        these rows, too. The change feed would not report their loss.
+        these rows, too. The change feed would not report the loss of these rows.
         """
         if found:
             state = found[0].state

@@ -10,9 +10,9 @@ An overwrite or a truncation deletes all rows and therefore ends a segment. With
 exists from its insert event until its delete event.
 
 Cleaners remove obsolete directories one at a time, in any order. So a range can be read only if all
-its directories certainly exist. This is certain in two cases. Either the live directories contain
-the whole range, or no cleaner was allowed to remove directories of the range (`Kept`). The module
-refuses all other ranges.
+its directories certainly exist. The existence of all directories is certain in two cases. Either
+the live directories contain the whole range, or no cleaner was allowed to remove directories of the
+range (`Kept`). The module refuses all other ranges.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")

@@ -7,8 +7,8 @@ remove needed files:
 
 * a compacted base is valid only if no write ID up to the base's write ID is open; Hive 4 also
   accepts a base if its own write ID is the lowest open write ID;
-* if a range was compacted several times, only the last compaction is read. Hive 4 reads all of them
-  (HIVE-29210);
+* if a range was compacted several times, only the last compaction is read. Hive 4 reads all of
+  these compactions (HIVE-29210);
 * an invisible directory is never obsolete, because a writer may still be writing to it;
 * an aborted INSERT OVERWRITE does not hide that needed files are lost.
 
@@ -46,7 +46,8 @@ class DirectoryStatus(enum.Enum):
 
     LIVE: the reader reads the directory. OBSOLETE: a live directory replaces this directory.
     ABORTED: the directory contains only aborted writes, or the result of an aborted compaction.
-    INVISIBLE: the directory is not yet committed for this reader. Cleaners must not delete it.
+    INVISIBLE: the directory is not yet committed for this reader. Cleaners must not delete such a
+        directory.
     """
 
     LIVE = "live"
@@ -257,7 +258,7 @@ def _require_history(
 
     A base of an uncommitted compaction does not count, because it does not replace any directory
     yet. If an overwrite wrote the oldest base, this function raises no error. The overwrite may
-    still be open. So its base does not prove that files were removed.
+    still be open. So an overwrite's base does not prove that files were removed.
     """
     standing = [
         b

@@ -228,8 +228,8 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
         raise VersionUnknownError(table=table, detail=f"has no version {number}; the first is 1")
     if number > write_ids.high_watermark:
         # A metastore's list may temporarily end below a committed write ID
-        # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes it
-        # contains.
+        # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes the
+        # version contains.
         raise VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"
@@ -248,7 +248,7 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
     """Return a write ID list in which some committed write IDs are invisible.
 
-    The write IDs in `left_out` become open. So no base that covers them is chosen.
+    The write IDs in `left_out` become open. So no base that covers these write IDs is chosen.
 
     Example:
         >>> now = ValidWriteIdList.parse("db.t:5:9223372036854775807::3")
@@ -461,9 +461,9 @@ def _readable(
 ) -> Listing:
     """Return the listing without directories that mix rows of a version with later rows.
 
-    A mixed directory is a base with rows of later writes. In an insert-only table, it may also be a
-    delta with such rows. If the inputs of such a directory still exist, a reader of the shorter
-    listing chooses the inputs.
+    A mixed directory is a base with rows of later writes. In an insert-only table, a mixed
+    directory may also be a delta with such rows. If the inputs of such a directory still exist, a
+    reader of the shorter listing chooses the inputs.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}

@@ -30,7 +30,7 @@ class ChangeFeedSpec:
     `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
     the feed uses the table's primary key. If `columns` is empty, the feed contains all columns.
     With `pre_images`, the feed includes old values. The first range has the changes after `since`,
-    or the whole table if `since` is None. `until` is the last version. By default, this is the
+    or the whole table if `since` is None. `until` is the last version. By default, `until` is the
     newest version that no open write can change. `since` and `until` are `VersionSpec.text`. If the
     changes can no longer be read and `when_gone` is WHOLE, the range contains the whole table.
     `parameters` are the parameters in `where`.

@@ -81,9 +81,9 @@ class InsertSpec:
     default, so the source does not contain them. In the columns at `default_where`, only some rows
     get the default. For each of these columns, in the same order, the source has an extra column at
     its end. In the extra column, the string `true` means that the row gets the default, and `false`
-    means that it does not. The columns at `text_at` contain only strings. The statement casts them
-    to the column's type. All these positions are indexes of target columns, from 0, in the order of
-    the source's columns.
+    means that it does not. The columns at `text_at` contain only strings. The statement casts these
+    strings to the column's type. All these positions are indexes of target columns, from 0, in the
+    order of the source's columns.
     """
 
     target: str
@@ -183,8 +183,8 @@ class TruncateSpec:
     """TRUNCATE TABLE target [PARTITION (...)]: remove all rows without reading them.
 
     `partition` has values for some or all partition columns. The statement truncates all partitions
-    with these values. At least one such partition must exist. Without `partition`, all partitions
-    are truncated.
+    with these values. At least one partition with these values must exist. Without `partition`, all
+    partitions are truncated.
     """
 
     target: str

@@ -156,8 +156,8 @@ class GssContext:
         """Verify and decrypt a message.
 
         Raises:
-            GssError: the message arrived out of order or twice. Or `is_secret` is set, but the
-                message is not encrypted.
+            GssError: the message arrived out of order or twice. The same error is raised if
+                `is_secret` is set, but the message is not encrypted.
         """
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(

@@ -12,8 +12,8 @@ class Rc4:
     """The cipher for one direction of one connection.
 
     Mutable: it keeps the position in the key stream. The cipher encrypts a few megabytes per
-    second. This is enough for metastore calls. The module is in Python because the libraries of
-    some hosts no longer include RC4.
+    second. This speed is sufficient for metastore calls. The module is in Python because the
+    libraries of some hosts no longer include RC4.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -95,8 +95,8 @@ def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
     Unrequested data usually means that the server has closed the connection. If this check finds
     the closed connection before a call, the caller reconnects. If the connection closes during a
     call, the caller does not know whether the server executed the call. Unrequested data may also
-    be a late response. The next call would read it as its own response. If the result is False, the
-    caller closes the connection.
+    be a late response. The next call would read that late response as its own response. If the
+    result is False, the caller closes the connection.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)

@@ -180,8 +180,8 @@ class CatalogCalls:
     ) -> tuple[PartitionInfo, ...]:
         """See CatalogPort."""
         if table.is_partitioned:
-            # Read only the names. In 4.0.1, a request for whole partitions that names only missing
-            # partitions causes a failed SQL query and then a slow query.
+            # Read only the names. Suppose a request for whole partitions names only missing
+            # partitions. Then 4.0.1 runs a failed SQL query, and after it a slow query.
             there = set(self._partition_names(table.ref))
             missing = [name for name in dict.fromkeys(names) if str(name) not in there]
             if missing:
@@ -238,7 +238,7 @@ class CatalogCalls:
         return 1
 
     def _leave_write_id(self, ref: TableRef, raw: Struct, context: _WriteContext) -> None:
-        """On 4.x, store the write ID in a table without a statistics flag; log a refusal only.
+        """On 4.x, store the write ID in a table without a statistics flag; only log a refusal.
 
         See docs/decisions/publishing.md.
         """

@@ -65,7 +65,8 @@ _NO_FAULTS: Final[Faults] = {}
 # The errors of a broken connection. If the server closes during a response, the compiled protocol
 # raises EOFError.
 _BROKEN: Final = (TTransportException, OSError, EOFError)
-# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do.
+# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do derive
+# from TException.
 _REFUSALS: Final = (TException, TExceptionBase)
 
 _FIRST_PAUSE_S: Final = 0.2
@@ -112,8 +113,8 @@ class _Call(NamedTuple):
 class Connection:
     """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
-    The connection tries servers in the order of the endpoint. After a failure, it starts with the
-    next server.
+    The connection tries servers in the order of the endpoint. After a failure, the connection
+    starts with the next server.
     Mutable: it holds the current socket.
     """
 

@@ -1,7 +1,7 @@
 """A table's constraints over Thrift: DEFAULT, NOT NULL, CHECK and the primary key.
 
-The server does not enforce the constraints. Hive's clients enforce them when they write. The stubs
-of hmsclient can read primary keys of 3.1 and 4.x, since we need only the column names.
+The server does not enforce the constraints. Hive's clients enforce constraints when they write. The
+stubs of hmsclient can read primary keys of 3.1 and 4.x, since we need only the column names.
 """
 
 from __future__ import annotations

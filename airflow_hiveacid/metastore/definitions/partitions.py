@@ -43,8 +43,8 @@ def add_partitions(
 
     Raises:
         DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has a
-            different location. Or the statement gives a new partition a location other than the
-            default.
+            different location. The same error is raised if the statement gives a new partition a
+            location other than the default.
         ConfigurationError: the values do not identify a partition of the table.
     """
     table = transactional_table(client, asked.target)

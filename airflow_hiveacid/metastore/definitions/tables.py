@@ -238,8 +238,8 @@ def unset_properties(
     """Return the work that removes table properties.
 
     Raises:
-        DefinitionError: the statement removes a property that statements must not remove. Or a
-            property is missing, and the statement has no IF EXISTS.
+        DefinitionError: the statement removes a property that statements must not remove. The same
+            error is raised if a property is missing, and the statement has no IF EXISTS.
     """
     table = transactional_table(client, asked.target)
     _check_parameters(table, asked.names)

@@ -12,7 +12,7 @@ server's cleaner does not wait for readers (docs/decisions/compaction-queue.md).
 Before these steps, the compactor takes a lock that only compactors of the same partition request.
 The lock proves that the compactor is alive. If the lock is gone, the next run ends our queue entry
 (`end_dead_entries`). A compaction replaces queued requests of other clients. If the compaction
-fails, it repeats these requests. On 3.1, only Hive can process the queue. So on 3.1, a compaction
+fails, these requests are repeated. On 3.1, only Hive can process the queue. So on 3.1, a compaction
 has only its transaction and its locks.
 
 Example:
@@ -511,7 +511,7 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
-    """Mark a committed compaction as compacted, for the cleaners; log a refusal only.
+    """Mark a committed compaction as compacted, for the cleaners; only log a refusal.
 
     The server refuses if a later run has already marked the entry, and a cleaner has processed it.
     """

@@ -87,7 +87,7 @@ def acquire_without_queueing(
     """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
     A request that is not granted immediately is withdrawn before the pause. So other requests never
-    wait for it. The first request is made even if `timeout_s` is 0.
+    wait for such a request. The first request is made even if `timeout_s` is 0.
 
     Raises:
         LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was

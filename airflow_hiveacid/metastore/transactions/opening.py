@@ -161,7 +161,8 @@ def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opene
     Args:
         client: the metastore.
         plan: the arguments of the transaction.
-        leaving: the job's earlier transactions. The new transaction replaces and ends them.
+        leaving: the job's earlier transactions. The new transaction replaces and ends these
+            transactions.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time.
@@ -212,8 +213,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
             plan = replace(plan, began=vain.began)
             continue
         except _AnswerLostError as lost:
-            # The state of a lock request is unknown. The request is withdrawn when its transaction
-            # ends.
+            # The state of a lock request is unknown. The server withdraws the request when its
+            # transaction ends.
             if is_last:
                 raise lost.error from lost.error.__cause__
             _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
@@ -226,8 +227,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
         plan = replace(plan, began=opened.began)
-        # Do not count the reopenings that a wait for locks causes. The wait has its own time limit.
-        # Each commit of a transaction ahead in the queue causes a reopening.
+        # Do not count the reopenings that a wait for locks causes. A wait for locks has its own
+        # time limit. Each commit of a transaction ahead in the queue causes a reopening.
         reopenings += not opened.has_waited
 
 
@@ -451,7 +452,7 @@ class _Opening:
 
         Unlike the snapshot of a Hive query, this snapshot includes commits of transactions with
         higher IDs. A newer copy of the job may have committed while this copy was suspended. Then
-        the snapshot must include its writes.
+        the snapshot must include the writes of the newer copy.
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:

@@ -9,7 +9,7 @@ a reader:
   running compaction of this provider counts as a reader of its table, even before it locks the
   table to publish its result.
 * A transaction without locks counts as a reader, because it may already have its snapshot and take
-  locks later. Streaming batches, replication, and readers that never take locks also have no locks.
+  locks later. Examples are streaming batches, replication, and readers that never take locks.
 * A transaction with locks only on other tables is not a reader if its client is Hive, Trino or this
   provider. Queries of Hive and jobs of this provider request all their locks at once. Queries of
   Trino lock a table before they take their snapshot of it. Other clients, such as spark-acid, take

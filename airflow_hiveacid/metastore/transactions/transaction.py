@@ -224,7 +224,10 @@ class MetastoreTransaction:
         self._unchanged.add(ref)
 
     def server_time(self) -> ServerTime | None:
-        """Return the server's time; None if unknown. Read it only once, while locks are held."""
+        """Return the server's time; None if unknown.
+
+        Read the time only once, while locks are held.
+        """
         if self._server_time is None and not self._is_ended:
             readings = self._opened.readings
             try:
@@ -340,8 +343,8 @@ class MetastoreTransaction:
         """Undo the work; leave the transaction open if another transaction follows.
 
         If a different client aborts the transaction, its locks are released. Then another
-        transaction may soon overtake it. The job must not open a new transaction after an abort, or
-        while the state is unknown (docs/decisions/restarts.md).
+        transaction may soon overtake the aborted transaction. The job must not open a new
+        transaction after an abort, or while the state is unknown (docs/decisions/restarts.md).
 
         Raises:
             TransactionAbortedError, FencedError, MetastoreError: the transaction was aborted, or
@@ -447,10 +450,10 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         txn_type: The type that a 4.x server records for the transaction.
         first_txn_id: For a retry: `first_txn_id` of an earlier transaction of the same process.
         began: For a retry: `Transaction.began` of that earlier transaction.
-        handover: The job's earlier transactions. The new transaction replaces them. If another
-            commit overtakes the new transaction, its work is undone. The handover then keeps the
-            new transaction open, until the next transaction replaces it or the owner closes the
-            handover. None means that the job has no other transaction.
+        handover: The job's earlier transactions. The new transaction replaces these transactions.
+            If another commit overtakes the new transaction, its work is undone. The handover then
+            keeps the new transaction open, until the next transaction replaces it or the owner
+            closes the handover. None means that the job has no other transaction.
         clock: The source of time; None means this machine's clock.
         on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
             reported right before the commit. An error in `on_step` aborts the transaction.

@@ -99,8 +99,8 @@ def beneath(error: BaseException) -> BaseException:
 
     If the error has no such cause, return the error itself.
     """
-    # If PySpark 3.5 does not know an error, the error has no Python class. But its cause may have a
-    # class.
+    # If PySpark 3.5 does not know an error, the error has no Python class. But the cause of such an
+    # error may have a class.
     found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
     while found is not None:
         cause = found.getCause()

@@ -4,11 +4,11 @@ Starting a task costs more than reading a small file, so small pieces share a ta
 enough pieces to be worth starting, and few enough that every core gets work.
 
 All tasks of a frame get the same function. This function contains every piece. If pieces were
-objects, each task would unpickle all of them. The total cost would be quadratic in their number. As
-bytes, a piece is unpickled only in the task that needs it. Several pieces may share values: a
-table's columns, a snapshot's write IDs, the delete files of a bucket. Each shared value is stored
-once. A worker caches shared values for its next task. A file contains the name of its store, so no
-piece contains a store client.
+objects, each task would unpickle all of them. The total cost would be quadratic in the number of
+pieces. As bytes, a piece is unpickled only in the task that needs it. Several pieces may share
+values: a table's columns, a snapshot's write IDs, the delete files of a bucket. Each shared value
+is stored once. A worker caches shared values for its next task. A file contains the name of its
+store, so no piece contains a store client.
 
 Input and output are plain frozen dataclasses. Must not depend on Spark.
 

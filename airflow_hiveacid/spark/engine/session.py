@@ -49,7 +49,7 @@ _SETTINGS: Final = {
     # handles nanoseconds. The module `nanoseconds` refuses a value that microseconds cannot
     # represent exactly, and never truncates it.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    # A char is read without its padding. To compare it with a literal, Spark pads both sides.
+    # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
     # For ACID files our code builds ORC's filter (`search_argument`). By default, Spark would
@@ -104,8 +104,8 @@ def open_session(app_name: str) -> SparkSession:
     wall-clock times unchanged only in UTC (`time_zones`).
 
     Raises:
-        ConfigurationError: a Python package is missing on the driver. Or the program created its
-            Spark context with speculation.
+        ConfigurationError: a Python package is missing on the driver. The same error is raised if
+            the program created its Spark context with speculation.
     """
     for name in _NEEDED:
         try:

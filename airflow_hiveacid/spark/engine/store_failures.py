@@ -88,7 +88,7 @@ _OF_NETWORKS: Final = frozenset(
     }
 )
 # For some failed calls to a name node, the exception's class does not show that the call failed.
-# These strings in the message show it instead (NetUtils.wrapException).
+# Strings in the message show the failed call instead (NetUtils.wrapException).
 _CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 

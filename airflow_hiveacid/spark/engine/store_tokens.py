@@ -1,13 +1,13 @@
 """Delegation tokens from Spark's JVM, for Python clients of an HDFS with Kerberos.
 
 Spark's `--principal`, `--keytab` and delegation tokens reach only JVMs. The input is a session. The
-driver's Python process gets tokens from the JVM. The JVM already has them, or Spark's settings
-allow it to request them (`spark.kerberos.*`, `spark.security.credentials.*`). Before these tokens
-expire, the process gets new tokens. Python workers get tokens as follows:
+driver's Python process gets tokens from the JVM. The JVM already has tokens, or Spark's settings
+allow the JVM to request them (`spark.kerberos.*`, `spark.security.credentials.*`). Before these
+tokens expire, the process gets new tokens. Python workers get tokens as follows:
 
 - in a YARN container: the container's own tokens, which last for a day or a week. If Spark has a
   keytab, Spark gets new tokens before the old tokens expire. The driver uses the new tokens. Tasks
-  bring them to workers, as described below;
+  bring the new tokens to workers, as described below;
 - on the driver's machine (`local`): the driver's token file, which is in memory;
 - elsewhere (Kubernetes, standalone): HDFS tokens inside the function that tasks run, in the memory
   of driver and executors. The tokens are sent only if Spark encrypts network traffic and spilled

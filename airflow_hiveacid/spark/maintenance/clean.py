@@ -527,10 +527,10 @@ def _held_or_read(
 ) -> dict[str, str]:
     """Return the replaced paths that a current or recent tag needs, with a reason for each.
 
-    As long as a tag exists, a transaction that reads the tag's version may begin. This is possible
-    even if the version's files were replaced long ago, or the version is older than the horizon. So
-    a path without its tag is kept for some time: until all transactions have ended that were open
-    when a cleaner first noticed the missing tag.
+    As long as a tag exists, a transaction that reads the tag's version may begin. Such a
+    transaction may begin even if the version's files were replaced long ago, or if the version is
+    older than the horizon. So a path without its tag is kept for some time: until all transactions
+    have ended that were open when a cleaner first noticed the missing tag.
 
     Args:
         state: the partition's state, with the replaced paths.

@@ -5,8 +5,8 @@ can read or write the table. The steps of `Converter._convert`, in order: finish
 interrupted conversion; check the table; then
 
 * to full ACID: read the rows twice, as rows of the flat table and as rows of the future full-ACID
-  table. If they are equal, set the parameters. This step needs no undo. An undo is also impossible,
-  because the metastore does not allow removing 'transactional' from a full-ACID table.
+  table. If the rows are equal, set the parameters. This step needs no undo. An undo is also
+  impossible, because the metastore does not allow removing 'transactional' from a full-ACID table.
 * to another kind: write a note, move files, set the parameters, read the rows again. If the rows
   differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
   done.

@@ -1,4 +1,4 @@
-"""Facts about a table. A cleaner reads them once, before it cleans the partitions.
+"""Facts about a table. A cleaner reads these facts once, before it cleans the partitions.
 
 In a table of ten thousand partitions only a few need cleaning. The listing of a partition and the
 facts from the start of the run show whether the partition needs cleaning. The next run handles

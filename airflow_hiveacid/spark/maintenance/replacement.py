@@ -78,7 +78,8 @@ class Replacement:
         """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
 
         A compactor that publishes without a suffix would find our directory and stop. A compactor
-        that publishes with a suffix uses a different name. So its open uploads must be aborted.
+        that publishes with a suffix uses a different name. So the open uploads of such a compactor
+        must be aborted.
         """
         dead = [
             upload

@@ -2,7 +2,7 @@
 
 Spark refuses such timestamps, or reads them as plain integers if a setting allows it. The module
 converts the integers back to timestamps. A value with digits below the microsecond is an error.
-Spark would truncate it, although a Hive timestamp can store it.
+Spark would truncate such a value, although a Hive timestamp can store it.
 """
 
 from __future__ import annotations

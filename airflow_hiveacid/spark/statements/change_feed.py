@@ -70,10 +70,11 @@ def feed_changes(job: JobContext) -> JobResult:
 
     Raises:
         ChangesGoneError: files with these changes may have been removed.
-        FeedError: the feed belongs to a different table, or selects different rows of the table. Or
-            a partition was dropped, or a partition with older rows was added.
-        ConfigurationError: this run has already written a range with different arguments. Or the
-            feed uses the primary key, and that key has changed.
+        FeedError: the feed belongs to a different table, or selects different rows of the table.
+            The same error is raised if a partition was dropped, or if a partition with older rows
+            was added.
+        ConfigurationError: this run has already written a range with different arguments. The same
+            error is raised if the feed uses the primary key, and that key has changed.
         FeedOvertakenError: a different job has continued the feed.
         HiveAcidError: the job failed; no range was published.
     """
@@ -167,8 +168,8 @@ def _next_range(
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
-    # A published range cannot be undone. So before this, the guard stops the job if it was killed,
-    # or if a newer copy has replaced it.
+    # A published range cannot be undone. So before the publication, the guard stops the job if it
+    # was killed, or if a newer copy has replaced it.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
@@ -355,7 +356,8 @@ def _result(
 ) -> JobResult:
     """Return the result for a published range; `until` is the version that the feed has reached.
 
-    A range without rows has no files to consume. So its result contains only that version.
+    A range without rows has no files to consume. So the result of such a range contains only the
+    version that the feed has reached.
     """
     ranges = []
     if note is not None and note.files:

@@ -143,9 +143,9 @@ def ready(
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
     """Return the data columns that a statement's clauses write.
 
-    An inserted row contains every column; an updated row contains only the assigned columns. If it
-    contained all columns, the unassigned columns would be sent as NULLs. A table may have thousands
-    of columns.
+    An inserted row contains every column; an updated row contains only the assigned columns. If an
+    updated row contained all columns, the unassigned columns would be sent as NULLs. A table may
+    have thousands of columns.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns

@@ -192,7 +192,7 @@ def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     On such a store, compaction may be impossible (docs/decisions/s3.md). Then the file of every
     task would remain. A row's task depends only on the row's values. So this function sets the
     maximum number of tasks. Spark itself would combine tasks only with adaptive execution. Even
-    then, it would keep as many tasks as cores.
+    with adaptive execution, Spark would keep as many tasks as cores.
     """
     if renames_directories(scheme_of(table.location)):
         return rows

@@ -197,7 +197,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     """Return the events of a MERGE.
 
     If two source rows change one target row, their delete events are adjacent. So the writer
-    detects them.
+    detects such delete events.
     """
     table, names = program.table, HelperNames.beside(program.table.column_names, source.columns)
     numbered = program.moment.fixed_in(source).withColumn(

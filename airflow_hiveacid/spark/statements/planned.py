@@ -58,9 +58,9 @@ def planned(
     """Return the statements of one transaction, ready to run.
 
     Raises:
-        InputError: a table, column, expression or source is invalid. Or one transaction cannot run
-            these statements in this order. If there are several statements, the error contains the
-            number of the invalid statement.
+        InputError: a table, column, expression or source is invalid. The same error is raised if
+            one transaction cannot run these statements in this order. If there are several
+            statements, the error contains the number of the invalid statement.
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)

@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 
-# Neighbouring rows of an old file are sent to one writer. So the writer decodes their stripe only
-# once.
+# Neighbouring rows of an old file are sent to one writer. So the writer decodes the stripe of these
+# rows only once.
 _TOGETHER: Final = 500_000
 _NOW, _THEN = "_now", "_then"
 _EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)

@@ -5,8 +5,9 @@ the base. The input is ledger entries. An entry records the directories that an 
 publish. Only directories at the table's current locations are removed. A renamed table keeps its
 ledger. But a different table may now be at the old location.
 
-On a store with uploads, the open uploads of an aborted attempt are aborted first. If an upload
-completed later, its file would remain. In a base, Trino would show the rows of such a file.
+On a store with uploads, the open uploads of an aborted attempt are aborted first. If an upload of
+an aborted attempt completed later, its file would remain. In a base, Trino would show the rows of
+such a file.
 """
 
 from __future__ import annotations

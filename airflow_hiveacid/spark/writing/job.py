@@ -6,7 +6,7 @@ events to staging. Partitions are registered. The write is verified again and re
 ledger. Directories are renamed into place. Leaving the `with` block commits.
 
 `writing.write` handles failures. A killed driver leaves an open transaction. The metastore aborts
-the transaction when its heartbeats stop.
+such a transaction when the heartbeats stop.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 This restart happens within one driver. `plan.reruns` defines the rules for Airflow's retries. In
 the new transaction, the staged files get the new write ID (`reissue`). No row is read, computed or
-decoded again. The files can be reused if the statement would write the same files again. This is
-true of an INSERT that reads no table. The rows of such an INSERT come from values, from files, or
-from a query over values and files. If the files would now belong to a different root, or cannot be
-reissued, the whole INSERT runs again.
+decoded again. The files can be reused if the statement would write the same files again. This
+condition holds for an INSERT that reads no table. The rows of such an INSERT come from values, from
+files, or from a query over values and files. If the files would now belong to a different root, or
+cannot be reissued, the whole INSERT runs again.
 
 All other overtaken jobs run again in full: an overwrite, a job that reads another table, and a job
 with several statements. An UPDATE, DELETE or MERGE also runs again, because the overtaking

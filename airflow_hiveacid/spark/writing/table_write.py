@@ -179,9 +179,9 @@ class TableWrite:
     def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
         """Check that no transaction committed a conflicting change since this job began.
 
-        The conflict policy defines which changes conflict. The metastore does its own check at the
-        commit. This earlier check also finds changes that the metastore has not recorded, and
-        changes that were committed before a restart.
+        The conflict policy defines which changes conflict. The metastore does its own conflict
+        check at the commit. This earlier check also finds changes that the metastore has not
+        recorded, and changes that were committed before a restart.
 
         Raises:
             WriteConflictError: another transaction has committed a conflicting change.
@@ -243,8 +243,8 @@ class TableWrite:
 
         Raises:
             WriteConflictError: as `check_no_rival`.
-            OvertakenError: `check_not_overtaken` raised it. Or the snapshot may show rows with a
-                higher write ID than the change.
+            OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
+                snapshot may show rows with a higher write ID than the change.
         """
         known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)

@@ -91,9 +91,9 @@ class CheckedStatement:
     `partitions` returns the partitions that the statement can touch now, if they are known. `fixed`
     contains these partitions if the statement itself specifies them. The partitions in `fixed` need
     not exist. `empties` selects the existing partitions that an overwrite replaces even without new
-    rows. By default, these are the partitions that the overwrite can touch. `common` contains
-    inputs that several statements share. All these statements see the tables as the first statement
-    does.
+    rows. By default, `empties` selects the partitions that the overwrite can touch. `common`
+    contains inputs that several statements share. All these statements see the tables as the first
+    statement does.
     """
 
     kind: str

@@ -113,7 +113,7 @@ class Write:
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
-                result remains. Or the metastore contradicts the ledger.
+                result remains. The same error is raised if the metastore contradicts the ledger.
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         tables = self._tables.values()
@@ -266,8 +266,8 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
 
     Raises:
         TableChangedError: a table was replaced or changed after the statements were checked.
-        WriteConflictError: a conflicting transaction committed first. The error names its job, if
-            known.
+        WriteConflictError: a conflicting transaction committed first. The error names the job of
+            that transaction, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None

@@ -38,8 +38,8 @@ class _Run:
 class Views:
     """The views of one statement, numbered in order of appearance. The object is mutable.
 
-    `database` is the default database of table names. If it is None, all names must include a
-    database. `of_many` is true if several queries of the statement read the views. `shared` maps
+    `database` is the default database of table names. If `database` is None, all names must include
+    a database. `of_many` is true if several queries of the statement read the views. `shared` maps
     views to queries that several parts of the statement use. `before` is the number of views that
     the statement already has. `reads_past` is true if the statement may read earlier versions of
     tables.

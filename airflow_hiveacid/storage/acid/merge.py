@@ -95,8 +95,8 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
     Every open stream holds a batch of rows. Each step takes the last row of every batch, and finds
     the smallest of these last rows. From every stream, the step takes the rows up to this smallest
     row. The step sorts only these rows. The merge never compares rows one by one. If only one
-    stream has rows in a range, the merge does not sort them. A short stream fits into one batch. So
-    even a large number of short streams is sorted only once.
+    stream has rows in a range, the merge does not sort these rows. A short stream fits into one
+    batch. So even a large number of short streams is sorted only once.
 
     Args:
         streams: the inputs, each sorted ascending by identity.

@@ -33,7 +33,7 @@ _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
 # A length has 32 bits, with seven bits in each byte. Without this limit, a damaged length could
-# extend over the whole chunk. Decoding it would take hours.
+# extend over the whole chunk. Decoding such a length would take hours.
 _SNAPPY_LENGTH_BYTES: Final = 5
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SINGLE_SEGMENT: Final = 0x20

@@ -169,8 +169,8 @@ class ArrowEncoder:
             row_index_stride=options.row_index_stride,
             dictionary_key_size_threshold=DICTIONARY_THRESHOLD,
         )
-        # Arrow's writer takes the types from the first table. Without a table, it would write
-        # nothing.
+        # Arrow's writer takes the types from the first table. Without a table, the writer would
+        # write nothing.
         self._writer.write(schema.empty_table())
 
     @property

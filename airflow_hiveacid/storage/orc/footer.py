@@ -1,7 +1,7 @@
 """The parsed content of an ORC file's tail: stripes, types, statistics, metadata.
 
-The module defines only value classes. The module `tail` parses and serialises them. This module
-must not read files.
+The module defines only value classes. The module `tail` parses and serialises these classes. This
+module must not read files.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class OrcType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcTail:
-    """A parsed tail. Do not change its protobuf messages, because they are shared and not copied.
+    """A parsed tail.
+
+    Do not change the protobuf messages of the tail, because they are shared and not copied.
 
     `file_length` is the number of bytes that a reader may read. `file_length` is less than the
     file's size while a streaming writer has committed only part of the file. `stripes` are in file

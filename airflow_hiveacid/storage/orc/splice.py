@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
-# The largest number of values of one column in a stripe. Java has the same limit, because it stores
-# the number of values as the length of an array. Each value costs some memory, because this module
-# inserts a zero for it.
+# The largest number of values of one column in a stripe. Java has the same limit, because Java
+# stores the number of values as the length of an array. Each value costs some memory, because this
+# module inserts a zero for it.
 _MOST_VALUES: Final = 1 << 31
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2

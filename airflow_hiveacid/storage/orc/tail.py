@@ -79,7 +79,8 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
     Args:
         fs: The file system with the file.
         path: The file's path on this file system.
-        size: Read the file only up to this length in bytes. The default is its size.
+        size: Read the file only up to this length in bytes. The default of `size` is the file's
+            size.
 
     Raises:
         CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's

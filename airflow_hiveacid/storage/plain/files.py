@@ -79,8 +79,8 @@ def plain_files(
 
     Raises:
         CorruptFileError: there are delete events. An insert-only table must not have any.
-        UnsupportedFileError: a delta contains both visible and invisible rows. Or a file is outside
-            of bases and deltas, and `with_originals` is False.
+        UnsupportedFileError: a delta contains both visible and invisible rows. The same error is
+            raised if a file is outside of bases and deltas, and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:

@@ -72,7 +72,7 @@ def are_old_values_known(tail: OrcTail) -> bool:
     """Return whether all readers show the same values for all dates and timestamps of a file.
 
     Java's writer stores the calendar in the file, but other writers do not. Arrow writes negative
-    nanoseconds before 1970. Hive cannot read these.
+    nanoseconds before 1970. Hive cannot read negative nanoseconds.
     """
     return tail.footer.writer == _JAVA or all(
         _is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types)

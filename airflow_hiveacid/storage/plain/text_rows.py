@@ -3,7 +3,7 @@
 Input is a file and columns. Output is batches in file order. Columns are found by position; a
 column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
 value that Hive would not have written. Hive reads some of these values as NULL. Hive truncates or
-rounds others.
+rounds other values.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ def text_rows(
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. Or
-            lines have different numbers of fields, or a value is not spelled as Hive spells it.
+        UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The
+            same error is raised if lines have different numbers of fields, or if a value is not
+            spelled as Hive spells it.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# One row group is held in memory. During its write, a second copy exists.
+# One row group is held in memory. While the row group is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # Compressions that Hive 3.1 and every version of Java's Parquet library can read.

@@ -79,9 +79,9 @@ class FeedNote:
     `births` has the creation time of each partition in seconds since 1970. If `is_whole`, the rows
     are the whole table at `until`, not the changes since `since`. `rows` is the number of rows by
     type of change. `directory` is the subdirectory of the range's directory that contains the
-    files. If it is blank, the files are in the range's directory itself. `where` is the condition
-    that selected the rows; blank means no condition. `asked` has digests of the arguments that
-    determine which changes are written, and in what form. `held` has the newest write of each
+    files. If `directory` is blank, the files are in the range's directory itself. `where` is the
+    condition that selected the rows; blank means no condition. `asked` has digests of the arguments
+    that determine which changes are written, and in what form. `held` has the newest write of each
     partition at `until` (`format.state.versions.newest_of`). `keys` are the columns that identified
     updates. `contract` is the writer's version of the job contract. `keys` and `contract` are None
     in notes of earlier releases.

@@ -279,8 +279,8 @@ def check_writable(location: str) -> None:
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        ConfigurationError: the location is a file. Or it is in an encryption zone, and no KMS is
-            configured.
+        ConfigurationError: the location is a file. The same error is raised if the location is in
+            an encryption zone, and no KMS is configured.
         LocationPermissionError: writing is not permitted.
         StorageError: writing failed for another reason.
     """

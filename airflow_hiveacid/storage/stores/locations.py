@@ -172,7 +172,8 @@ def _s3(
     given: str | None,  # noqa: ARG001 - changed settings need another client
 ) -> pafs.FileSystem:
     client = open_client(bucket, given_settings())
-    # These modules use boto3's exceptions. So import them only after `open_client` has found boto3.
+    # These modules use boto3's exceptions. So import these modules only after `open_client` has
+    # found boto3.
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket  # noqa: PLC0415
     from airflow_hiveacid.storage.stores.s3.handler import S3Handler  # noqa: PLC0415
 

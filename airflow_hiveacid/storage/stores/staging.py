@@ -11,8 +11,8 @@ table's location. So a new partition has no directory before its files are publi
 partition outside the table's location, the home is the partition's location.
 
 Only this module depends on how a directory becomes visible. On most stores, a rename publishes the
-directory. The store must rename in one step (`check_publishable`). On a store without renames, the
-directory appears file by file, data files before marker files.
+directory. The store must rename directories in one step (`check_publishable`). On a store without
+renames, the directory appears file by file, data files before marker files.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")
@@ -207,7 +207,8 @@ class Staging:
         """Rename directories to their final names, in this order; return their final paths.
 
         If a target exists, or a directory was not built, this method renames nothing. If a rename
-        fails, earlier directories stay published. An abort of their write ID makes them invisible.
+        fails, earlier directories stay published. If their write ID is aborted, readers ignore
+        these directories.
 
         Raises:
             DirectoryExistsError: a target exists; it is unchanged.

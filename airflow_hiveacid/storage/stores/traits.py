@@ -32,10 +32,11 @@ class StoreTraits:
     (HIVE-25600). `deletes_at_once`: no reader sees half of a directory that is being deleted.
     `reads_open_files`: flushed bytes can be read before the file is closed, even beyond the length
     in a listing. `renames`: files and directories are renamed in one step. On stores without
-    renames, a file appears whole when it is closed. But a directory appears one file at a time. A
-    task's file cannot be read before it is published. `keeps_directories`: an empty directory can
-    exist. `lists_trees`: one call lists everything below a directory at any depth. `may_want_keys`:
-    in an encryption zone, a client needs a key to create files, but not to create directories.
+    renames, a file appears whole when it is closed. But on such stores, a directory appears one
+    file at a time. A task's file cannot be read before it is published. `keeps_directories`: an
+    empty directory can exist. `lists_trees`: one call lists everything below a directory at any
+    depth. `may_want_keys`: in an encryption zone, a client needs a key to create files, but not to
+    create directories.
     """
 
     refuses_taken_names: bool
@@ -78,7 +79,8 @@ def traits_of(fs: pafs.FileSystem) -> StoreTraits:
 def renames_directories(scheme: str) -> bool:
     """Return True if stores of this scheme rename a directory in one step.
 
-    On these stores, a directory is built under a hidden name. A rename then publishes it whole.
+    On these stores, a directory is built under a hidden name. A rename then publishes the directory
+    as a whole.
     """
     return scheme == "file" or scheme in HADOOP_SCHEMES
 

@@ -67,8 +67,8 @@ def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
 def without_old_values(rows: DataFrame, names: Collection[str]) -> DataFrame:
     """Set these columns to NULL in removed rows.
 
-    Some of these values were read anyway. Either their file also has inserted rows, or a condition
-    needs them.
+    Some of these values were read anyway. Either the file with these values also has inserted rows,
+    or a condition needs the values.
     """
     return rows.withColumns({n: F.when(F.col(IS_BORN), F.col(quoted(n))) for n in sorted(names)})
 

@@ -1,11 +1,11 @@
 """A frame over given files with Spark's vectorised reader, with a number for each file.
 
 `spark.read.orc(paths)` would request the status of every path from the store again. For more than
-32 paths, it would also start a Spark job. Each row would contain only its file's path, as a string.
-The driver's own listing already contains all files with their lengths. So this module passes the
-files to Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use a file's
-modification time, but provides it as metadata of each row. So this module sets the modification
-time to the file's number, and each row contains the number.
+32 paths, `spark.read.orc` would also start a Spark job. Each row would contain only its file's
+path, as a string. The driver's own listing already contains all files with their lengths. So this
+module passes the files to Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use
+a file's modification time, but provides it as metadata of each row. So this module sets the
+modification time to the file's number, and each row contains the number.
 
 Input and output are plain values and frames; no Java class of our own is needed.
 """

@@ -2,8 +2,8 @@
 
 The input is the source of a MERGE and its keys. The output is the least and the greatest value of
 each key, if files have comparable values. Ranges only make reading faster. The join does not depend
-on them. A key has no range if Python cannot represent a bound exactly, such as a year beyond 9999
-or a string that is not UTF-8.
+on the ranges. A key has no range if Python cannot represent a bound exactly, such as a year beyond
+9999 or a string that is not UTF-8.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ class FileFit:
     """The verdict on one data file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file. None means that it may.
+    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
+    may read the file.
     """
 
     rows: int

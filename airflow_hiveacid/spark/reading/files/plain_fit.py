@@ -66,8 +66,8 @@ class PlainVerdict:
     """The verdict on one file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file. None means that Spark may
-    read it with `manner`.
+    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
+    may read the file with `manner`.
     """
 
     rows: int

@@ -5,7 +5,7 @@ flat files into staging. `flat_copy` then converts these files to bucket files w
 value. `write_flat` runs both steps, and reports each file as `writers.write_events` does.
 
 The driver publishes only copies that tasks reported to it, and only files that Spark has committed
-are copied. Other files stay in staging and are removed with it. So a task's commit must be one
+are copied. Other files stay in staging and are removed with it. So the commit of a task must be one
 step. `can_write_flat` excludes stores without renames (docs/decisions/s3.md). On other stores, the
 commit of a repeated task still needs two calls. If rows are lost between these calls, the loss is
 detected: the copies must contain as many rows as Spark has counted (docs/decisions/writing.md).

@@ -9,7 +9,7 @@ segment. Two kinds of rows are not reported:
 * A row that was deleted before the range; no version of the range shows such a row.
 * A row that was inserted in the range, and deleted at the same or a lower write ID. A lower write
   ID is possible, because a write may wait for its locks. During the wait, writes with higher write
-  IDs may commit. The waiting write then sees their rows.
+  IDs may commit. The waiting write then sees the rows of these writes.
 
 If no row of a file was inserted in the range, this module reads only those rows of the file that
 were deleted in the range. The module reads only the stripes that may contain these rows.

@@ -5,10 +5,10 @@ must not depend on how files are chosen.
 
 Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
 row between the two deletes. Then the second event refers to a missing row, and its bucket may have
-no file. But no row was lost in this case. A base covers all writes up to its write ID. So it shows
-whether a file was lost. If a row of a covered write is not in the base, a delete event or an
-overwrite removed it. A row of a later write is in a delta that no compaction has read. So its file
-must exist.
+no file. But no row was lost in this case. A base covers all writes up to its write ID. So a base
+shows whether a file was lost. If a row of a covered write is not in the base, a delete event or an
+overwrite removed it. A row of a later write is in a delta that no compaction has read. So the file
+of this delta must exist.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def require_rows(
 ) -> None:
     """Raise an error if a visible delete event shows that the files of its bucket were lost.
 
-    A row may be inserted and deleted at the same write ID. The function accepts its delete event,
-    because a compactor may have dropped the insert event. The function also accepts delete events
-    for rows that are not visible to the reader. If the base covers the write that inserted a row,
-    the function only logs the row's delete event. The next major compaction drops this event.
+    A row may be inserted and deleted at the same write ID. The function accepts the delete event of
+    such a row, because a compactor may have dropped the insert event. The function also accepts
+    delete events for rows that are not visible to the reader. If the base covers the write that
+    inserted a row, the function only logs the row's delete event. The next major compaction drops
+    this event.
 
     Raises:
         DanglingDeleteError: a bucket without a file has a visible delete event of a different kind.

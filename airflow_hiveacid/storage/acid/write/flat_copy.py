@@ -1,10 +1,10 @@
 """Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
 Input is files that a different program, such as Spark, wrote. These files have the table's columns
-at the top level. Output is an ACID file of insert events. For an insert-only table, it is a file of
-rows without identities. The module does not decode values of the table. The module copies the
-streams and gives the columns new IDs. For an ACID file, this module adds five identity columns (as
-runs), the struct `row` around the table's columns, and the tail. This module must not depend on
+at the top level. Output is an ACID file of insert events. For an insert-only table, output is a
+file of rows without identities. The module does not decode values of the table. The module copies
+the streams and gives the columns new IDs. For an ACID file, this module adds five identity columns
+(as runs), the struct `row` around the table's columns, and the tail. This module must not depend on
 which program wrote the flat files.
 
 `flat_layout` defines the content of a flat file. The key column, if present, is not copied.

@@ -202,7 +202,8 @@ def _ranges(
 ) -> Iterator[_Range]:
     """Yield the identity ranges of a file.
 
-    With `tail`, there is one range per stripe. Without it, there is one range for the whole file.
+    With `tail`, there is one range per stripe. Without `tail`, there is one range for the whole
+    file.
     """
     if tail is None:
         greatest = file.greatest_write_id if file.synthetic is None else file.synthetic.write_id

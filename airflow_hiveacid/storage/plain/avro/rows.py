@@ -115,10 +115,11 @@ def avro_rows(
 
     Raises:
         UnsupportedFileError: a column is stored with a different type, or a value does not fit or
-            is ambiguous. Or the compression is not deflate, bzip2 or Snappy.
+            is ambiguous. The same error is raised if the compression is not deflate, bzip2 or
+            Snappy.
         CorruptFileError: the file is damaged.
-        ConfigurationError: fastavro is not installed. Or the file uses Snappy, and cramjam is not
-            installed.
+        ConfigurationError: fastavro is not installed. The same error is raised if the file uses
+            Snappy, and cramjam is not installed.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}

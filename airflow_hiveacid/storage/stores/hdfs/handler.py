@@ -42,7 +42,10 @@ HDFS_NATIVE: Final = "hdfs-native"
 _T = TypeVar("_T")
 
 ANSWER_S: Final = 150.0
-"""The time limit for a name node's answer. If its machine is off, Linux gives up after 127 s."""
+"""The time limit for a name node's answer.
+
+If the machine of a name node is off, Linux gives up after 127 s.
+"""
 
 _ANY_DIRECTORY: Final = 0o777
 _ANY_FILE: Final = 0o666
@@ -304,8 +307,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             except OSError as error:
                 if error.errno != errno.ENOTSUP:
                     raise  # if the list were ignored, its users could lose access
-                # On this name node, access control lists are disabled. Behind a mount table, they
-                # may be enabled on other name nodes.
+                # On this name node, access control lists are disabled. Behind a mount table, access
+                # control lists may be enabled on other name nodes.
                 self._has_lists = self._root.startswith("viewfs:")
                 return False
             else:

@@ -114,10 +114,10 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move all files and directories back to their old paths.
 
-        Directories without rows may be missing. A cleaner may have removed them, and they are not
-        needed. Another writer may have changed a flat table during the conversion. Files that this
-        writer overwrote stay deleted. If this writer created a file with an old name, the moved
-        file gets a `_copy_N` name, as in Hive.
+        Directories without rows may be missing. A cleaner may have removed such directories, and
+        they are not needed. Another writer may have changed a flat table during the conversion.
+        Files that this writer overwrote stay deleted. If this writer created a file with an old
+        name, the moved file gets a `_copy_N` name, as in Hive.
 
         Raises:
             DirectoryExistsError, StorageError: as `move_all`.

@@ -231,8 +231,8 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             FileNotFoundError: the attempt has written no file.
             FileExistsError: a different file with the same name exists.
-            OSError: the file has a different size. Or its upload was aborted, or cannot be
-                completed.
+            OSError: the file has a different size. The same error is raised if the file's upload
+                was aborted, or cannot be completed.
         """
         note = StagedUpload.read(self._bucket, self._key(attempt_path))
         if note.size_bytes != size_bytes:
