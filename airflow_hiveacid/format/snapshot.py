@@ -210,8 +210,8 @@ class ValidWriteIdList:
 
         The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. For a range
         above the high watermark, Hive returns ALL if the range is below all open and aborted IDs.
-        The choice of directories depends only on whether the result is NONE. So
-        this difference does not affect the choice.
+        The choice of directories depends only on whether the result is NONE. So this difference
+        does not affect the choice.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 

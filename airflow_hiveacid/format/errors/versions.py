@@ -32,7 +32,7 @@ class VersionUnknownError(TableError):
 
 
 class VersionDoubtfulError(TableError):
-    """It is unknown whether some writes were committed before the requested time.
+    """It is unknown whether some writes were committed by the requested time.
 
     `doubtful` describes each of these writes. `before` is the newest version that contains none of
     these writes, or 0 if no such version exists. `after` is the oldest version that contains all

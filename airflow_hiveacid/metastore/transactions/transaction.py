@@ -448,8 +448,9 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         lock_timeout_s: The total time limit for all waits for locks.
         heartbeat_s: Seconds between heartbeats; None means half of the server's time-out.
         txn_type: The type that a 4.x server records for the transaction.
-        first_txn_id: For a retry: `first_txn_id` of an earlier transaction of the same process.
-        began: For a retry: `Transaction.began` of that earlier transaction.
+        first_txn_id: Only for a retry. This is the `first_txn_id` of an earlier transaction of this
+            process.
+        began: Only for a retry. This is the `Transaction.began` of the earlier transaction.
         handover: The job's earlier transactions. The new transaction replaces these transactions.
             If another commit overtakes the new transaction, its work is undone. The handover then
             keeps the new transaction open, until the next transaction replaces it or the owner

@@ -86,14 +86,14 @@ class CheckedStatement:
     the source into events; None means no events. The target has its files as the statement sees
     them. `make_files` stages files without events.
 
-    `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
-    itself. `tables` are the tables for queries within the statement's expressions, by view name.
-    `partitions` returns the partitions that the statement can touch now, if they are known. `fixed`
-    contains these partitions if the statement itself specifies them. The partitions in `fixed` need
-    not exist. `empties` selects the existing partitions that an overwrite replaces even without new
-    rows. By default, `empties` selects the partitions that the overwrite can touch. `common`
-    contains inputs that several statements share. All these statements see the tables as the first
-    statement does.
+    `shape` is the frame with which the source was checked. If `source` is not given, `shape` is the
+    source itself. `tables` are the tables for queries within the statement's expressions, by view
+    name. `partitions` returns the partitions that the statement can touch now, if they are known.
+    `fixed` contains these partitions if the statement itself specifies them. The partitions in
+    `fixed` need not exist. `empties` selects the existing partitions that an overwrite replaces
+    even without new rows. By default, `empties` selects the partitions that the overwrite can
+    touch. `common` contains inputs that several statements share. All these statements see the
+    tables as the first statement does.
     """
 
     kind: str

@@ -120,7 +120,7 @@ class Stripes:
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
-        """Return the stripes that may hold one of these rows, without stripes of earlier calls."""
+        """Return the stripes that may hold one of these rows and that no earlier call returned."""
         found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
         if found:
             self._next = found[-1] + 1
