@@ -125,7 +125,7 @@ class DeltaName:
     def holds(self, other: BaseName | DeltaName) -> bool:
         """Return whether this delta covers all write IDs of `other`.
 
-        The result is False for a base, and for a delta and a delete delta.
+        The result is False if `other` is a base, or if only one of the two is a delete delta.
         """
         return (
             isinstance(other, DeltaName)

@@ -321,7 +321,7 @@ class CatalogCalls:
         names: Sequence[PartitionName],
         locations: Mapping[PartitionName, str],
     ) -> None:
-        # Import hmsclient late: its stubs have a megabyte, and most connections never need them.
+        # Import hmsclient late: its stubs take a megabyte, and most connections never need them.
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
 
         storage = self._connection.catalog_call(

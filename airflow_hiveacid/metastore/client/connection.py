@@ -197,7 +197,7 @@ class Connection:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
         if self._hms is None:
-            # Import hmsclient late: its stubs have a megabyte, and most connections never need
+            # Import hmsclient late: its stubs take a megabyte, and most connections never need
             # them.
             from hmsclient import HMSClient  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
 """Heartbeats of one transaction, sent from a separate thread over a separate connection.
 
-Takes a client that no other code uses. Sends heartbeats at a regular interval until its owner stops
-it. If the server reports that the transaction no longer exists, the thread records the error, calls
-a callback and stops. `Transaction.ensure_alive` then raises the error in the job's thread. The
-thread runs in the process that does the job's work. If this process crashes or freezes, the
-heartbeats stop, and the server aborts the transaction.
+Takes a client that no other code uses. Sends heartbeats at a regular interval until it is stopped.
+If the server reports that the transaction no longer exists, the thread records the error, calls a
+callback and stops. `Transaction.ensure_alive` then raises the error in the job's thread. The thread
+runs in the process that does the job's work. If this process crashes or freezes, the heartbeats
+stop, and the server aborts the transaction.
 
 Example:
     heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)

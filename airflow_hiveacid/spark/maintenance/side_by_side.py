@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-# Only a few partitions are processed at a time. Each needs a connection, and a metastore's database
-# allows only a few dozen connections.
+# Only a few partitions are processed at a time. Each partition needs a connection, and a
+# metastore's database allows only a few dozen connections.
 _MOST_AT_ONCE: Final = 8
 
 log = logging.getLogger("hiveacid")

@@ -249,7 +249,8 @@ def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Exp
     """Assign a column in a query to a table of the query or of the statement; return the column.
 
     SQL looks for an unqualified column in the query's tables first, then in the statement's table.
-    Then `DELETE ... WHERE id IN (SELECT id FROM other)` could delete every row.
+    So `DELETE ... WHERE id IN (SELECT id FROM other)` can delete every row if `other` lacks the
+    column `id`.
 
     Raises:
         SqlTextError: the column's table is ambiguous.

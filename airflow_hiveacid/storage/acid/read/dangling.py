@@ -55,7 +55,7 @@ def require_rows(
     this event.
 
     Raises:
-        DanglingDeleteError: a bucket without a file has a visible delete event of a different kind.
+        DanglingDeleteError: a bucket without a file has any other visible delete event.
     """
     resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
     for file, facts in deletes:

@@ -2,7 +2,7 @@
 
 hdfs-native has exceptions for missing files and for names that already exist. Every other failure
 is a RuntimeError. The message of a RuntimeError is a printed Rust value. Only this message contains
-the class of Java's exception. So this module parses messages. Only this module parses messages.
+the class of Java's exception. So this module parses messages; no other module does.
 """
 
 from __future__ import annotations
