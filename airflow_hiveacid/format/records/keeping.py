@@ -152,8 +152,8 @@ class Tag:
     """A named version whose files are kept until the tag is removed or expires.
 
     `write_ids` lists the visible write IDs of the version, in Hive's string form. A tag never
-    expires if `expires_s` is None. `is_sure` is False at first. The tag's creator sets `is_sure` to
-    True after a check: no cleaner selected files of the tag before the tag was written.
+    expires if `expires_s` is None. `is_sure` is False at first. `is_sure` becomes True after the
+    tag's creator has checked that no cleaner selected files of the tag before the tag was written.
     """
 
     name: str

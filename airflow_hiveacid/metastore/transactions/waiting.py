@@ -35,8 +35,8 @@ class Waiting:
 
     On 3.1, transactions that change rows of the same partition wait in a queue. Each transaction in
     the queue must see the writes of all earlier transactions in the queue. So after each commit,
-    all waiting transactions must be reopened. It is faster to reopen all of them directly after the
-    commit than to reopen each one after it gets its lock.
+    all waiting transactions must be reopened. It is faster to reopen all waiting transactions
+    directly after the commit than to reopen each transaction after it gets its lock.
     """
 
     client: MetastorePort

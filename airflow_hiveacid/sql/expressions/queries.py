@@ -92,7 +92,7 @@ def source_of(piece: Piece, views: Views) -> SourceSpec:
         views: the views of the statement; this function adds the query's views.
 
     Raises:
-        SqlTextError: a name is not a valid table name; or an error of `parsed_query`.
+        SqlTextError: a name is not a valid table name, or `parsed_query` raises it.
     """
     return source_of_tree(piece, parsed_query(piece), views)
 

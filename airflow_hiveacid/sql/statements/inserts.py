@@ -45,7 +45,7 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         views: the views of the multi-insert that contains this INSERT, if any.
 
     Raises:
-        SqlTextError: the SQL is not an INSERT statement; or an error of `queries.parsed_query`.
+        SqlTextError: the SQL is not an INSERT statement, or `queries.parsed_query` raises it.
     """
     begin = piece.find("INSERT")
     if begin is None:

@@ -49,7 +49,7 @@ def taken_apart(
         names: the names that the condition can use.
 
     Raises:
-        SqlTextError: the condition has no key; or an error of `expressions.expression`.
+        SqlTextError: the condition has no key, or `expressions.expression` raises it.
     """
     if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")

@@ -100,7 +100,7 @@ def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | Transact
     A single INSERT gives an `InsertSpec`.
 
     Raises:
-        SqlTextError: the SQL is not a multi-insert; or an error of `inserts.insert_of`.
+        SqlTextError: the SQL is not a multi-insert, or `inserts.insert_of` raises it.
     """
     cut = _cut(piece)
     if len(cut.inserts) == 1:

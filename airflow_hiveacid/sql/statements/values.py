@@ -62,7 +62,7 @@ def values_of(
         column marks these rows.
 
     Raises:
-        SqlTextError: the rows differ in length; or an error of `expressions.expression`.
+        SqlTextError: the rows differ in length, or `expressions.expression` raises it.
     """
     rows, nodes = _rows(piece, tree, columns)
     width = len(rows[0])
