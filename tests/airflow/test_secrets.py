@@ -38,6 +38,7 @@ from airflow_hiveacid.operators import (
     HiveAcidMergeOperator,
 )
 from airflow_hiveacid.operators.collecting import survey as surveys
+from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
@@ -328,10 +329,11 @@ def test_a_task_on_kubernetes_leaves_no_secret(
 
 @pytest.mark.parametrize("is_mapped", [False, True])
 def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped: bool) -> None:
-    secret = _SECRETS["a setting of Spark"]
+    # New secrets, because what one test has hidden stays hidden in the next.
+    fresh = [secrets.token_hex(12) for _ in range(3)]
     given: dict[str, Any] = {
-        "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ secret }}"},
-        "env_vars": {"ORDERS_PWD": "{{ secret }}"},
+        "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ fresh[0] }}"},
+        "env_vars": {"ORDERS_PWD": "{{ fresh[1] }}", "SMTP_PASSWORD": "{{ fresh[2] }}"},
     }
     with DAG("d", schedule=None) as dag:
         task: Any = (
@@ -341,14 +343,40 @@ def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped:
             if is_mapped
             else HiveAcidDeleteOperator(task_id="t", table="demo.t", where="id = 1", **given)
         )
-    context: Any = context_of(secret=secret, task=task, dag=dag)
+    context: Any = context_of(fresh=fresh, task=task, dag=dag)
     context["ti"].map_index, context["dag_run"].conf = 0, {}
     task.render_template_fields(context)
     rendered = context["task"]
-    assert rendered.conf == {next(iter(given["conf"])): secret}
+    assert [*rendered.conf.values(), *rendered.env_vars.values()] == fresh
     shown = json.dumps(_serialize_rendered_fields(rendered))
     assert "ORDERS_PWD" in shown
-    assert _leaks({"rendered fields": shown}) == []
+    assert [secret for secret in fresh if secret in shown] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
+)
+def test_a_login_that_openlineage_gives_to_the_driver_is_hidden_and_warned_of(
+    spark: FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    setting, secret = f"spark.openlineage.transport.{name}", f"Bearer-{secrets.token_hex(12)}"
+    monkeypatch.setattr(
+        submitter,
+        "inject_transport_information_into_spark_properties",
+        lambda given, _: {**given, setting: secret},
+    )
+    run_task(
+        HiveAcidDeleteOperator(
+            task_id="task",
+            table="demo.t",
+            where="id = 1",
+            spark_bin_dir=str(spark.bin_dir),
+            openlineage_inject_transport_info=True,
+        )
+    )
+    assert spark.options["--conf"] == f"{setting}={secret}"
+    assert f"arguments: {setting}. See" in "\n".join(logs.own.lines)
+    assert f"{setting}=***" in logs.texts()["log of the Spark provider"]
 
 
 def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
@@ -365,6 +393,8 @@ def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
         "spark.security.credentials.hive.enabled": "maybe",
         "spark.ssl.keyPassword": "",
         "spark.needs.token": "False",
+        "spark.hadoop.hadoop.security.authorization": "True",
+        "spark.hadoop.hive.security.authorization.manager": "org.example.Manager",
     }
     run_task(
         HiveAcidDeleteOperator(
