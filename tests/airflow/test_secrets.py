@@ -333,7 +333,7 @@ def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped:
     fresh = [secrets.token_hex(12) for _ in range(3)]
     given: dict[str, Any] = {
         "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ fresh[0] }}"},
-        "env_vars": {"ORDERS_PWD": "{{ fresh[1] }}", "SMTP_PASSWORD": "{{ fresh[2] }}"},
+        "env_vars": {"ORDERS_PWD": "{{ fresh[1] }}", "SMTP_PASS": "{{ fresh[2] }}"},
     }
     with DAG("d", schedule=None) as dag:
         task: Any = (
