@@ -81,6 +81,8 @@ class DriverLinks:
     def show(self, application: str, ui: str, push: Callable[[str, str], None]) -> None:
         """Remember the URLs of a driver, and store each new URL in XCom with `push(key, url)`.
 
+        With the application of a new driver, the UI of an earlier driver is removed from XCom.
+
         Args:
             application: the URL of the driver's application, which no earlier driver had.
             ui: the URL of the driver's UI; an empty text keeps the URL that is known.
@@ -88,8 +90,10 @@ class DriverLinks:
         """
         application, ui = page_url(application), page_url(ui)
         if application != self.application:
-            self.application, self.ui = application, ""
+            had_ui, self.application, self.ui = bool(self.ui), application, ""
             _push(SparkApplicationLink(), application, push)
+            if had_ui:
+                _push(SparkUiLink(), "", push)  # until now, it leads to an earlier driver
         if ui and ui != self.ui:
             self.ui = ui
             _push(SparkUiLink(), ui, push)

@@ -254,6 +254,19 @@ def test_a_link_is_http_and_has_no_secret(given: str, url: str) -> None:
     assert pushed == ([url, url] if url else [])
 
 
+def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
+    links, stored_urls = DriverLinks(), dict[str, str]()
+    links.show("http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
+    links.show("http://rm/app/2", "", stored_urls.__setitem__)
+    assert stored_urls == {
+        "_link_SparkApplicationLink": "http://rm/app/2",
+        "_link_SparkUiLink": "",
+    }
+    assert (links.application, links.ui) == ("http://rm/app/2", "")
+    links.show("", "", stored_urls.__setitem__)
+    assert set(stored_urls.values()) == {links.application} == {""}
+
+
 # ---- how Airflow finds them ----------------------------------------------------------------------
 
 
