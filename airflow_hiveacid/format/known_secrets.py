@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _HIDDEN: Final = "***"
 # A shorter secret would also hide parts of ordinary words. Airflow has the same limit.
 _SHORTEST: Final = 5
+# Longer than a text that is shown and the longest token together.
+_LOOKED_AT: Final = 1 << 16
 # A process that runs for months reads a new token every hour.
 _MOST: Final = 100
 _known: OrderedDict[str, frozenset[str]] = OrderedDict()
@@ -53,6 +55,11 @@ def without_secrets(text: str) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _HIDDEN)
     return text
+
+
+def beginning_of(text: str, length: int) -> str:
+    """Return the first characters of a server's text, without secrets and parts of a secret."""
+    return without_secrets(text[:_LOOKED_AT])[:length]
 
 
 def _forms(secret: str) -> Iterator[str]:

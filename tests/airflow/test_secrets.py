@@ -16,6 +16,7 @@ import tempfile
 import threading
 import traceback
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -521,11 +522,12 @@ def test_the_hook_and_the_command_line_hide_a_login_that_the_metastore_quotes(
     assert _leaks({**_shown(caught.value), **found, **logs.texts()}) == []
 
 
+@pytest.mark.parametrize("before", ["not you: ", "x" * 180], ids=["whole", "cut"])
 def test_errors_of_clusters_that_quote_a_login_hide_it(
-    yarn: ResourceManager, api: KubernetesServer, tmp_path: Path
+    yarn: ResourceManager, api: KubernetesServer, tmp_path: Path, before: str
 ) -> None:
     secret = _SECRETS[_LOGIN]
-    yarn.page = api.page = (403, f"not you: {secret}")
+    yarn.page = api.page = (403, f"{before}{secret}")
     (tmp_path / "token").write_text(secret)
     settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(tmp_path / "token")}
     server = api_server(api)
@@ -544,7 +546,29 @@ def test_errors_of_clusters_that_quote_a_login_hide_it(
         with pytest.raises(ClusterRefusedError) as caught:
             ask()
         assert _leaks(_shown(caught.value)) == []
+        assert secret[:8] not in str(caught.value)
     assert SPACE in api.requests[-1][1]
+
+
+@pytest.mark.parametrize("kind", ["token", "password"])
+def test_an_error_of_kubernetes_that_quotes_a_login_of_the_kubeconfig_hides_it(
+    api: KubernetesServer, tmp_path: Path, kind: str
+) -> None:
+    secret = secrets.token_hex(12)
+    user = {"token": {"token": secret}, "password": {"username": "etl", "password": secret}}[kind]
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://elsewhere.example.com"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))  # JSON is YAML
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert secret not in repr(login)
+    api.page = (403, f"not you: {secret}")
+    with pytest.raises(ClusterRefusedError) as caught:
+        replace(api_server(api), login=login).find(TAG)
+    assert secret not in "".join(_shown(caught.value).values())
 
 
 # ---- secrets in wrong places ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 from airflow_hiveacid.format import known_secrets
 from airflow_hiveacid.format.errors import MetastoreUnavailableError, StorageError
 from airflow_hiveacid.format.known_secrets import (
+    beginning_of,
     forget_secrets,
     keep_secret,
     without_secrets,
@@ -97,6 +98,13 @@ def test_a_secret_that_begins_with_another_secret_is_hidden_whole(order: int) ->
     for secret in ("s3cret", "s3cret-of-2027")[::order]:
         keep_secret(secret)
     assert without_secrets("s3cret-of-2027 s3cret") == "*** ***"
+
+
+@pytest.mark.parametrize("at", range(13))
+def test_the_beginning_of_a_text_has_no_part_of_a_secret_that_is_cut(at: int) -> None:
+    keep_secret("s3cret-of-2027")
+    shown = beginning_of(f"{'x' * at}s3cret-of-2027{'y' * 20}", 10)
+    assert shown == f"{'x' * at}***{'y' * 20}"[:10]
 
 
 def test_a_secret_is_no_regular_expression() -> None:
