@@ -27,6 +27,8 @@ _HIDDEN: Final = "***"
 # Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the
 # same limit.
 _SHORTEST: Final = 5
+# Longer than a text that is shown and the longest token together.
+_LOOKED_AT: Final = 1 << 16
 # A process that runs for months reads a new token every hour.
 _MOST: Final = 100
 _known: OrderedDict[str, frozenset[str]] = OrderedDict()
@@ -57,6 +59,11 @@ def without_secrets(text: str) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _HIDDEN)
     return text
+
+
+def beginning_of(text: str, length: int) -> str:
+    """Return the first characters of a server's text, without secrets and parts of a secret."""
+    return without_secrets(text[:_LOOKED_AT])[:length]
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -13,10 +13,13 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
+from airflow_hiveacid.jobs.metastore_statements import DropTable
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
+from airflow_hiveacid.operators.reporting.lineage import lineage_of
 from tests.contract.stub_server import StubServer
 from tests.support.airflow_support import context_of, run_task
 
@@ -103,6 +106,17 @@ _SPARK_TASKS: Final = (
         ),
         ["demo.a", "demo.b"],
         ["demo.orders", "demo.a", "demo.d"],
+    ),
+    (
+        operators.HiveAcidSqlOperator(
+            task_id="task",
+            sql="MERGE INTO demo.orders o USING demo.a a ON o.id = a.id"
+            " WHEN MATCHED AND a.id IN (SELECT b.id FROM demo.b b) THEN DELETE;"
+            " UPDATE demo.orders SET id = 1 WHERE id IN (SELECT c.id FROM demo.c c);"
+            " CREATE TABLE demo.d AS SELECT * FROM demo.e",
+        ),
+        ["demo.a", "demo.b", "demo.c", "demo.e"],
+        ["demo.orders", "demo.d"],
     ),
     (
         operators.HiveAcidTransactionOperator(
@@ -325,7 +339,10 @@ def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
         " CREATE TABLE IF NOT EXISTS demo.there (id bigint);"
         " ALTER TABLE demo.altered ADD COLUMNS (b int); ALTER TABLE demo.old RENAME TO demo.young;"
         " TRUNCATE TABLE demo.emptied; INSERT OVERWRITE TABLE demo.replaced VALUES (1);"
-        " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone",
+        " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone;"
+        " LOAD DATA INPATH 'file:/x' INTO TABLE demo.loaded;"
+        " LOAD DATA INPATH 'file:/x' OVERWRITE INTO TABLE demo.reloaded;"
+        " CREATE TABLE demo.brief (id bigint); DROP TABLE demo.brief",
         spark_bin_dir=str(spark.bin_dir),
     )
     run_task(task)
@@ -342,8 +359,91 @@ def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
         "demo.emptied": ("TRUNCATE", None),
         "demo.replaced": ("OVERWRITE", None),
         "demo.gone": ("DROP", None),
+        "demo.reloaded": ("OVERWRITE", None),
+        "demo.brief": ("DROP", None),
     }
-    assert {table.name for table in found.outputs} - changes.keys() == {"demo.there", "demo.added"}
+    unnamed = {table.name for table in found.outputs} - changes.keys()
+    assert unnamed == {"demo.there", "demo.added", "demo.loaded"}
+
+
+def _result(table: str, status: JobStatus = JobStatus.COMMITTED, **more: Any) -> JobResult:  # noqa: ANN401
+    return JobResult(kind="kind", job_key="key", status=status, table=table, **more)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_told"),
+    [
+        (JobStatus.COMMITTED, True),
+        (JobStatus.ALREADY_DONE, True),
+        (JobStatus.NOTHING_TO_DO, False),
+        (JobStatus.PLANNED, False),
+        (JobStatus.FAILED, False),
+    ],
+)
+def test_a_change_that_this_or_an_earlier_try_has_made_is_told(
+    status: JobStatus, *, is_told: bool
+) -> None:
+    job = DropTable(target="demo.gone")
+    found = lineage_of("hive_acid_default", [job], [_result("demo.gone", status)])
+    (table,) = found.outputs
+    assert ("lifecycleStateChange" in table.facets) is is_told
+    assert table.outputFacets == {}  # the metastore counts nothing
+
+
+def test_a_transaction_says_which_tables_it_empties_or_replaces() -> None:
+    task = operators.HiveAcidTransactionOperator(
+        task_id="task",
+        statements=[
+            "FROM demo.a INSERT OVERWRITE TABLE demo.b SELECT * INSERT INTO demo.c SELECT *",
+            "TRUNCATE TABLE demo.d",
+        ],
+    )
+    write_ids = {"demo.b": 3, "demo.c": 4, "demo.d": 5}
+    result = _result("demo.b", write_ids=write_ids)
+    found = lineage_of("hive_acid_default", task.build_jobs(), [result])
+    assert {
+        table.name: (table.facets["version"].datasetVersion, _change(table))
+        for table in found.outputs
+        if "lifecycleStateChange" in table.facets
+    } == {"demo.b": ("3", ("OVERWRITE", None)), "demo.d": ("5", ("TRUNCATE", None))}
+
+
+def test_a_script_says_the_last_version_of_a_table_and_the_sums_of_its_counts() -> None:
+    task = operators.HiveAcidSqlOperator(
+        task_id="task", sql="DELETE FROM demo.t WHERE id = 1; UPDATE demo.t SET id = 2"
+    )
+    results = [
+        _result(
+            "demo.t", write_ids={"demo.t": 3}, rows=RowCounts(deleted=7), files=1, size_bytes=9
+        ),
+        _result(
+            "demo.t", write_ids={"demo.t": 4}, rows=RowCounts(updated=2), files=3, size_bytes=5
+        ),
+    ]
+    (table,) = lineage_of("hive_acid_default", task.build_jobs(), results).outputs
+    assert table.facets["version"].datasetVersion == "4"
+    counts = table.outputFacets["outputStatistics"]
+    assert (counts.rowCount, counts.fileCount, counts.size) == (2, 4, 14)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("gone", [("key", "string"), ("month", "int")]),
+        ("there", [("id", "bigint"), ("day", "date")]),
+    ],
+)
+def test_a_table_that_the_metastore_does_not_know_has_the_columns_of_its_statement(
+    name: str, columns: list[tuple[str, str]]
+) -> None:
+    task = operators.HiveAcidSqlOperator(
+        task_id="task",
+        sql=f"CREATE TABLE IF NOT EXISTS demo.{name} (key string) PARTITIONED BY (month int)",
+    )
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    (table,) = found.outputs
+    assert [(one.name, one.type) for one in table.facets["schema"].fields] == columns
 
 
 def test_a_worker_without_the_login_of_the_driver_still_names_the_tables(

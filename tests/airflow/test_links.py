@@ -16,7 +16,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_hiveacid import operators
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.reporting.links import page_url
+from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
@@ -527,6 +527,19 @@ def test_a_wrong_address_is_refused_before_anything_is_submitted(
         run_task(deletion(spark), context_of())
     assert "hunter2" not in str(caught.value)
     assert spark.calls == []
+
+
+def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
+    links, stored_urls = DriverLinks(), dict[str, str]()
+    links.show("http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
+    links.show("http://rm/app/2", "", stored_urls.__setitem__)
+    assert stored_urls == {
+        "_link_SparkApplicationLink": "http://rm/app/2",
+        "_link_SparkUiLink": "",
+    }
+    assert (links.application, links.ui) == ("http://rm/app/2", "")
+    links.forget(stored_urls.__setitem__)
+    assert set(stored_urls.values()) == {links.application} == {""}
 
 
 # ---- how Airflow finds them ----------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
 from airflow_hiveacid.metastore.auth.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
@@ -261,4 +262,4 @@ def _page(page: bytes) -> str:
     # lock.
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
-    return " ".join(text.split())[:_MAX_SHOWN] or "nothing"
+    return beginning_of(" ".join(text.split()), _MAX_SHOWN) or "nothing"

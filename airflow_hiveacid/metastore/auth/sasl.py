@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
 
 
 def _refusal(mechanism: Mechanism, payload: bytes) -> ConnectError:
-    said = payload[:_MAX_SHOWN].decode(errors="replace")
+    said = beginning_of(payload.decode(errors="replace"), _MAX_SHOWN)
     return mechanism.refusal(
         f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; if the"
         " reason is an unsupported mechanism, the server accepts no such logins"

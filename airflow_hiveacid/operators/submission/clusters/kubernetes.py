@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ class ApiServer:
         if is_gone and said.get("kind") == "Status":
             return None
         if not answer.ok or not said:
-            words = said.get("message") or answer.text[:200]
+            words = said.get("message") or beginning_of(answer.text, 200)
             is_refused = answer.status_code in _REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
