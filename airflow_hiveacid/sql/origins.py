@@ -26,6 +26,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sqlglot import exp, parse_one
+from sqlglot.dialects.spark import Spark
 
 from airflow_hiveacid.sql.text.nodes import QUERY_KEYS, is_understood
 
@@ -45,6 +46,12 @@ _MORE_NODES: Final = (
     exp.Unary,
 )
 _UNITS: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+class _Quiet(Spark):
+    """Spark's dialect, without warnings about JSON paths that sqlglot cannot parse."""
+
+    STRICT_JSON_PATH_SYNTAX = False
 
 
 class Use(enum.IntEnum):
@@ -126,14 +133,14 @@ class _Names:
     aliases: dict[str, Origins] = field(default_factory=dict)
     has_using: bool = False
 
-    def add(self, name: str, relation: Relation, join: exp.Expr | None = None) -> None:
-        """Add a table of the FROM clause; the columns of a semi-join's right side stay hidden."""
-        if join is not None and join.args.get("kind") in {"SEMI", "ANTI"}:
+    def add(self, name: str, relation: Relation, part: exp.Expr | None = None) -> None:
+        """Add a table of a part of the query; the right side of a semi-join stays hidden."""
+        args = {} if part is None else part.args
+        if args.get("kind") in {"SEMI", "ANTI"}:
             return
         self.tables[name.lower()] = None if name.lower() in self.tables else relation
         self.open_tables += [] if relation.open_table is None else [relation.open_table]
-        using = [] if join is None else join.args.get("using") or []
-        keys = dict.fromkeys(key.name.lower() for key in using)
+        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
         self.has_using |= bool(keys)
         # In Spark, the columns of USING come first. They may be those of either table.
         every = (*self.visible.columns, *relation.columns)
@@ -176,7 +183,7 @@ class Tracer:
         known = {name.lower(): relation for name, relation in views.items()}
         try:
             self._spend(len(query))
-            return self._query(parse_one(query, dialect="spark"), known)
+            return self._query(parse_one(query, dialect=_Quiet), known)
         except Exception:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
             return None
 
@@ -192,7 +199,7 @@ class Tracer:
     def _parsed_value(self, expression: str, names: _Names) -> Origins:
         try:
             self._spend(len(expression))
-            tree = parse_one(expression, dialect="spark", into=exp.Condition)
+            tree = parse_one(expression, dialect=_Quiet, into=exp.Condition)
             return self._traced(tree, names)
         except Exception:  # noqa: BLE001 - as above
             return None
@@ -229,13 +236,14 @@ class Tracer:
 
     def _select(self, select: exp.Select, views: Mapping[str, Relation]) -> Relation:
         names = _Names()
-        if (from_ := select.args.get("from_")) is not None:
-            names.add(from_.this.alias_or_name, self._query(from_.this, views))
-        for join in select.args.get("joins") or ():
-            _check_clauses(join)
-            names.add(join.this.alias_or_name, self._query(join.this, views), join)
+        from_ = select.args.get("from_")
+        for part in (*([] if from_ is None else [from_]), *(select.args.get("joins") or ())):
+            _check_clauses(part)
+            names.add(part.this.alias_or_name, self._query(part.this, views), part)
+            self._spend(len(names.visible.columns) // 10)
         for lateral in select.args.get("laterals") or ():
-            names.add(lateral.alias, self._lateral(lateral, names))
+            names.add(lateral.alias, self._lateral(lateral, names), lateral)
+            self._spend(len(names.visible.columns) // 10)
         found: list[tuple[str, Origins]] = []
         for node in select.expressions:
             columns = self._selected(node, names)
@@ -333,7 +341,7 @@ def _check_expression(node: exp.Expr, names: _Names) -> None:
     if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
         raise _UntracedError  # a call of a database's function
     is_word = isinstance(node, exp.Var) and node.name.upper() not in _UNITS
-    if is_word and node.name.lower() in names.visible.by_name:
+    if is_word and (names.open_tables or node.name.lower() in names.visible.by_name):
         raise _UntracedError  # sqlglot reads some columns as units of time
 
 
