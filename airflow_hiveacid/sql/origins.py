@@ -333,8 +333,8 @@ def _check_clauses(node: exp.Expr) -> None:
 
 
 def _check_expression(node: exp.Expr, names: _Names) -> None:
-    """Refuse an expression of an unknown kind, a query, and a star except in `count(*)`."""
-    if isinstance(node, exp.Query) or not (is_understood(node) or isinstance(node, _MORE_NODES)):
+    """Refuse an expression of an unknown kind, such as a query, and a star except in `count(*)`."""
+    if not (is_understood(node) or isinstance(node, _MORE_NODES)):
         raise _UntracedError
     if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
         raise _UntracedError

@@ -557,12 +557,34 @@ _WITH_SOURCES: Final = {
         ),
         {},
     ),
-    "a table that the same task replaces": (
+    "a table that the same task drops": (
+        _sql("INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines; DROP TABLE demo.sales"),
+        {},
+    ),
+    "a table that the same task renames": (
         _sql(
-            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines; DROP TABLE demo.sales;"
-            " ALTER TABLE demo.other RENAME TO demo.sales"
+            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
+            " ALTER TABLE demo.lines RENAME TO demo.old"
         ),
         {},
+    ),
+    "a column that an earlier insert may have written, too": (
+        operators.HiveAcidTransactionOperator(
+            task_id="task",
+            statements=[
+                {
+                    "insert": {
+                        "table": "demo.sales",
+                        "source": {
+                            "table": "demo.lines",
+                            "query": "SELECT id, cast(price AS int) FROM source",
+                        },
+                    }
+                },
+                "INSERT INTO demo.sales (id, price) SELECT id, id FROM demo.other",
+            ],
+        ),
+        {"sales": {"id": "lines.id other.id"}},
     ),
     "a table that does not exist yet": (
         _sql("CREATE TABLE demo.gone (id bigint); INSERT INTO demo.gone SELECT id FROM demo.lines"),

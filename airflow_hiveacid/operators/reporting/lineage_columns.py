@@ -103,12 +103,10 @@ def _facets(
 
 
 def _redefined(jobs: Sequence[Job | MetastoreStatement]) -> Iterator[TableRef]:
-    """Yield the tables that have other columns in a part of the task than they have now."""
+    """Yield the tables whose columns may have changed since a statement, or may yet change."""
     for job in jobs:
         if isinstance(job, AddColumns | DropTable | RenameTable):
             yield TableRef.parse(job.target)
-        if isinstance(job, RenameTable):
-            yield TableRef.parse(job.new_name)
 
 
 def _both(one: Values, other: Values) -> Values:

@@ -120,6 +120,7 @@ _CASES: Final = [
     ("SELECT q.s.a AS a FROM (SELECT struct(id AS a) AS s FROM o) q", "a=~o.id"),
     ("SELECT array(id, price)[0] AS a, split(notes, ',')[0] AS b FROM o", "a=! b=~o.notes"),
     ("SELECT extra.* FROM o", None),
+    ("SELECT o.extra.* FROM o", None),
     # functions that return rows
     ("SELECT id, i FROM o LATERAL VIEW OUTER explode(items) x AS i", "id=o.id i=~o.items"),
     ("SELECT x.i FROM o LATERAL VIEW explode(array(id, price)) x AS i", "i=~o.id,~o.price"),
@@ -241,6 +242,7 @@ _HUGE: Final = {
     "stars": "WITH q0 AS (SELECT * FROM u)"
     + "".join(f", q{n} AS (SELECT *, * FROM q{n - 1})" for n in range(1, 60))
     + " SELECT * FROM q59",
+    "repeated stars": f"SELECT {'*, ' * 9_000}* FROM o",
     "sums": "WITH q0 AS (SELECT id AS x FROM u)"
     + "".join(
         f", q{n} AS (SELECT {' + '.join(['x'] * 99)} AS x FROM q{n - 1})" for n in range(1, 99)
