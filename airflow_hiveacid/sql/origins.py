@@ -303,9 +303,19 @@ class Tracer:
         for key, child in _children(node):
             origins = self._traced(child, names)
             is_base = isinstance(node, exp.Dot | exp.Bracket) and key == "this"
-            parts.append(_used(_field_of(origins) if is_base else origins, _use_of(node, key)))
+            if is_base and not _is_translation(child):
+                origins = _field_of(origins)
+            parts.append(_used(origins, _use_of(node, key)))
             self._spend(len(parts[-1]))
         return frozenset(chain.from_iterable(parts))
+
+
+def _is_translation(node: exp.Expr) -> bool:
+    """Return True for the array in which `translations` passes all arguments of a call."""
+    function = node.args.get("expression")
+    if not isinstance(function, exp.Lambda):
+        return False
+    return function.expressions[0].name.startswith("__hiveacid_")
 
 
 def _use_of(node: exp.Expr, key: str) -> Use:

@@ -119,6 +119,7 @@ _CASES: Final = [
     ("SELECT q.s.a AS a FROM (SELECT struct(id AS a, price AS b) AS s FROM o) q", "a=!"),
     ("SELECT q.s.a AS a FROM (SELECT struct(id AS a) AS s FROM o) q", "a=~o.id"),
     ("SELECT array(id, price)[0] AS a, split(notes, ',')[0] AS b FROM o", "a=! b=~o.notes"),
+    ("SELECT transform(array(struct(id AS a, price AS b)), x -> x.a)[0] AS a FROM o", "a=!"),
     ("SELECT extra.* FROM o", None),
     ("SELECT o.extra.* FROM o", None),
     # functions that return rows
@@ -286,6 +287,8 @@ _STATEMENTS: Final = [
     ("INSERT INTO db.t WITH q AS (SELECT id FROM db.o) SELECT q.id FROM q", "id=o.id"),
     ("INSERT INTO db.t SELECT i FROM db.o LATERAL VIEW explode(items) x AS i", "i=~o.items"),
     ("INSERT INTO db.t SELECT cast(price AS bigint) FROM db.o", "_=~o.price"),
+    ("INSERT INTO db.t SELECT greatest(id, price) x, pmod(id, 8) FROM db.o",
+     "x=~o.id,~o.price _=~o.id"),
 ]  # fmt: skip
 
 
