@@ -315,7 +315,8 @@ def _is_translation(node: exp.Expr) -> bool:
     function = node.args.get("expression")
     if not isinstance(function, exp.Lambda):
         return False
-    return function.expressions[0].name.startswith("__hiveacid_")
+    name: str = function.expressions[0].name
+    return name.startswith("__hiveacid_")
 
 
 def _use_of(node: exp.Expr, key: str) -> Use:

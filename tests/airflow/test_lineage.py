@@ -377,6 +377,7 @@ def _sources(found: OperatorLineage | None) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {}
     for table in found.outputs:
         facet = table.facets.get("columnLineage")
+        assert facet is None or facet.fields
         for column, one in {} if facet is None else facet.fields.items():
             parts = [
                 f"{_USES[use.type, use.subtype]}{source.name.removeprefix('demo.')}.{source.field}"
@@ -441,6 +442,10 @@ _WITH_SOURCES: Final = {
     "insert of all columns of files": (_insert(_FILES), {}),
     "insert of values": (_insert({"columns": ["id"], "values": [[1]]}), {}),
     "insert of a column that the table does not have": (_insert({"table": "demo.lines"}), {}),
+    "insert of two columns of one name": (
+        _insert({"table": "demo.lines", "query": "SELECT id, day, price AS id FROM source"}),
+        {},
+    ),
     "insert of a column whose name only Spark knows": (
         _insert({"table": "demo.lines", "query": "SELECT id, cast(price AS int) FROM source"}),
         {"sales": {"id": "lines.id"}},
