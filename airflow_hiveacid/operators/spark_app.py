@@ -649,6 +649,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         )
 
     def _submitter_for(self, context: Context, target: SparkTarget, attempt: str) -> Submitter:
+        self.driver_links.forget()  # an earlier job's driver
         return Submitter(
             target,
             attempt=attempt,

@@ -44,6 +44,7 @@ DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 
 _ROLE: Final = "spark-role"
+_APPLICATION: Final = "spark-app-selector"
 _CONTAINER: Final = "spark-kubernetes-driver"
 _QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
 _LAST_LINES: Final = 40
@@ -95,6 +96,11 @@ class Pod:
     def id(self) -> str:
         """Namespace and name, in the Spark provider's format of a driver ID."""
         return f"{self.namespace}:{self.name}"
+
+    @property
+    def application_id(self) -> str:
+        """Spark's ID of the application, which Spark sets as a label; empty without the label."""
+        return self.labels.get(_APPLICATION, "")
 
     @property
     def display_name(self) -> str:

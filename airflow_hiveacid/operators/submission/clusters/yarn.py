@@ -91,6 +91,11 @@ class YarnApplication:
         )
 
     @property
+    def application_id(self) -> str:
+        """Spark's ID of the application, which is YARN's."""
+        return self.id
+
+    @property
     def display_name(self) -> str:
         """The ID and queue for log messages."""
         return f"{self.id} in queue {self.queue}"
