@@ -1,4 +1,6 @@
-"""The parser of SQL scripts in Hive's dialect; other packages import only this module of `sql`.
+"""The parser of SQL scripts in Hive's dialect.
+
+Other packages import only this module and `origins` of the package `sql`.
 
 Input is a script of one or more statements. Output is a `Statement` for each statement, with a
 position and a job. The job is a statement for the metastore, or the spec that an operator would

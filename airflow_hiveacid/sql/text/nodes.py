@@ -92,7 +92,7 @@ def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> Non
     """
     for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if not isinstance(node, exp.Query):
-            if not _is_understood(node):
+            if not is_understood(node):
                 _refuse(piece, node)
             continue
         at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
@@ -119,7 +119,7 @@ def check_query(piece: Piece, tree: exp.Expr) -> None:
     """
     for node in tree.walk():
         keys = QUERY_KEYS.get(type(node))
-        if keys is None and not _is_understood(node):
+        if keys is None and not is_understood(node):
             _refuse(piece, node)
         if keys is not None:
             check_keys(piece, node, keys)
@@ -170,7 +170,8 @@ def position_of(piece: Piece, node: exp.Expr) -> int | None:
     return min((start for start in found if start in ours), default=None)
 
 
-def _is_understood(node: exp.Expr) -> bool:
+def is_understood(node: exp.Expr) -> bool:
+    """Return True if expressions may contain a node of this kind."""
     if isinstance(node, _NO_FUNCTIONS):
         return False
     return isinstance(node, (*_OPERATIONS, *_PARTS, exp.Func))
