@@ -380,6 +380,27 @@ def test_a_login_that_openlineage_gives_to_the_driver_is_hidden_and_warned_of(
     assert f"{setting}=***" in logs.texts()["log of the Spark provider"]
 
 
+def test_passwords_in_urls_are_hidden_and_warned_of(spark: FakeSpark, logs: _Logs) -> None:
+    fresh = [secrets.token_hex(12) for _ in range(3)]
+    mirror, proxy, repository = (f"https://etl:{one}@repo.example.com/maven" for one in fresh)
+    run_task(
+        HiveAcidDeleteOperator(
+            task_id="task",
+            table="demo.t",
+            where="id = 1",
+            conf={"spark.jars.repositories": mirror},
+            env_vars={"HTTPS_PROXY": proxy},
+            repositories=repository,
+            spark_bin_dir=str(spark.bin_dir),
+        )
+    )
+    assert spark.options["--conf"] == f"spark.jars.repositories={mirror}"
+    assert "arguments: repositories, spark.jars.repositories. See" in "\n".join(logs.own.lines)
+    assert redact([mirror, proxy, repository]) == ["https://etl:***@repo.example.com/maven"] * 3
+    found = logs.texts()
+    assert [name for name, text in found.items() for one in fresh if one in text] == []
+
+
 def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
     spark: FakeSpark, logs: _Logs
 ) -> None:

@@ -1,7 +1,8 @@
 """Secrets among the user's settings of Spark, which Airflow's logs and pages must not show.
 
-Input is the operator's rendered arguments. Airflow hides what `mask_secret` has been told. Airflow
-and the Spark provider themselves hide the values of a few names, but not all.
+A setting is a secret if its name suggests it, or if its value is a URL with a password. Input is
+the operator's rendered arguments. Airflow hides what `mask_secret` has been told. Airflow and the
+Spark provider themselves hide the values of a few names, but not all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from airflow.sdk.log import mask_secret
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
@@ -28,6 +31,7 @@ _NOT_A_SECRET: Final = re.compile(
 )
 _LOGIN_HEADER: Final = re.compile(r"(?:authorization|bearer|cookie)$", re.IGNORECASE)
 """The ends of names of HTTP headers with a login, such as OpenLineage's transport may have."""
+_PASSWORD_IN_URL: Final = re.compile(r"://[^/@:\s]*:([^/@\s]+)@")
 _TRUTHS: Final = ("true", "false")
 
 log = logging.getLogger(__name__)
@@ -37,20 +41,21 @@ def mask_secrets(*given: object) -> None:
     """Have Airflow hide the secrets in these settings or environment variables."""
     for one in given:
         if isinstance(one, Mapping):  # a wrong type is an error that the task reports
-            for value in _secrets(one).values():
-                mask_secret(value)
+            for _, secret in _secrets(one):
+                mask_secret(secret)
 
 
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
-    """Have Airflow hide the secrets in `conf` and `env_vars`, and warn of those that users can see.
+    """Have Airflow hide secrets in arguments, and warn of those that other users can see.
 
     All users of this machine can list the arguments of `spark-submit`.
     """
-    variables = _secrets(arguments.env_vars)
-    settings = _secrets(arguments.conf)
-    mask_secrets(arguments.conf, arguments.env_vars)
+    settings = {**(arguments.conf or {}), "repositories": arguments.repositories}
+    variables = arguments.env_vars or {}
+    mask_secrets(settings, variables)
     # On YARN and Kubernetes, the Spark provider turns `env_vars` into arguments.
-    shown = sorted({*settings, *(variables if target.is_asked else ())})
+    in_arguments = {**settings, **(variables if target.is_asked else {})}
+    shown = sorted({name for name, _ in _secrets(in_arguments)})
     if shown:
         log.warning(
             "every user of this machine can read these settings while spark-submit runs, because"
@@ -59,12 +64,16 @@ def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
         )
 
 
-def _secrets(given: Mapping[str, object] | None) -> dict[str, str]:
-    return {
-        name: str(value)
-        for name, value in (given or {}).items()
-        if value not in (None, "")
-        and (suggests_secret(name) or _LOGIN_HEADER.search(name))
-        and not _NOT_A_SECRET.search(name)
-        and str(value).lower() not in _TRUTHS
-    }
+def _secrets(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the name of a setting with each secret in its value."""
+    for name, value in given.items():
+        text = "" if value is None else str(value)
+        if _is_secret(name) and text and text.lower() not in _TRUTHS:
+            yield name, text
+        else:
+            yield from ((name, password) for password in _PASSWORD_IN_URL.findall(text))
+
+
+def _is_secret(name: str) -> bool:
+    is_suspect = suggests_secret(name) or _LOGIN_HEADER.search(name) is not None
+    return is_suspect and _NOT_A_SECRET.search(name) is None
