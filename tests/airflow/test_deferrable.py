@@ -29,6 +29,7 @@ from airflow_hiveacid.operators.submission.deferral import (
     DriverNote,
     End,
     Progress,
+    Woken,
     client_arguments,
     event_of,
 )
@@ -580,3 +581,9 @@ def test_the_log_says_why_a_task_does_not_defer(
     assert done["status"] == "committed"
     (line,) = [line for line in log.lines if "does not defer" in line]
     assert re.search(why, line)
+
+
+@pytest.mark.parametrize("event", [{}, {"note": {}, "end": "slept"}, {"note": {}, "end": []}])
+def test_an_event_of_something_else_is_refused(event: dict[str, Any]) -> None:
+    with pytest.raises(JobFailedError, match="unknown event"):
+        Woken.of(event)

@@ -135,12 +135,14 @@ class Woken:
             ContractVersionError: a different release of the provider wrote the note.
             JobFailedError: the event has an unknown form.
         """
+        ends = {one.value: one for one in End}
         match event:
-            case {"note": note, "end": end, "error": {"type": str(kind), "message": str(message)}}:
-                error = JobError(type=kind, message=message)
-                return cls(note=DriverNote.from_json(note), end=End(end), error=error)
-            case {"note": note, "end": end}:
-                return cls(note=DriverNote.from_json(note), end=End(end))
+            case {"note": note, "end": str(end)} if end in ends:
+                error: JobError | None = None
+                match event.get("error"):
+                    case {"type": str(kind), "message": str(message)}:
+                        error = JobError(type=kind, message=message)
+                return cls(note=DriverNote.from_json(note), end=ends[end], error=error)
             case _:
                 raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
 
