@@ -213,7 +213,7 @@ class HiveAcidLockFreeSensor(_ConditionSensor):
 
     def look(self) -> LockLook:
         """Poll the locks once."""
-        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_locks(*self._place(), arguments.lock_type(self.lock, "lock"))
 

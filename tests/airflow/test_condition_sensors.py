@@ -468,6 +468,35 @@ def test_a_lock_is_of_a_partition_with_the_columns_of_the_table(server: Server) 
             is_free("exclusive", partition)
 
 
+@pytest.mark.parametrize("generation", ["server", "server_3"])
+def test_a_lock_counts_for_every_spelling_of_its_partition(
+    request: pytest.FixtureRequest, generation: str
+) -> None:
+    server: Server = request.getfixturevalue(generation)
+    server.table(partitioned=True)
+    txn_id = server.lock(LockType.EXCLUSIVE, MONTH_1)
+    assert not is_free("shared_read", "month=01")  # Hive locks month=1, since the column is an int
+    assert is_free("shared_read", "month=10")
+    server.client.commit_txn(txn_id)
+    server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=02"))
+    assert not is_free("shared_read", "month=2")
+    server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=x"))
+    assert not is_free("shared_read", "month=x")
+    assert is_free("shared_read", "month=y")  # both are NULL to Hive, but are two partitions
+
+
+def test_a_lock_on_a_partition_of_an_earlier_table_is_not_in_the_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    (lock,) = server.client.show_locks()
+    for partition in ("day=1", "month=1/day=1", "month"):
+        other = replace(lock, partition=partition)
+        monkeypatch.setattr(server.client, "show_locks", lambda other=other: (other,))
+        assert is_free("exclusive", "month=1")
+
+
 def test_a_lock_on_the_database_is_in_the_way(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
