@@ -395,3 +395,19 @@ def test_an_entry_that_is_no_ended_compaction_sends_no_event(
     assert queue_state(_ENDPOINT, "demo.t") == (0, False)
     again = _after(watched, watched.write)
     assert _fired(_trigger(), watched.poll, again) == [1]
+
+
+def test_a_compaction_in_an_unknown_state_has_not_ended(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.write(2)
+    watched.begin_compaction()
+    (entry,) = watched.client.show_compactions(_REF)
+
+    def show(state: CompactionState) -> Callable[[], None]:
+        entries = [replace(entry, state=state)]
+        return lambda: monkeypatch.setattr(watched.client, "show_compactions", lambda *_: entries)
+
+    odd = _after(watched, show(CompactionState.UNKNOWN), watched.write)
+    ended = _after(watched, show(CompactionState.SUCCEEDED), watched.write)
+    assert _fired(_trigger(), watched.poll, odd, ended) == [1, 3]

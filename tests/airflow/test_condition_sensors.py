@@ -391,6 +391,27 @@ def test_entries_without_an_id_are_ordered_by_their_end(server_3: Server) -> Non
     assert compactions() == ended(("", None, "ready for cleaning"))
 
 
+@pytest.mark.parametrize("generation", ["server", "server_3"])
+def test_a_compaction_in_an_unknown_state_is_waited_for_until_a_newer_one_ends(
+    request: pytest.FixtureRequest, generation: str
+) -> None:
+    server: Server = request.getfixturevalue(generation)
+    server.table()
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    number = 1 if generation == "server" else None
+    old = replace(
+        server.server.queue[1], entry_id=number, state=CompactionState.SUCCEEDED, ended_s=10.0
+    )
+    odd = replace(old, entry_id=number and 2, state=CompactionState.UNKNOWN, ended_s=None)
+    server.server.queue = {1: old, 2: odd}
+    assert compactions() is None
+    sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
+    assert str(sensor.look()) == "demo.t: 1 compaction to end: table unknown"
+    newest = replace(old, entry_id=number and 3, ended_s=30.0)
+    server.server.queue = {2: replace(odd, ended_s=20.0), 3: newest}
+    assert compactions() == ended(("", newest.entry_id, "succeeded"))
+
+
 def test_the_queue_of_a_missing_or_flat_table_is_not_waited_for(server: Server) -> None:
     with pytest.raises(TableNotFoundError):
         compactions()
