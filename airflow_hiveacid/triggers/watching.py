@@ -57,7 +57,8 @@ class WatchTrigger(BaseTrigger):
         poke_interval_s: seconds between polls.
         exponential_backoff: double the interval after each poll.
         max_wait_s: the longest interval in seconds; None sets no limit.
-        max_outage_s: how many seconds all polls may fail; None sets no limit.
+        max_outage_s: how many seconds all polls may fail, including those that cannot fetch the
+            connection from Airflow; None sets no limit.
     """
 
     def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
@@ -122,10 +123,12 @@ class WatchTrigger(BaseTrigger):
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
 
     async def _wait(self) -> list[dict[str, Any]]:
-        settings = await HiveAcidHook(self.hive_acid_conn_id).fetch_settings()
+        settings: MetastoreSettings | None = None
         outage, polls = Outage(max_s=self.max_outage_s), 0
         while True:
             try:
+                if settings is None:
+                    settings = await HiveAcidHook(self.hive_acid_conn_id).fetch_settings()
                 seen = await looking(settings.endpoint, partial(self.look, settings))
             except HiveAcidError as error:
                 outage = outage.after(error, now_s=time.time())

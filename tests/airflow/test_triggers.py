@@ -9,13 +9,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.format.errors import (
+    ConnectionUnavailableError,
     JobFailedError,
     MetastoreUnavailableError,
     TableNotFoundError,
 )
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
@@ -176,6 +179,34 @@ def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
     event = asyncio.run(_first(_quick()))
     with pytest.raises(MetastoreUnavailableError, match=r"thrift://hms:9083"):
         findings(event)
+
+
+def test_a_connection_that_airflow_cannot_read_for_a_moment_does_not_end_the_wait(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In the triggerer, Airflow reports an outage of its database as a missing connection.
+    failures = [OSError("the secrets backend is away"), AirflowNotFoundException("isn't defined")]
+    real = HiveAcidHook.aget_connection
+
+    async def fetch(_: HiveAcidHook, conn_id: str) -> Any:  # noqa: ANN401
+        if failures:
+            raise failures.pop()
+        return await real(conn_id)
+
+    monkeypatch.setattr(HiveAcidHook, "aget_connection", fetch)
+    answers += [_measured(_DUE)]
+    trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.01)
+    assert findings(asyncio.run(_first(trigger)))[0]["delta_count"] == 9
+    assert (failures, answers) == ([], [])
+
+
+def test_a_connection_that_stays_away_for_longer_than_the_bound_is_told_as_itself(
+    answers: list[object],
+) -> None:
+    event = asyncio.run(_first(_quick(hive_acid_conn_id="nowhere")))
+    with pytest.raises(ConnectionUnavailableError, match=r"connection 'nowhere'.*isn't defined"):
+        findings(event)
+    assert answers == []
 
 
 def test_an_error_of_a_kind_that_nobody_planned_for_reaches_the_task(answers: list[object]) -> None:
