@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.hooks.health import HealthLook
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
     from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
+    from airflow_hiveacid.triggers.watching import WatchTrigger
     from tests.support.airflow_support import Connections
 
 REF = TableRef("demo", "t")
@@ -640,6 +642,47 @@ def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: 
     (event,) = asyncio.run(asyncio.wait_for(events(), 120))
     with pytest.raises(CompactionFailedError, match="no space left"):
         sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+
+
+def payload_of(trigger: WatchTrigger) -> dict[str, Any]:
+    async def first() -> dict[str, Any]:
+        event = await anext(trigger.run())
+        found: dict[str, Any] = event.payload
+        return found
+
+    return asyncio.run(asyncio.wait_for(first(), 120))
+
+
+def test_a_long_event_counts_the_compactions_that_it_leaves_out(server: Server) -> None:
+    server.table()
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    entry = replace(server.server.queue[1], state=CompactionState.SUCCEEDED)
+    server.server.queue = {
+        n: replace(entry, entry_id=n, partition=PartitionName.parse(f"month={n}"))
+        for n in range(1, 1001)
+    }
+    sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
+    event = payload_of(sensor.trigger(table="demo.t"))
+    assert len(json.dumps(event)) <= MOST_BYTES
+    answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+    assert len(answer["compactions"]) > 50
+    assert len(answer["compactions"]) + answer["compactions_omitted"] == 1000
+
+
+def test_a_long_event_counts_the_limits_that_it_leaves_out(
+    server: Server,  # noqa: ARG001 - sets the connection
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exceeded = Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=1)
+    due = tuple(ReachedLimit(partition=f"month={n}", exceeded=exceeded) for n in range(1000))
+    look = HealthLook(table="demo.t", due=due, highest={})
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.look_at_limits", lambda *_: look)
+    sensor = HiveAcidHealthSensor(task_id="s", table="demo.t", delta_count=1)
+    event = payload_of(sensor.trigger(table="demo.t"))
+    assert len(json.dumps(event)) <= MOST_BYTES
+    answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+    assert answer == poked(sensor)
+    assert len(answer["reached"]) + answer["reached_omitted"] == 1000
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
