@@ -498,7 +498,9 @@ def test_a_lock_counts_for_every_spelling_of_its_partition(
     server: Server = request.getfixturevalue(generation)
     server.table(partitioned=True)
     txn_id = server.lock(LockType.EXCLUSIVE, MONTH_1)
-    assert not is_free("shared_read", "month=01")  # Hive locks month=1, since the column is an int
+    assert not is_free(
+        "{{ 'shared_read' }}", "month={{ '01' }}"
+    )  # Hive locks month=1, since the column is an int
     assert is_free("shared_read", "month=10")
     server.client.commit_txn(txn_id)
     server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=02"))
@@ -722,6 +724,28 @@ def test_a_time_out_with_soft_fail_skips_the_task(
     )
     with pytest.raises(AirflowSkipException):
         run_task(task)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_sensor_and_its_trigger_poll_the_metastore_of_their_connection(
+    server: Server,
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    sensor: type[HiveAcidWatchSensor],
+) -> None:
+    table = server.table()
+    unblock(server, table, block(server))
+    connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://other:9083"})
+    asked: list[tuple[str, ...]] = []
+    for module in ("health", "compaction_watch", "lock_watch"):
+        monkeypatch.setattr(
+            f"airflow_hiveacid.hooks.{module}.connect",
+            lambda endpoint: (asked.append(endpoint.uris), server.client)[1],
+        )
+    task = sensor(task_id="s", table="demo.t", hive_acid_conn_id="other", **SENSORS[sensor])
+    assert poked(task) is not None
+    payload_of(task.trigger(table="demo.t", hive_acid_conn_id="other"))
+    assert asked == [("thrift://other:9083",)] * 2
 
 
 @pytest.mark.parametrize("sensor", SENSORS)

@@ -230,6 +230,21 @@ def test_backing_off_doubles_the_interval_up_to_its_bound() -> None:
     assert steady.interval_s(9) == 7
 
 
+def test_a_wait_backs_off_and_leaves_the_event_loop_free(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s: list[float] = []
+
+    async def sleep(s: float) -> None:
+        slept_s.append(s)
+
+    monkeypatch.setattr("airflow_hiveacid.triggers.watching.asyncio.sleep", sleep)
+    answers += [_measured(_HEALTHY), _DOWN, *[_measured(_HEALTHY)] * 3, _measured(_DUE)]
+    arguments = {**_ARGUMENTS, "hive_acid_conn_id": HiveAcidHook.default_conn_name}
+    asyncio.run(_first(CompactionNeededTrigger(**arguments)))
+    assert slept_s == [7, 14, 28, 56, 70]
+
+
 def test_an_event_of_something_else_is_refused() -> None:
     with pytest.raises(JobFailedError, match="unknown event"):
         findings({"status": "success"})
@@ -305,6 +320,21 @@ def test_thirty_silent_metastores_delay_no_other_look(
             return found
 
         assert findings(asyncio.run(wait()))[0]["delta_count"] == 1
+
+
+def test_looks_that_occupy_one_metastore_delay_no_other_look() -> None:
+    ended = threading.Event()
+    slow, quick = (MetastoreEndpoint(uris=(f"thrift://{name}:9083",)) for name in ("a", "b"))
+
+    async def wait() -> str:
+        occupied = [asyncio.ensure_future(looking(slow, ended.wait)) for _ in range(40)]
+        try:
+            return await looking(quick, lambda: "done", longest_s=60)
+        finally:
+            ended.set()
+            await asyncio.gather(*occupied)
+
+    assert asyncio.run(wait()) == "done"
 
 
 def test_a_look_without_end_is_an_outage_in_time() -> None:
