@@ -607,7 +607,7 @@ def test_a_deferred_sensor_answers_as_one_that_pokes(
 @pytest.mark.parametrize(
     ("sensor", "arguments"),
     [
-        (HiveAcidHealthSensor, {"delta_count": 2}),
+        (HiveAcidHealthSensor, {"delta_count": 2, "small_files": 2}),
         (HiveAcidCompactionSensor, {"fail_on_failed": False}),
         (HiveAcidLockFreeSensor, {"lock": "shared_write"}),
     ],
@@ -620,8 +620,8 @@ def test_a_trigger_polls_the_partition_of_its_sensor(
     server.client.request_compaction(REF, MONTH_2, CompactionType.MAJOR)
     server.lock(LockType.SHARED_READ, MONTH_1)
     server.lock(LockType.EXCLUSIVE, MONTH_2)
-    for _ in range(2):
-        server.warehouse.delta(table, 1, "month=2")
+    for partition in ("month=1", "month=2", "month=2"):
+        server.warehouse.delta(table, 1, partition)
     task = sensor(task_id="s", table="demo.t", partition="month=1", **arguments)
     found = task.trigger(table="demo.t", partition="month=1").look(HiveAcidHook().settings)
     assert found == task.look()
