@@ -328,8 +328,9 @@ def test_looks_that_occupy_one_metastore_delay_no_other_look() -> None:
 
     async def wait() -> str:
         occupied = [asyncio.ensure_future(looking(slow, ended.wait)) for _ in range(40)]
+        await asyncio.sleep(0)  # they begin
         try:
-            return await looking(quick, lambda: "done", longest_s=60)
+            return await looking(quick, lambda: "done", longest_s=20)
         finally:
             ended.set()
             await asyncio.gather(*occupied)
