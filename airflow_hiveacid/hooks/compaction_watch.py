@@ -13,11 +13,15 @@ from airflow_hiveacid.format.errors import CompactionFailedError, NotTransaction
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.compaction_queue import CompactionType, newest_entries
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionState,
+    CompactionType,
+    newest_entries,
+)
 from airflow_hiveacid.metastore.partitions import partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -40,6 +44,7 @@ class QueueState(NamedTuple):
     """The ID of a table's newest ended compaction, or 0, and whether another is not ended yet.
 
     An entry that Hive's initiator writes because it could not request a compaction does not count.
+    An entry in an unknown state has not ended, unless its partition has a newer entry.
     """
 
     ended_entry: int
@@ -56,17 +61,32 @@ def queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
     """
     with connect(endpoint) as client:
         entries = _compactions(client.show_compactions(TableRef.parse(table)))
+    at_work = _not_ended(entries)
     ended = (
         entry.entry_id or 0
         for entry in entries
-        if entry.state.was_requested and not entry.is_at_work
+        if entry.state.was_requested and entry not in at_work
     )
-    return QueueState(max(ended, default=0), any(entry.is_at_work for entry in entries))
+    return QueueState(max(ended, default=0), bool(at_work))
 
 
 def _compactions(entries: Iterable[CompactionEntry]) -> list[CompactionEntry]:
     """Return the queue's compactions, without Hive's clean-ups of aborted transactions."""
     return [one for one in entries if one.compaction_type is not CompactionType.ABORT_TXN_CLEANUP]
+
+
+def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...]:
+    """Return the entries that wait for a worker, have one, or may have one.
+
+    A newer Hive may have states that this provider does not know. Such an entry may be at work
+    until its partition has a newer entry.
+    """
+    newest = newest_entries(entries).values()
+    return tuple(
+        entry
+        for entry in entries
+        if entry.is_at_work or (entry.state is CompactionState.UNKNOWN and entry in newest)
+    )
 
 
 # ---- the end of compactions ----------------------------------------------------------------------
@@ -120,6 +140,8 @@ def look_at_queue(
 ) -> QueueLook:
     """Poll a table's compaction queue once.
 
+    A partition whose newest entry is in an unknown state counts as one with a compaction at work.
+
     Raises:
         InputError: the table or partition does not exist, or the table is not transactional.
         CompactionFailedError: no compaction is at work, `fail_on_failed` is true, and the newest
@@ -137,7 +159,7 @@ def look_at_queue(
         entries = _compactions(client.show_compactions(ref, name))
     look = QueueLook(
         table=table,
-        at_work=tuple(entry for entry in entries if entry.is_at_work),
+        at_work=_not_ended(entries),
         newest=tuple(newest_entries(entries).values()),
     )
     failed = [entry for entry in look.newest if entry.has_failed]

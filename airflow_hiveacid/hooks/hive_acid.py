@@ -17,10 +17,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowNotFoundException,
+    AirflowRuntimeError,
+)
 from airflow.sdk.log import mask_secret
 
-from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    ConnectionUnavailableError,
+    HiveAcidError,
+)
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
 from airflow_hiveacid.jobs.logins import secret_source_of
@@ -103,12 +111,16 @@ class HiveAcidHook(BaseHook):
         """Fetch the settings asynchronously, as triggers must do.
 
         Raises:
-            ConfigurationError: the connection is missing, or one of its fields is invalid.
+            ConnectionUnavailableError: the connection is missing, or Airflow cannot be reached.
+            ConfigurationError: one of the connection's fields is invalid.
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)
-        except AirflowNotFoundException:
-            raise self._missing() from None
+        # Airflow passes over any other error of a secrets backend.
+        except (AirflowException, AirflowRuntimeError, OSError) as error:
+            raise ConnectionUnavailableError(
+                conn_id=self.hive_acid_conn_id, reason=f"{type(error).__name__}: {error}"
+            ) from error
         return parse_settings(ConnectionFields.of(connection))
 
     def endpoint(self) -> MetastoreEndpoint:

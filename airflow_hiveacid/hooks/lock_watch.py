@@ -7,6 +7,7 @@ user and job of a lock, but never hosts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockType
@@ -16,8 +17,12 @@ from airflow_hiveacid.format.words import age, age_text, first_few
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import in_the_way
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+from airflow_hiveacid.storage.values.partition_values import partition_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.locks import LockInfo
 
@@ -81,9 +86,31 @@ def look_at_locks(
         if name is not None and name.columns != columns:
             raise PartitionNotFoundError(table=ref, partition=partition)
         # All locks, because those on the table's database also count.
-        held = in_the_way(client.show_locks(), ref, name, LockType(lock), client.generation)
+        held = in_the_way(
+            client.show_locks(),
+            ref,
+            name,
+            LockType(lock),
+            client.generation,
+            key_of=partial(_values, found.partition_columns),
+        )
     wanted = FreeLock(table=table, partition=partition or "", lock=lock)
     return LockLook(wanted=wanted, in_the_way=held)
+
+
+def _values(columns: Sequence[Column], name: PartitionName) -> PartitionName:
+    """Return a partition's name with its values as Hive reads them: `month=01` becomes `month=1`.
+
+    The metastore compares locks as text. But Hive locks the normal spelling of the name that an SQL
+    statement gives, so a lock on either spelling may be in the way of the next task. A text that is
+    not a value of its column's type stays as it is.
+    """
+    if name.columns != tuple(column.name for column in columns):
+        return name  # the lock is older than a table of this name with other partition columns
+    pairs = zip(name.values, partition_texts(columns, name), strict=True)
+    return PartitionName(
+        name.columns, tuple(text if normal is None else normal for text, normal in pairs)
+    )
 
 
 def _holder(lock: LockInfo) -> str:

@@ -2,14 +2,16 @@
 
 Input is a result as JSON values. Output is the same result with shorter lists. Next to each list,
 and to each mapping by table, `<name>_omitted` is the number of omitted entries, usually
-0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number. The short form
-keeps an entry whole or omits it; it never cuts a name.
+0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number, also in the short
+form of a short form. The short form keeps an entry whole or omits it; it never cuts a name.
 
 Example:
     >>> short_form({"table": "db.t", "partitions": ["day=1", "day=2"]})
     {'table': 'db.t', 'partitions': ['day=1', 'day=2'], 'partitions_omitted': 0}
     >>> short_form({"partitions": ["day=1", "day=2"]}, most_bytes=50)
     {'partitions': ['day=1'], 'partitions_omitted': 1}
+    >>> short_form({"partitions": ["day=1", "day=2"], "partitions_omitted": 7}, most_bytes=50)
+    {'partitions': ['day=1'], 'partitions_omitted': 8}
 """
 
 from __future__ import annotations
@@ -109,17 +111,25 @@ def _cut(
                     else entry
                     for entry in value[:most]
                 ]
-                found[f"{name}{OMITTED}"] = max(0, len(value) - most)
+                found[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - most)
             case dict() if name in _BY_TABLE:
                 found[name] = dict(islice(value.items(), most))
-                found[f"{name}{OMITTED}"] = max(0, len(value) - most)
+                found[f"{name}{OMITTED}"] = _omitted(whole, name) + max(0, len(value) - most)
             case dict():
                 found[name] = _cut(value, length, inner=inner, is_inner=is_inner)
             case str() if name == "table":
                 found[name] = short_tables(value)
-            case _:
+            case _ if name not in found:
                 found[name] = value
+            case _:
+                pass  # the number of entries that were left out before, which is counted above
     return found
+
+
+def _omitted(whole: Mapping[str, JsonValue], name: str) -> int:
+    """Return how many entries of a list were left out before."""
+    before = whole.get(f"{name}{OMITTED}")
+    return before if isinstance(before, int) else 0
 
 
 def _size(value: JsonValue) -> int:

@@ -251,11 +251,14 @@ def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEn
     """Return the newest entry of each partition; the key of an unpartitioned table is ''.
 
     Entries of a 3.1 metastore have no ID. On 3.1, an unfinished entry is newer than a finished
-    entry. Of two finished entries, the entry that ended later is newer.
+    entry. Of two finished entries, the entry that ended later is newer. An entry in an
+    unknown state is finished if it has an end time.
     """
 
     def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:
-        return entry.entry_id or 0, entry.state.is_pending, entry.ended_s or 0.0
+        may_be_at_work = entry.state is CompactionState.UNKNOWN and entry.ended_s is None
+        is_open = entry.state.is_pending or may_be_at_work
+        return entry.entry_id or 0, is_open, entry.ended_s or 0.0
 
     return {str(entry.partition or ""): entry for entry in sorted(entries, key=age_rank)}
 

@@ -24,11 +24,12 @@ from airflow_hiveacid.format.conflicts import (
     lock_type_for,
     may_share,
 )
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from airflow_hiveacid.format.ids import LockId, TxnId
 
@@ -175,14 +176,25 @@ def components_to_define(
     )
 
 
-def in_the_way(
+def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
     locks: Iterable[LockInfo],
     ref: TableRef,
     partition: PartitionName | None,
     lock_type: LockType,
     generation: MetastoreGeneration,
+    *,
+    key_of: Callable[[PartitionName], Hashable],
 ) -> tuple[LockInfo, ...]:
     """Return the locks that block a new request for a table or partition.
+
+    Args:
+        locks: the listed locks, of any table.
+        ref: the table.
+        partition: the partition to lock, or None for the whole table.
+        lock_type: the requested type.
+        generation: the metastore's generation.
+        key_of: returns equal keys for two spellings of one partition, such as `month=01` and
+            `month=1` of an int column.
 
     Raises:
         MetastoreVersionError: the lock type does not exist in that generation.
@@ -190,9 +202,8 @@ def in_the_way(
     requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
 
     def is_in_the_way(lock: LockInfo) -> bool:
-        overlaps = lock.covers(ref) and _is_same(lock.partition, partition, generation)
         return (
-            overlaps
+            lock.covers(ref)
             and lock.is_asked
             and not may_share(
                 lock_type,
@@ -201,6 +212,7 @@ def in_the_way(
                 requested_level=requested_level,
                 held_level=lock.level,
             )
+            and _is_same(lock.partition, partition, generation, key_of)
         )
 
     # Check the requested type even if there are no locks.
@@ -283,14 +295,23 @@ def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGenerat
 
 
 def _is_same(
-    held: str | None, requested: PartitionName | None, generation: MetastoreGeneration
+    held: str | None,
+    requested: PartitionName | None,
+    generation: MetastoreGeneration,
+    key_of: Callable[[PartitionName], Hashable],
 ) -> bool:
     """Return whether two locks on a table overlap; None means all partitions."""
     if not held or requested is None:
         return True
-    if generation is MetastoreGeneration.V3:  # the server lists partitions in lower case
-        return held.lower() == str(requested).lower()
-    return held == str(requested)
+    wanted = str(requested)
+    if generation is MetastoreGeneration.V3:  # it lists partitions in lower case
+        held, wanted = held.lower(), wanted.lower()
+    try:
+        return held == wanted or key_of(PartitionName.parse(held)) == key_of(
+            PartitionName.parse(wanted)
+        )
+    except InvalidNameError:  # another client may lock any name
+        return False
 
 
 def _order(component: LockComponent) -> tuple[str, str, str, str]:

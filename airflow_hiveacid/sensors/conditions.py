@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.jobs.short_form import OMITTED, short_form
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
@@ -53,6 +53,8 @@ class _ConditionSensor(HiveAcidWatchSensor):
         self,
         found: list[dict[str, Any]],
         context: Context,  # noqa: ARG002 - for other sensors
+        *,
+        omitted: int = 0,  # noqa: ARG002 - there is only one finding
     ) -> dict[str, Any] | None:
         """Return the only finding, or None if the condition is not met."""
         return short_form(found[0]) if found else None
@@ -133,11 +135,14 @@ class HiveAcidHealthSensor(_ConditionSensor):
         self,
         found: list[dict[str, Any]],
         context: Context,  # noqa: ARG002 - for other sensors
+        *,
+        omitted: int = 0,
     ) -> dict[str, Any] | None:
         """Return the limits that are reached, or None if there are none."""
         if not found:
             return None
-        return short_form({"table": arguments.table_name(self.table), "reached": [*found]})
+        table = arguments.table_name(self.table)
+        return short_form({"table": table, "reached": [*found], f"reached{OMITTED}": omitted})
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_LIMITS, "small_file_bytes")}
@@ -213,7 +218,7 @@ class HiveAcidLockFreeSensor(_ConditionSensor):
 
     def look(self) -> LockLook:
         """Poll the locks once."""
-        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_locks(*self._place(), arguments.lock_type(self.lock, "lock"))
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
+from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, hottest_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,26 +73,27 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
             delta_count=policy.delta_count, delta_ratio=policy.delta_ratio, **watch
         )
 
-    def answer(self, found: list[dict[str, Any]], context: Context) -> list[dict[str, Any]]:
+    def answer(
+        self, found: list[dict[str, Any]], context: Context, *, omitted: int = 0
+    ) -> list[dict[str, Any]]:
         """Return the partitions that are due; if they are too many, those with the most deltas.
 
         For mapped tasks, return at most as many as Airflow accepts. With more entries, this task
         would fail in every run, and no partition would be compacted.
         """
-        hottest = sorted(found, key=lambda one: -one["delta_count"])
-        answer = short_list(hottest)
+        answer, due = short_list(hottest_first(found)), len(found) + omitted
         most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
         if len(answer) > most and next(self.iter_mapped_dependants(), None) is not None:
             answer = answer[:most]
-        if omitted := len(found) - len(answer):
+        if left_out := due - len(answer):
             self.log.warning(
                 "%d partitions are due, and the result has the %d with the most deltas: an XCom has"
                 " at most 16 KB, and mapping [core] max_map_length tasks. The others are due at the"
                 " next run",
-                len(found),
+                due,
                 len(answer),
             )
-            context["ti"].xcom_push(_OMITTED_KEY, omitted)
+            context["ti"].xcom_push(_OMITTED_KEY, left_out)
             return answer
         return found
 

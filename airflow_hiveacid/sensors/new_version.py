@@ -71,6 +71,8 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         self,
         found: list[dict[str, Any]],
         context: Context,  # noqa: ARG002 - for other sensors
+        *,
+        omitted: int = 0,  # noqa: ARG002 - there is only one finding
     ) -> dict[str, Any] | None:
         """Return the entry about the new data, or None if there is no new data."""
         return short_form(found[0]) if found else None

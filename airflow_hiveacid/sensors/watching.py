@@ -26,7 +26,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.triggers.watching import findings
+from airflow_hiveacid.triggers.watching import findings, omitted_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,10 +109,10 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         """
 
     @abstractmethod
-    def answer(self, found: list[dict[str, Any]], context: Context) -> Any:  # noqa: ANN401 - to XCom
+    def answer(self, found: list[dict[str, Any]], context: Context, *, omitted: int = 0) -> Any:  # noqa: ANN401 - to XCom
         """Return the task's result, in its short form, from the findings of the last poll.
 
-        `found` may be empty.
+        `found` may be empty. `omitted` is the number of findings that the trigger's event left out.
         """
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -172,7 +172,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
                 have failed for longer than `max_outage_s`.
         """
         try:
-            return self.answer(findings(event), context)
+            return self.answer(findings(event), context, omitted=omitted_findings(event))
         except HiveAcidError as error:
             self._fail(error)
 

@@ -88,6 +88,6 @@ class LockFreeTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> LockLook:
         """Poll the locks once."""
-        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_locks(settings.endpoint, self.table, self.partition or None, self.lock)

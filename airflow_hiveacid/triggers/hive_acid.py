@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.hooks.connection import MetastoreSettings
     from airflow_hiveacid.hooks.health import Look
 
-__all__ = ["CompactionNeededTrigger", "findings"]
+__all__ = ["CompactionNeededTrigger", "findings", "hottest_first"]
+
+
+def hottest_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the partitions that are due, those with the most deltas first."""
+    return sorted(found, key=lambda one: -one["delta_count"])
 
 
 class CompactionNeededTrigger(WatchTrigger):
@@ -41,6 +46,10 @@ class CompactionNeededTrigger(WatchTrigger):
     def own_arguments(self) -> dict[str, Any]:
         """Return the two thresholds."""
         return {"delta_count": self.delta_count, "delta_ratio": self.delta_ratio}
+
+    def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the partitions with the most deltas first."""
+        return hottest_first(found)
 
     def look(self, settings: MetastoreSettings) -> Look:
         """Measure the table once."""

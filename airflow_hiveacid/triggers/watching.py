@@ -3,7 +3,7 @@
 A subclass defines the poll; `hooks.failures` defines how long polls may fail. The connection is
 fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of `looks`,
 so the event loop never waits for them. A trigger's arguments contain no secret. The trigger's event
-is a plain mapping, which `findings` parses.
+is a plain mapping, which `findings` parses. Its findings have at most 16 KB.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.jobs.short_form import OMITTED, short_form
 from airflow_hiveacid.triggers.looks import looking
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # The limit prevents an overflow of the interval in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS = 20
+_DUE_OMITTED = f"due{OMITTED}"
 
 
 class Record(Protocol):
@@ -57,7 +59,8 @@ class WatchTrigger(BaseTrigger):
         poke_interval_s: seconds between polls.
         exponential_backoff: double the interval after each poll.
         max_wait_s: the longest interval in seconds; None sets no limit.
-        max_outage_s: how many seconds all polls may fail; None sets no limit.
+        max_outage_s: how many seconds all polls may fail, including those that cannot fetch the
+            connection from Airflow; None sets no limit.
     """
 
     def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
@@ -92,6 +95,10 @@ class WatchTrigger(BaseTrigger):
         """Return the constructor arguments that a subclass adds; `serialize` includes them."""
         return {}
 
+    def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the findings of a poll in the order in which a long event keeps them."""
+        return found
+
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and constructor arguments from which Airflow recreates this trigger."""
         return (
@@ -112,7 +119,7 @@ class WatchTrigger(BaseTrigger):
         """Poll until something is found, then fire once."""
         event: dict[str, Any]
         try:
-            event = {"due": await self._wait()}
+            event = self._event(await self._wait())
         except Exception as error:  # noqa: BLE001 - the edge of the triggerer
             # If this method raised the exception, the sensor would receive only its text, and
             # `soft_fail` would skip the task. If the error is in an event, the sensor raises the
@@ -121,11 +128,19 @@ class WatchTrigger(BaseTrigger):
             event = {"error": {"type": described.type, "message": described.message}}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
 
+    def _event(self, found: list[dict[str, Any]]) -> dict[str, Any]:
+        event: dict[str, Any] = short_form({"due": [*found]})
+        if event[_DUE_OMITTED]:
+            event = short_form({"due": [*self.most_important_first(found)]})
+        return event
+
     async def _wait(self) -> list[dict[str, Any]]:
-        settings = await HiveAcidHook(self.hive_acid_conn_id).fetch_settings()
+        settings: MetastoreSettings | None = None
         outage, polls = Outage(max_s=self.max_outage_s), 0
         while True:
             try:
+                if settings is None:
+                    settings = await HiveAcidHook(self.hive_acid_conn_id).fetch_settings()
                 seen = await looking(settings.endpoint, partial(self.look, settings))
             except HiveAcidError as error:
                 outage = outage.after(error, now_s=time.time())
@@ -159,3 +174,12 @@ def findings(event: dict[str, Any]) -> list[dict[str, Any]]:
             raise JobError(type=kind, message=message).rebuild()
         case _:
             raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
+
+
+def omitted_findings(event: dict[str, Any]) -> int:
+    """Return how many findings of the poll the event leaves out; earlier releases left out none."""
+    match event:
+        case {"due_omitted": int(number)}:
+            return number
+        case _:
+            return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextlib
 import threading
 import time
 from collections import defaultdict
@@ -16,9 +17,11 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.compaction_watch import newest_writes, queue_state
+from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger, Poll
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -395,3 +398,163 @@ def test_an_entry_that_is_no_ended_compaction_sends_no_event(
     assert queue_state(_ENDPOINT, "demo.t") == (0, False)
     again = _after(watched, watched.write)
     assert _fired(_trigger(), watched.poll, again) == [1]
+
+
+def test_a_compaction_in_an_unknown_state_has_not_ended(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.write(2)
+    watched.begin_compaction()
+    (entry,) = watched.client.show_compactions(_REF)
+
+    def show(state: CompactionState) -> Callable[[], None]:
+        entries = [replace(entry, state=state)]
+        return lambda: monkeypatch.setattr(watched.client, "show_compactions", lambda *_: entries)
+
+    odd = _after(watched, show(CompactionState.UNKNOWN), watched.write)
+    ended = _after(watched, show(CompactionState.SUCCEEDED), watched.write)
+    assert _fired(_trigger(), watched.poll, odd, ended) == [1, 3]
+
+
+def test_the_event_is_stored_before_it_is_sent(watched: _Watched) -> None:
+    watched.write(2)
+    store = AssetStore()
+
+    async def until_killed() -> dict[str, Any]:
+        async def stream() -> AsyncIterator[Poll]:
+            yield watched.poll()
+
+        await anext(_trigger(store).filter_shared_stream(stream()))
+        return dict(store)  # the triggerer is killed while it handles the event
+
+    assert asyncio.run(until_killed())["firing"]["write_id"] == 2
+    assert _fired(_trigger(store), _after(watched, watched.write)) == []
+
+
+def test_the_event_names_the_partitions_with_the_most_deltas_first(
+    watched: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = tuple(
+        DueDirectory(
+            health=TableHealth(
+                table="demo.t", location="/t", partition=f"month={month}", deltas=deltas
+            ),
+            reached=(Exceeded(threshold=Threshold.DELTA_COUNT, measured=deltas, limit=2),),
+        )
+        for month, deltas in ((1, 3), (2, 7), (3, 5))
+    )
+    seen = Look(table="demo.t", table_id="1", healths=(), due=due)
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", lambda *_: seen)
+
+    async def first_event() -> dict[str, Any]:
+        async def stream() -> AsyncIterator[Poll]:
+            yield watched.poll()
+
+        event = await anext(_trigger().filter_shared_stream(stream()))
+        found: dict[str, Any] = event.payload
+        return found
+
+    event = asyncio.run(first_event())
+    assert [one["partition"] for one in event["partitions"]] == ["month=2", "month=3", "month=1"]
+    assert (event["due"], event["why"]) == (3, "7 delta directories (threshold 2)")
+
+
+# ---- the shared poll -----------------------------------------------------------------------------
+
+
+class _SharedPoll:
+    """The shared poll of some triggers, as the triggerer opens it; time does not pass.
+
+    `outcomes` are what the polls return, or the errors that they raise.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: object) -> None:
+        self.outcomes = list(outcomes)
+        self.slept_s: list[float] = []
+        self.asked: list[tuple[str, list[str]]] = []
+        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due._poll", self._poll)
+        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due.asyncio", self)
+
+    async def sleep(self, s: float) -> None:
+        self.slept_s.append(s)
+
+    async def _poll(self, conn_id: str, tables: tuple[TableRef, ...]) -> object:
+        self.asked.append((conn_id, sorted(map(str, tables))))
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def _trigger_of(table: str, **changes: Any) -> CompactionDueTrigger:  # noqa: ANN401
+    return CompactionDueTrigger(**{**_trigger().serialize()[1], "table": table, **changes})
+
+
+def test_the_shared_poll_survives_every_error_and_waits_longer_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors = [ValueError("?"), MetastoreCallError(method="m", reason="?"), *[OSError("?")] * 6]
+    shared = _SharedPoll(monkeypatch, "one", *errors, "two", OSError("?"), "three")
+    trigger = _trigger()
+
+    async def follow() -> list[object]:
+        with trigger._watching():
+            stream = trigger.open_shared_stream(trigger.serialize()[1])
+            return [await anext(stream) for _ in range(3)]
+
+    assert asyncio.run(follow()) == ["one", "two", "three"]
+    doubled = [120.0, 240.0, 480.0, 960.0, 1920.0, 1920.0, 1920.0, 1920.0]
+    assert shared.slept_s == [60.0, *doubled, 60.0, 120.0]
+
+
+def test_a_shared_poll_asks_for_the_tables_of_all_triggers_that_are_still_watching(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = _SharedPoll(monkeypatch, *range(5))
+    first, twin, other = _trigger(), _trigger(), _trigger_of("demo.u")
+
+    async def follow() -> None:
+        stream = first.open_shared_stream(first.serialize()[1])
+        with other._watching():
+            with first._watching():
+                with twin._watching():
+                    await anext(stream)
+                await anext(stream)
+            await anext(stream)
+        with first._watching():
+            await anext(stream)
+
+    asyncio.run(follow())
+    both, only_other, only_first = ["demo.t", "demo.u"], ["demo.u"], ["demo.t"]
+    assert shared.asked == [("hms", tables) for tables in (both, both, only_other, only_first)]
+
+
+def test_a_shared_poll_without_triggers_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = _SharedPoll(monkeypatch, "one")
+    trigger = _trigger()
+
+    async def follow() -> object:
+        waits = iter((False, False, True))
+
+        async def sleep(s: float) -> None:
+            shared.slept_s.append(s)
+            if next(waits):
+                watching.enter_context(trigger._watching())
+
+        monkeypatch.setattr(shared, "sleep", sleep)
+        with contextlib.ExitStack() as watching:
+            return await anext(trigger.open_shared_stream(trigger.serialize()[1]))
+
+    assert asyncio.run(follow()) == "one"
+    assert shared.slept_s == [0.1, 0.1, 0.1]
+
+
+def test_triggers_share_a_poll_if_connection_database_and_interval_are_equal() -> None:
+    key = _trigger().shared_stream_key()
+    assert _trigger_of("demo.u", delta_count=9, refire_after_s=1.0).shared_stream_key() == key
+    others = (
+        _trigger_of("other.t"),
+        _trigger_of("demo.t", hive_acid_conn_id="other"),
+        _trigger_of("demo.t", poll_interval_s=61.0),
+    )
+    assert len({key, *(other.shared_stream_key() for other in others)}) == 4

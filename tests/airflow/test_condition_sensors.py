@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.hooks.health import HealthLook
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
     from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
+    from airflow_hiveacid.triggers.watching import WatchTrigger
     from tests.support.airflow_support import Connections
 
 REF = TableRef("demo", "t")
@@ -391,6 +393,27 @@ def test_entries_without_an_id_are_ordered_by_their_end(server_3: Server) -> Non
     assert compactions() == ended(("", None, "ready for cleaning"))
 
 
+@pytest.mark.parametrize("generation", ["server", "server_3"])
+def test_a_compaction_in_an_unknown_state_is_waited_for_until_a_newer_one_ends(
+    request: pytest.FixtureRequest, generation: str
+) -> None:
+    server: Server = request.getfixturevalue(generation)
+    server.table()
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    number = 1 if generation == "server" else None
+    old = replace(
+        server.server.queue[1], entry_id=number, state=CompactionState.SUCCEEDED, ended_s=10.0
+    )
+    odd = replace(old, entry_id=number and 2, state=CompactionState.UNKNOWN, ended_s=None)
+    server.server.queue = {1: old, 2: odd}
+    assert compactions() is None
+    sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
+    assert str(sensor.look()) == "demo.t: 1 compaction to end: table unknown"
+    newest = replace(old, entry_id=number and 3, ended_s=30.0)
+    server.server.queue = {2: replace(odd, ended_s=20.0), 3: newest}
+    assert compactions() == ended(("", newest.entry_id, "succeeded"))
+
+
 def test_the_queue_of_a_missing_or_flat_table_is_not_waited_for(server: Server) -> None:
     with pytest.raises(TableNotFoundError):
         compactions()
@@ -466,6 +489,37 @@ def test_a_lock_is_of_a_partition_with_the_columns_of_the_table(server: Server) 
     for partition in ("mnth=1", "month=1/day=1"):
         with pytest.raises(PartitionNotFoundError, match=f"has no partition {partition}"):
             is_free("exclusive", partition)
+
+
+@pytest.mark.parametrize("generation", ["server", "server_3"])
+def test_a_lock_counts_for_every_spelling_of_its_partition(
+    request: pytest.FixtureRequest, generation: str
+) -> None:
+    server: Server = request.getfixturevalue(generation)
+    server.table(partitioned=True)
+    txn_id = server.lock(LockType.EXCLUSIVE, MONTH_1)
+    assert not is_free(
+        "{{ 'shared_read' }}", "month={{ '01' }}"
+    )  # Hive locks month=1, since the column is an int
+    assert is_free("shared_read", "month=10")
+    server.client.commit_txn(txn_id)
+    server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=02"))
+    assert not is_free("shared_read", "month=2")
+    server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=x"))
+    assert not is_free("shared_read", "month=x")
+    assert is_free("shared_read", "month=y")  # both are NULL to Hive, but are two partitions
+
+
+def test_a_lock_on_a_partition_of_an_earlier_table_is_not_in_the_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    (lock,) = server.client.show_locks()
+    for partition in ("day=1", "month=1/day=1", "month"):
+        other = replace(lock, partition=partition)
+        monkeypatch.setattr(server.client, "show_locks", lambda other=other: (other,))
+        assert is_free("exclusive", "month=1")
 
 
 def test_a_lock_on_the_database_is_in_the_way(
@@ -553,7 +607,7 @@ def test_a_deferred_sensor_answers_as_one_that_pokes(
 @pytest.mark.parametrize(
     ("sensor", "arguments"),
     [
-        (HiveAcidHealthSensor, {"delta_count": 2}),
+        (HiveAcidHealthSensor, {"delta_count": 2, "small_files": 2}),
         (HiveAcidCompactionSensor, {"fail_on_failed": False}),
         (HiveAcidLockFreeSensor, {"lock": "shared_write"}),
     ],
@@ -566,8 +620,8 @@ def test_a_trigger_polls_the_partition_of_its_sensor(
     server.client.request_compaction(REF, MONTH_2, CompactionType.MAJOR)
     server.lock(LockType.SHARED_READ, MONTH_1)
     server.lock(LockType.EXCLUSIVE, MONTH_2)
-    for _ in range(2):
-        server.warehouse.delta(table, 1, "month=2")
+    for partition in ("month=1", "month=2", "month=2"):
+        server.warehouse.delta(table, 1, partition)
     task = sensor(task_id="s", table="demo.t", partition="month=1", **arguments)
     found = task.trigger(table="demo.t", partition="month=1").look(HiveAcidHook().settings)
     assert found == task.look()
@@ -590,6 +644,47 @@ def test_a_compaction_that_fails_while_the_trigger_waits_fails_the_task(server: 
     (event,) = asyncio.run(asyncio.wait_for(events(), 120))
     with pytest.raises(CompactionFailedError, match="no space left"):
         sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+
+
+def payload_of(trigger: WatchTrigger) -> dict[str, Any]:
+    async def first() -> dict[str, Any]:
+        event = await anext(trigger.run())
+        found: dict[str, Any] = event.payload
+        return found
+
+    return asyncio.run(asyncio.wait_for(first(), 120))
+
+
+def test_a_long_event_counts_the_compactions_that_it_leaves_out(server: Server) -> None:
+    server.table()
+    server.client.request_compaction(REF, None, CompactionType.MAJOR)
+    entry = replace(server.server.queue[1], state=CompactionState.SUCCEEDED)
+    server.server.queue = {
+        n: replace(entry, entry_id=n, partition=PartitionName.parse(f"month={n}"))
+        for n in range(1, 1001)
+    }
+    sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
+    event = payload_of(sensor.trigger(table="demo.t"))
+    assert len(json.dumps(event)) <= MOST_BYTES
+    answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+    assert len(answer["compactions"]) > 50
+    assert len(answer["compactions"]) + answer["compactions_omitted"] == 1000
+
+
+def test_a_long_event_counts_the_limits_that_it_leaves_out(
+    server: Server,  # noqa: ARG001 - sets the connection
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exceeded = Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=1)
+    due = tuple(ReachedLimit(partition=f"month={n}", exceeded=exceeded) for n in range(1000))
+    look = HealthLook(table="demo.t", due=due, highest={})
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.look_at_limits", lambda *_: look)
+    sensor = HiveAcidHealthSensor(task_id="s", table="demo.t", delta_count=1)
+    event = payload_of(sensor.trigger(table="demo.t"))
+    assert len(json.dumps(event)) <= MOST_BYTES
+    answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
+    assert answer == poked(sensor)
+    assert len(answer["reached"]) + answer["reached_omitted"] == 1000
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
@@ -629,6 +724,28 @@ def test_a_time_out_with_soft_fail_skips_the_task(
     )
     with pytest.raises(AirflowSkipException):
         run_task(task)
+
+
+@pytest.mark.parametrize("sensor", SENSORS)
+def test_a_sensor_and_its_trigger_poll_the_metastore_of_their_connection(
+    server: Server,
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    sensor: type[HiveAcidWatchSensor],
+) -> None:
+    table = server.table()
+    unblock(server, table, block(server))
+    connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://other:9083"})
+    asked: list[tuple[str, ...]] = []
+    for module in ("health", "compaction_watch", "lock_watch"):
+        monkeypatch.setattr(
+            f"airflow_hiveacid.hooks.{module}.connect",
+            lambda endpoint: (asked.append(endpoint.uris), server.client)[1],
+        )
+    task = sensor(task_id="s", table="demo.t", hive_acid_conn_id="other", **SENSORS[sensor])
+    assert poked(task) is not None
+    payload_of(task.trigger(table="demo.t", hive_acid_conn_id="other"))
+    assert asked == [("thrift://other:9083",)] * 2
 
 
 @pytest.mark.parametrize("sensor", SENSORS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.hooks.health import Look
+from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
@@ -199,6 +201,28 @@ def test_no_more_is_answered_than_airflow_maps_over(
     assert sensor.execute_complete(context_of(), event) == answer  # type: ignore[arg-type]
     expected = [12, 11] if is_mapped else [12, 10, 11]
     assert [found["delta_count"] for found in answer] == expected
+
+
+def test_a_long_event_has_the_partitions_with_the_most_deltas(answers: list[object]) -> None:
+    healths = [
+        TableHealth(table="db.t", location="/t", partition=f"month={n}", deltas=n)
+        for n in range(1, 1001)
+    ]
+    answers.append(tuple(DueDirectory(health=health, reached=()) for health in healths))
+    sensor = _polling()
+
+    async def first() -> dict[str, Any]:
+        event = await anext(sensor.trigger(table="db.t").run())
+        found: dict[str, Any] = event.payload
+        return found
+
+    event = asyncio.run(first())
+    assert len(json.dumps(event)) <= MOST_BYTES
+    assert [one["delta_count"] for one in event["due"][:3]] == [1000, 999, 998]
+    context = context_of()
+    answer = sensor.execute_complete(context, event)  # type: ignore[arg-type]
+    assert answer == event["due"]
+    assert len(answer) + context["ti"].xcoms["return_value_omitted"] == 1000
 
 
 def test_the_sensor_and_its_trigger_agree(quiet: TableInfo, warehouse: Warehouse) -> None:

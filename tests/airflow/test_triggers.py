@@ -9,13 +9,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.format.errors import (
+    ConnectionUnavailableError,
     JobFailedError,
     MetastoreUnavailableError,
     TableNotFoundError,
 )
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
@@ -178,6 +181,34 @@ def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
         findings(event)
 
 
+def test_a_connection_that_airflow_cannot_read_for_a_moment_does_not_end_the_wait(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In the triggerer, Airflow reports an outage of its database as a missing connection.
+    failures = [OSError("the secrets backend is away"), AirflowNotFoundException("isn't defined")]
+    real = HiveAcidHook.aget_connection
+
+    async def fetch(_: HiveAcidHook, conn_id: str) -> Any:  # noqa: ANN401
+        if failures:
+            raise failures.pop()
+        return await real(conn_id)
+
+    monkeypatch.setattr(HiveAcidHook, "aget_connection", fetch)
+    answers += [_measured(_DUE)]
+    trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.01)
+    assert findings(asyncio.run(_first(trigger)))[0]["delta_count"] == 9
+    assert (failures, answers) == ([], [])
+
+
+def test_a_connection_that_stays_away_for_longer_than_the_bound_is_told_as_itself(
+    answers: list[object],
+) -> None:
+    event = asyncio.run(_first(_quick(hive_acid_conn_id="nowhere")))
+    with pytest.raises(ConnectionUnavailableError, match=r"connection 'nowhere'.*isn't defined"):
+        findings(event)
+    assert answers == []
+
+
 def test_an_error_of_a_kind_that_nobody_planned_for_reaches_the_task(answers: list[object]) -> None:
     # Raised in the triggerer, it would be a deferral error there, and `soft_fail` a skip.
     answers += [ZeroDivisionError("oops")]
@@ -197,6 +228,21 @@ def test_backing_off_doubles_the_interval_up_to_its_bound() -> None:
     ]
     steady = CompactionNeededTrigger(table="db.t", delta_count=1, poke_interval_s=7.0)
     assert steady.interval_s(9) == 7
+
+
+def test_a_wait_backs_off_and_leaves_the_event_loop_free(
+    answers: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s: list[float] = []
+
+    async def sleep(s: float) -> None:
+        slept_s.append(s)
+
+    monkeypatch.setattr("airflow_hiveacid.triggers.watching.asyncio.sleep", sleep)
+    answers += [_measured(_HEALTHY), _DOWN, *[_measured(_HEALTHY)] * 3, _measured(_DUE)]
+    arguments = {**_ARGUMENTS, "hive_acid_conn_id": HiveAcidHook.default_conn_name}
+    asyncio.run(_first(CompactionNeededTrigger(**arguments)))
+    assert slept_s == [7, 14, 28, 56, 70]
 
 
 def test_an_event_of_something_else_is_refused() -> None:
@@ -274,6 +320,22 @@ def test_thirty_silent_metastores_delay_no_other_look(
             return found
 
         assert findings(asyncio.run(wait()))[0]["delta_count"] == 1
+
+
+def test_looks_that_occupy_one_metastore_delay_no_other_look() -> None:
+    ended = threading.Event()
+    slow, quick = (MetastoreEndpoint(uris=(f"thrift://{name}:9083",)) for name in ("a", "b"))
+
+    async def wait() -> str:
+        occupied = [asyncio.ensure_future(looking(slow, ended.wait)) for _ in range(40)]
+        await asyncio.sleep(0)  # they begin
+        try:
+            return await looking(quick, lambda: "done", longest_s=20)
+        finally:
+            ended.set()
+            await asyncio.gather(*occupied)
+
+    assert asyncio.run(wait()) == "done"
 
 
 def test_a_look_without_end_is_an_outage_in_time() -> None:

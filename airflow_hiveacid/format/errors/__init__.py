@@ -26,6 +26,7 @@
     |- MetastoreError
     |  |- MetastoreUnavailableError    retryable
     |  |  `- MetastoreAnswerError      the response belongs to another call, or is unreadable
+    |  |- ConnectionUnavailableError   retryable: Airflow did not return the connection
     |  |- MetastoreLoginError          Kerberos or the metastore rejects our login
     |  |- MetastoreVersionError        the server's version does not support the request
     |  `- MetastoreCallError           the server refused a call
@@ -86,6 +87,7 @@ from airflow_hiveacid.format.errors.applications import (
     PartitionsFailedError,
 )
 from airflow_hiveacid.format.errors.metastore import (
+    ConnectionUnavailableError,
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreLoginError,
@@ -187,6 +189,7 @@ __all__ = [
     "CompactionFailedError",
     "CompactionNotDoneError",
     "ConfigurationError",
+    "ConnectionUnavailableError",
     "ConstraintViolationError",
     "ContractVersionError",
     "ConversionRefusedError",

@@ -31,6 +31,21 @@ class MetastoreAnswerError(MetastoreUnavailableError):
         )
 
 
+class ConnectionUnavailableError(MetastoreError, RetryableError):
+    """Airflow did not return the metastore's connection: it is missing, or Airflow cannot read it.
+
+    Airflow reports an outage of its database or secrets backend as a missing connection.
+    """
+
+    def __init__(self, *, conn_id: str, reason: str) -> None:
+        self.conn_id, self.reason = conn_id, reason
+        super().__init__(
+            f"Airflow did not return connection {conn_id!r}: {reason}. If it is missing, create it"
+            " or set hive_acid_conn_id. Otherwise check Airflow's API server, database and secrets"
+            " backend"
+        )
+
+
 class MetastoreLoginError(MetastoreError):
     """Every server of the metastore, or Kerberos, rejected the login; a retry does not help."""
 

@@ -137,14 +137,15 @@ class Woken:
         """
         ends = {one.value: one for one in End}
         match event:
-            case {"note": note, "end": str(end)} if end in ends:
-                error: JobError | None = None
-                match event.get("error"):
-                    case {"type": str(kind), "message": str(message)}:
-                        error = JobError(type=kind, message=message)
-                return cls(note=DriverNote.from_json(note), end=ends[end], error=error)
+            case {"note": note, "end": str(end), "error": error} if end in ends:
+                known = DriverNote.from_json(note)
             case _:
                 raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
+        match error:
+            case {"type": str(kind), "message": str(message)}:
+                return cls(note=known, end=ends[end], error=JobError(type=kind, message=message))
+            case _:
+                return cls(note=known, end=ends[end])
 
     def failure(self) -> HiveAcidError | AirflowTaskTimeout | None:
         """Return the exception that the wait for the driver ended with, or None to ask the cluster.

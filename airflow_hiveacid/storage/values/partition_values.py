@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column, PartitionName
 
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
+_SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)
 _DAY: Final = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?!\d)", re.ASCII)
 _TIME: Final = re.compile(r"[ T](\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d+))?", re.ASCII)
 _TRIMMED: Final = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
@@ -50,6 +51,8 @@ def partition_texts(columns: Sequence[Column], name: PartitionName) -> tuple[str
 
 def partition_text_of(text: str, column_type: str) -> str | None:
     """Return the normal spelling of one value in a column of this type; None for NULL."""
+    if column_type in ("int", "bigint") and _SHORT_INTEGER.fullmatch(text):
+        return text  # most values are spelled normally; Arrow takes 0.3 ms for each
     match parse_type(column_type):
         case PrimitiveType(name=name) if name in _RULES:
             return _RULES[name](text)

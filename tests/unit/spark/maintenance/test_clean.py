@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import StorageError, TableChangedError
+from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError, TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import (
@@ -20,6 +20,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.spark.maintenance.clean_table import clean_table
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -87,6 +88,17 @@ def clean(client: FakeClient, on_step: Callable[[str], None]) -> CleaningOutcome
 
 def there(root: Path) -> set[str]:
     return {p.name for p in root.iterdir() if not p.name.startswith("_")}
+
+
+def test_a_partition_of_an_unpartitioned_table_is_not_cleaned(
+    client: FakeClient, root: Path
+) -> None:
+    before = sorted(path.name for path in root.iterdir())
+    for plan_only in (True, False):
+        spec = CleanSpec(target=str(REF), partition="month=1", plan_only=plan_only)
+        with pytest.raises(PartitionNotFoundError, match=r"d\.t: has no partition month=1"):
+            clean_table(client, spec, lambda _: None)
+    assert sorted(path.name for path in root.iterdir()) == before
 
 
 def test_a_table_that_was_made_again_at_its_place_keeps_what_has_the_old_names(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -12,12 +13,14 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
+    PartitionNotFoundError,
     TableChangedError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -25,6 +28,7 @@ from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance import compaction_planner
 from airflow_hiveacid.spark.maintenance.clean import Cleaner
+from airflow_hiveacid.spark.maintenance.compact_table import compact_table
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.storage.plain import compact as plain_compact
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -140,6 +144,29 @@ def test_a_table_that_got_another_column_meanwhile_is_not_compacted_without_it(
     with pytest.raises(TableChangedError, match="columns"):
         compact(client, table, CompactionChoice.MAJOR, alter)
     assert there(table, "base_") == []
+
+
+def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
+    client: FakeClient, table: TableInfo
+) -> None:
+    insert(client, table, 1)
+    before = there(table, "")
+    for plan_only in (True, False):
+        spec = CompactSpec(
+            target=str(table.ref),
+            partition="month=1",
+            choice=CompactionChoice.MAJOR,
+            plan_only=plan_only,
+        )
+        job: Any = SimpleNamespace(
+            client=client,
+            job_of=lambda _, spec=spec: spec,
+            insertable_table=lambda _: table,
+            policy_of=lambda _: ConflictPolicy.HIVE,
+        )
+        with pytest.raises(PartitionNotFoundError, match="has no partition month=1"):
+            compact_table(job)
+    assert there(table, "") == before
 
 
 def test_a_partition_that_lies_elsewhere_by_now_is_not_compacted(
