@@ -57,7 +57,7 @@ class Command:
     def load(self) -> Callable[[argparse.Namespace], Iterator[str]]:
         """Import and return the function."""
         found: Callable[[argparse.Namespace], Iterator[str]] = named(
-            f"airflow_hiveacid.cli.{self.function}"
+            f"airflow_hiveacid.cli.commands.{self.function}"
         )
         return found
 

@@ -334,7 +334,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
     assert program.returncode == 141
 
 
-@pytest.mark.parametrize(("module", "call"), [("commands", "parser()"), ("definition", "COMMANDS")])
+@pytest.mark.parametrize(("module", "call"), [("program", "parser()"), ("definition", "COMMANDS")])
 def test_the_commands_cost_no_heavy_import(module: str, call: str) -> None:
     code = (
         f"import sys; from airflow_hiveacid.cli.{module} import *; {call};"
