@@ -1,7 +1,7 @@
 """Compact, clean or plan one table, as the buttons of Browse > Hive ACID tables request it.
 
-Only users who may trigger this DAG can use the buttons. It also runs by hand, with the same
-parameters. It needs the connections `hive_acid_default` and `spark_default`.
+Only users who may trigger this DAG can use the buttons. You can also trigger the DAG by hand, with
+the same parameters. It needs the connections `hive_acid_default` and `spark_default`.
 """
 
 from __future__ import annotations
