@@ -27,7 +27,7 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    # A paused DAG would not run what its buttons request.
+    # If this DAG were paused, the buttons would have no effect.
     is_paused_upon_creation=False,
     default_args={
         "owner": "data-platform",
