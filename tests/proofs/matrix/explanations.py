@@ -30,8 +30,8 @@ _TRUNCATED: Final = (
 )
 _TRUNCATED_3: Final = (
     "Hive 3.1 fails on the base that Hive 4's TRUNCATE writes (Unexpected value for dataFormat:"
-    " truncated). After a major compaction by Hive or this provider, it can read the table. Hive"
-    " 3.1 can also read the base that this provider's TRUNCATE writes."
+    " truncated). After a major compaction by Hive or this provider, Hive 3.1 can read the"
+    " table. Hive 3.1 can also read the base that this provider's TRUNCATE writes."
 )
 _ONE_FILE: Final = (
     "Trino writes all delete events of an unbucketed table into one file. When Trino reads a"
