@@ -1,8 +1,8 @@
 """The attempt ID, which identifies one submission of a job.
 
-A task that runs again keeps its job key, but every submission is a new attempt. The attempt ID is
-stored in the job description, the locks, the staging directories and the ledger, so each of these
-objects can be traced to its attempt.
+A task that runs again keeps its job key, but every submission is a new attempt. The job
+description, the locks, the staging directories and the ledger all store the attempt ID. So each of
+these objects can be traced to the attempt that made it.
 
 Example:
     >>> AttemptId.parse("2-00c0ffee0123")
@@ -29,7 +29,7 @@ _NONCE: Final = re.compile(r"[0-9a-f]{12}")
 class AttemptId:
     """One submission of a job: the task's try number and a unique nonce.
 
-    The try number of a task never decreases, even when the task is cleared. A try number of 0 means
+    The try number of a task never decreases, even if the task is cleared. A try number of 0 means
     that there is no task.
     """
 

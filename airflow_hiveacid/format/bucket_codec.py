@@ -59,7 +59,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
-    """Decode a bucket property; reserved bits are ignored, since Trino's writer can set them.
+    """Decode a bucket property; ignore reserved bits, since Trino's writer can set them.
 
     Raises:
         InvalidNameError: the version bits are neither 0 nor 1, or the value exceeds signed 32 bits.

@@ -1,10 +1,10 @@
-"""Lookup tables of Hive's rules: which lock waits for which lock, and which commits conflict.
+"""Lookup tables of Hive's rules: which locks wait for each other, and which commits conflict.
 
-Input is operations, lock types and metastore generations. Output is the lock type to request, and
-whether two locks are compatible or two commits conflict. This module must not request locks. The
-metastore itself applies these rules. This provider uses the tables to request the right lock, and
-to predict and check the outcome. `format.policies` lists the outcome of each pair of operations
-under each conflict policy.
+Input is operations, lock types and metastore generations. Output is the lock type to request,
+whether two locks are compatible, and whether two commits conflict. This module must not request
+locks. The metastore itself applies these rules. This provider uses the tables to request locks, and
+to predict and check the outcome of two jobs. `format.policies` lists the outcome of each pair of
+operations under each conflict policy.
 
 Example:
     >>> lock_type_for(DataOperation.UPDATE)
@@ -64,8 +64,8 @@ class LockLevel(enum.Enum):
 class LockState(enum.Enum):
     """The metastore's answer to a lock request.
 
-    ABORT: the request's transaction is aborted or unknown. NOT_ACQUIRED: the metastore refused the
-    lock at once, because the request asked not to wait.
+    ABORT: the request's transaction is aborted or unknown. NOT_ACQUIRED: the lock is held by
+    another request, and this request asked not to wait.
     """
 
     ACQUIRED = "acquired"
@@ -80,9 +80,10 @@ _XW, _X = LockType.EXCL_WRITE, LockType.EXCLUSIVE
 # The table lists the locks of DbTxnManager.acquireLocks in Hive 3.1. On V4 we request the same
 # locks, although Hive 4 requests EXCL_WRITE for updates if hive.txn.xlock.write is set. With
 # EXCL_WRITE, updates wait for each other. Without EXCL_WRITE, only the update that commits first
-# succeeds (commit_txn checks this if exclWriteEnabled is false). An overwrite requests EXCLUSIVE:
-# with a weaker lock, an overwrite could run at the same time as an insert by Hive, which holds only
-# SHARED_READ. The overwrite would silently remove the inserted rows.
+# succeeds. commit_txn checks for such conflicts if exclWriteEnabled is false. An overwrite requests
+# EXCLUSIVE. With a weaker lock, an overwrite could run at the same time as an insert by Hive,
+# because the insert holds only SHARED_READ. Then the overwrite would silently remove the inserted
+# rows.
 _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.SELECT: _R,
     DataOperation.INSERT: _R,
@@ -91,7 +92,7 @@ _LOCK_TYPES: Final[Mapping[DataOperation, LockType]] = {
     DataOperation.OVERWRITE: _X,
 }
 
-# Maps each requested lock type to the held lock types that the request does not wait for
+# For each requested lock type, the held lock types that do not block the request
 # (TxnHandler.checkLock; LockTypeComparator).
 _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[LockType]]]] = {
     MetastoreGeneration.V3: {
@@ -107,9 +108,9 @@ _COMPATIBLE: Final[Mapping[MetastoreGeneration, Mapping[LockType, frozenset[Lock
     },
 }
 
-# Pairs of operations that conflict. If two transactions recorded such a pair for one partition, the
-# metastore rejects the second commit. The metastore detects such a pair by comparing the rows of
-# its table WRITE_SET.
+# Pairs of operations that conflict. If two concurrent transactions record such a pair of operations
+# for one partition, the metastore rejects the second commit. The metastore detects such a pair of
+# operations by comparing the rows of its table WRITE_SET.
 _U, _D = DataOperation.UPDATE, DataOperation.DELETE
 _CONFLICTS: Final[Mapping[MetastoreGeneration, frozenset[tuple[DataOperation, DataOperation]]]] = {
     MetastoreGeneration.V3: frozenset({(_U, _U), (_U, _D), (_D, _U)}),
@@ -130,9 +131,9 @@ def may_share(
     requested_level: LockLevel = LockLevel.TABLE,
     held_level: LockLevel = LockLevel.TABLE,
 ) -> bool:
-    """Return whether one transaction may get `requested` while another holds `held` on the data.
+    """Return whether a transaction can get `requested` while another transaction holds `held`.
 
-    A read lock on a database is compatible with any operation on one of its tables
+    A read lock on a database is compatible with any lock on one of its tables
     (TxnHandler.ignoreConflict).
 
     Raises:
@@ -153,11 +154,11 @@ def recorded_as(operation: DataOperation) -> DataOperation:
 
 
 def conflict(mine: DataOperation, theirs: DataOperation, generation: MetastoreGeneration) -> bool:
-    """Return whether a commit fails because another transaction committed first.
+    """Return whether a commit fails because a different transaction committed first.
 
-    The result is meaningful only if both transactions wrote the same partition, and the other
-    transaction committed after this transaction (`mine`) was opened. V4 checks for conflicts only
-    if the commit request states that the transaction held no exclusive write lock.
+    The result is meaningful only if two conditions hold: both transactions wrote to the same
+    partition, and the other transaction committed after `mine` was opened. V4 checks for conflicts
+    only if the commit request states that the transaction held no exclusive write lock.
     """
     return (recorded_as(mine), recorded_as(theirs)) in _CONFLICTS[generation]
 

@@ -50,16 +50,16 @@ FIXED_PARAMETERS: Final[Mapping[str, str]] = {
 
 
 def why_fixed(parameter: str) -> str | None:
-    """Return why statements may not set or remove a table parameter, or None if they may."""
+    """Return why statements must not set or remove a table parameter; None if they may."""
     return FIXED_PARAMETERS.get(parameter.lower())
 
 
 def why_no_change(old: str, new: str) -> str | None:
-    """Return why a column's type cannot change, or None if every existing value stays the same.
+    """Return why a column's type cannot change; None if every existing value stays the same.
 
-    A change is allowed only if Hive 3.1, Hive 4, Trino and this provider read the same values from
-    files that were written with the old type. A float cannot become a double: Hive 3.1 reads 0.1 as
-    0.1, but the other engines read 0.10000000149011612.
+    A change is allowed only if all engines read the same values from files with the old type. The
+    engines are Hive 3.1, Hive 4, Trino and this provider. For example, a float cannot become a
+    double: Hive 3.1 reads 0.1 as 0.1, but the other engines read 0.10000000149011612.
 
     Raises:
         InvalidNameError: `old` or `new` is not a Hive type.
@@ -99,8 +99,8 @@ def partition_spelling(text: str, column_type: str) -> str:
     """Return a partition value as Hive spells it in a partition name.
 
     Raises:
-        ConfigurationError: `text` is not a value of `column_type`, or our statements do not support
-            partition columns of this type.
+        ConfigurationError: `text` is not a value of `column_type`, or this provider does not
+            support partition columns of this type.
     """
     wanted = parse_type(column_type)
     found: str | None = None

@@ -1,6 +1,6 @@
 """Check the files of tables without full ACID, using only the metastore's description.
 
-Input is a table, a partition and their storage; a check raises an error or returns nothing. The
+Input is a table, a partition and their storage. Each check raises an error or returns nothing. The
 checks never open a file; `storage.plain.fitness` adds the checks of single formats.
 
 Example:
@@ -25,7 +25,7 @@ _BY_POSITION: Final = "parquet.column.index.access"
 
 
 def check_format(table: object, storage: Storage, parameters: Mapping[str, str]) -> None:
-    """Raise an error if the files of a table or partition without full ACID cannot be read.
+    """Raise an error if files of a table or partition without full ACID are unreadable.
 
     Args:
         table: the table, for messages.
@@ -59,7 +59,7 @@ def own_columns(
     """Return the columns that Hive uses for a partition's files; None means the table's columns.
 
     Hive reads ORC files with the table's columns. In other formats, Hive returns NULL for each
-    column that is missing from the partition's definition, even if the files contain the column.
+    column that the partition's definition lacks, even if the files contain the column.
 
     Args:
         table: the table, for messages.
@@ -69,8 +69,8 @@ def own_columns(
         format_: the format of the partition's files.
 
     Raises:
-        UnsupportedTableError: the names of the partition's columns differ from the names of the
-            table's first columns, or are in a different order.
+        UnsupportedTableError: the partition's column names differ from the names of the table's
+            first columns, or have a different order.
     """
     if own is None or format_ is FileFormat.ORC:
         return None

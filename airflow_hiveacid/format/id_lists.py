@@ -1,7 +1,6 @@
 """Parse the ID lists in Hive's snapshot strings, and search sorted ID lists.
 
-A list contains plain integers in ascending order. This module must not depend on what the IDs
-identify.
+A list contains plain integers in ascending order. This module must not depend on the kind of ID.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def sorted_disjoint(
 
 
 def lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
-    """Return the lower of the given ID and the lowest open ID, or None if both are missing."""
+    """Return the lower of the given ID and the lowest open ID; None if both are missing."""
     candidates = [*opened[:1], *([] if given is None else [given])]
     return min(candidates, default=None)
 
@@ -85,9 +84,9 @@ def numbers_in(field: str, text: str) -> list[int]:
     """Parse a field that lists IDs; Hive 4 may write several IDs as a range `a-b`.
 
     Raises:
-        InvalidNameError: an item is not a number, or a range has a form that Hive never prints.
+        InvalidNameError: an item is not a number, or is a range in a form that Hive never prints.
     """
-    # A fast path for fields without ranges: a metastore may list a million aborted IDs one by one.
+    # A fast path for fields without ranges: a metastore may list a million single aborted IDs.
     if field.count(",") < _MOST_IDS and _ONLY_NUMBERS.fullmatch(field):
         numbers = list(map(int, field.split(",")))
         number_in(str(max(numbers)), text)
@@ -104,7 +103,7 @@ def numbers_in(field: str, text: str) -> list[int]:
 
 
 def minimum_of(value: _Id) -> _Id | None:
-    """Return a parsed minimum, or None for Long.MAX_VALUE, which means "no open ID"."""
+    """Return a parsed minimum; return None for Long.MAX_VALUE, which means "no open ID"."""
     return None if value == LONG_MAX else value
 
 

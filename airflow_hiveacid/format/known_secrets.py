@@ -1,7 +1,8 @@
-"""The secrets that this process has read, so that no message of ours shows one.
+"""Hide secrets that this process has read from all error messages.
 
-A server may quote a login in its error, and our errors quote the server. `HiveAcidError` therefore
-hides known secrets, also those that a server has encoded. This module reads no secret itself.
+A server may quote a password or token in its error, and our errors quote the server.
+`HiveAcidError` therefore hides known secrets, in plain text and in encoded forms. This module does
+not read secrets from any source.
 
 Example:
     >>> _ = keep_secret("open sesame")
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HIDDEN: Final = "***"
-# A shorter secret would also hide parts of ordinary words. Airflow has the same limit.
+# Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the
+# same limit.
 _SHORTEST: Final = 5
+# Longer than a text that is shown and the longest token together.
+_LOOKED_AT: Final = 1 << 16
 # A process that runs for months reads a new token every hour.
 _MOST: Final = 100
 _known: OrderedDict[str, frozenset[str]] = OrderedDict()
@@ -35,28 +39,35 @@ def keep_secret(secret: str) -> str:
     if len(secret) >= _SHORTEST:
         if secret not in _known:
             _known[secret] = frozenset(_forms(secret))
-        _known.move_to_end(secret)  # a password that is read again outlives expired tokens
+        # A secret that is read again moves to the end, so that older secrets are forgotten first.
+        _known.move_to_end(secret)
         while len(_known) > _MOST:
             _known.popitem(last=False)
     return secret
 
 
 def forget_secrets() -> None:
-    """Forget all secrets; tests whose secrets are ordinary words need this."""
+    """Forget all secrets; tests with ordinary words as secrets need this."""
     _known.clear()
 
 
 def without_secrets(text: str) -> str:
     """Return a text with `***` in place of each secret that this process has read."""
     forms = chain.from_iterable(tuple(_known.values()))
-    # If one secret is a part of another, hiding the part first would show the rest of the other.
+    # Hide longer secrets first: if a secret contains a shorter one, the rest of it would remain
+    # visible.
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _HIDDEN)
     return text
 
 
+def beginning_of(text: str, length: int) -> str:
+    """Return the first characters of a server's text, without secrets and parts of a secret."""
+    return without_secrets(text[:_LOOKED_AT])[:length]
+
+
 def _forms(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, and as URLs, JSON, `repr` and headers contain it."""
+    """Yield a secret in plain text, and as URLs, JSON, `repr` and headers encode it."""
     yield secret
     yield repr(secret)[1:-1]
     for in_json in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -68,7 +79,8 @@ def _forms(secret: str) -> Iterator[str]:
         raw = secret.encode()
         yield encode(raw).decode().rstrip("=")
         # A header may encode the user and the secret together, and base64 encodes each three bytes
-        # as four characters. So these forms are the characters that depend only on the secret.
+        # as four characters. So the forms contain only the characters that do not depend on the
+        # user name.
         for before in range(3):
             whole = encode(bytes(before) + raw).decode()
             yield whole[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]

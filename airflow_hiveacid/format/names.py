@@ -1,8 +1,8 @@
 """Parse and print directory and file names; only this module handles underscores and padding.
 
 Input is single path components. Output is parsed names; their string form is the name that Hive
-writes. Parsing accepts any padding, as Hive does (AcidUtils.parseBase, parsedDelta); printing is
-canonical. This module must not depend on listings or on visibility.
+writes. Like Hive, the parser accepts any padding (AcidUtils.parseBase, parsedDelta). Printed names
+always have Hive's padding. This module must not depend on listings or on visibility.
 
 Example:
     >>> str(DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0)))
@@ -26,23 +26,28 @@ ACID_VERSION_FILE: Final = "_orc_acid_version"
 contains one byte, ASCII 2 (AcidUtils.OrcAcidVersion)."""
 
 METADATA_FILE: Final = "_metadata_acid"
-"""A JSON file that marks a compactor's base. Its fields are `thisFileVersion` and `dataFormat`, as
-in Hive's class AcidMetaDataFile."""
+"""A JSON file that marks a compactor's base.
+
+The file's fields are `thisFileVersion` and `dataFormat`, as in Hive's class AcidMetaDataFile.
+"""
 
 STAGING_PREFIX: Final = "_tmp_hiveacid_"
 """Prefix of our staging directories; readers ignore directories with this prefix."""
 
 FLUSH_LENGTH_SUFFIX: Final = "_flush_length"
-"""Suffix of a side file, which contains the committed length of a streamed bucket file."""
+"""Suffix of a side file; a side file contains the committed length of a streamed bucket file."""
 
 COMPACTED_FORMAT: Final = "compacted"
 """The `dataFormat` in the metadata of a major compactor's base."""
 
 MINIMUM_BASE: Final = WriteId(-LONG_MAX - 1)
-"""Long.MIN_VALUE. Old Hive versions gave this write ID to a base that they compacted from original
-files alone. A base with this write ID is always valid."""
+"""Long.MIN_VALUE.
 
-# Hadoop's file systems do not allow longer names, and `int` rejects very long numbers.
+Old Hive versions gave this write ID to a base if they compacted only original files. A base with
+this write ID is always valid.
+"""
+
+# Hadoop's file systems do not allow longer names, and `int` refuses very long numbers.
 _LONGEST_NAME: Final = 255
 _DIRECTORY_PREFIXES: Final = ("base_", "delta_", "delete_delta_")
 _BASE: Final = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?\Z")
@@ -66,9 +71,9 @@ def _visibility_suffix(txn_id: TxnId | None) -> str:
 class BaseName:
     """`base_<write id>`: a directory with all rows up to that write ID, inclusive.
 
-    `visibility_txn_id` is the compactor's transaction: the base is invisible until that transaction
-    commits. None means that the name has no suffix or the equivalent suffix `_v0000000`
-    (AcidUtils.addVisibilitySuffix).
+    `visibility_txn_id` is the compactor's transaction: readers see the base only after that
+    transaction commits. None means that the name has no suffix, or has the equivalent suffix
+    `_v0000000` (AcidUtils.addVisibilitySuffix).
     """
 
     write_id: WriteId
@@ -203,7 +208,7 @@ def _parse_delta(name: str) -> DeltaName | None:
 def looks_like_directory_name(name: str) -> bool:
     """Return whether a name has the prefix of a base or delta.
 
-    Hive fails if a name has such a prefix but is not a valid name.
+    Hive fails if a name has such a prefix but cannot be parsed.
     """
     return name.startswith(_DIRECTORY_PREFIXES)
 
@@ -233,7 +238,7 @@ def parse_file_name(name: str) -> FileName | None:
 def bucket_file(bucket_id: BucketId) -> str:
     """Return our file name for a bucket.
 
-    The name has no attempt ID, because Hive 3.1 and Trino cannot parse names with attempt IDs.
+    The name contains no attempt ID, because Hive 3.1 and Trino cannot parse attempt IDs.
 
     Example:
         >>> bucket_file(BucketId(0))
@@ -243,7 +248,7 @@ def bucket_file(bucket_id: BucketId) -> str:
 
 
 def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
-    """Return the name of our data file for a bucket or, in an insert-only table, for a writer.
+    """Return our file name for a bucket or, in an insert-only table, for a writer.
 
     Example:
         >>> data_file(BucketId(1), TransactionalKind.INSERT_ONLY)
@@ -255,7 +260,7 @@ def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a path component is hidden from readers (AcidUtils.hiddenFileFilter)."""
+    """Return whether readers ignore a path component (AcidUtils.hiddenFileFilter)."""
     return name.startswith(("_", "."))
 
 

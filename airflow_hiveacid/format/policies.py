@@ -1,10 +1,10 @@
-"""Tables that define which of two jobs may commit, and which operations the jobs record.
+"""Tables that define which of two jobs can commit, and which operations the jobs record.
 
 Input is a conflict policy, a metastore generation and the operations of two jobs. Output is the
-guaranteed outcome. Two jobs *meet* if each began before the other committed, and both write to the
-same partition or the same unpartitioned table. This module must not enforce outcomes.
-`metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes and detect
-conflicting jobs. These three modules apply the tables of this module, and define no other rules.
+guaranteed outcome. Two jobs *meet* under two conditions: each began before the other committed, and
+both write to the same partition or the same unpartitioned table. This module must not enforce
+outcomes. `metastore.locks` requests locks; `spark.writing` and `spark.maintenance` record changes
+and detect conflicting jobs. All three read the tables of this module, and define no other rules.
 
 Example:
     >>> meeting = Meeting(earlier=Doing.INSERT, later=Doing.INSERT)
@@ -42,7 +42,7 @@ class ConflictPolicy(enum.Enum):
 
 
 class Doing(enum.Enum):
-    """The kind of a job's change, with only the distinctions that matter to other jobs.
+    """The kind of a job's change; it has only the distinctions that matter to other jobs.
 
     OVERWRITE includes TRUNCATE. CHANGE is an UPDATE, DELETE or MERGE.
     """
@@ -58,10 +58,10 @@ class ConflictOutcome(enum.Enum):
     """The outcome when two jobs meet. The "earlier" job is the job that ends first.
 
     REPLACES: both succeed, and the later job's rows replace the earlier job's rows. FAILS: the
-    later job fails, and none of its changes are visible. NO_EFFECT: the jobs do not affect each
-    other. If the later job is a compaction, the compaction does nothing. But a compaction that was
-    requested and is needed fails with a retryable error. COMPACTS: both succeed; the later job is a
-    compaction and publishes its result. BOTH: both succeed, and the changes of both are visible.
+    later job fails, and none of its changes are visible. NO_EFFECT: neither job affects the other.
+    If the later job is a compaction, the compaction does nothing. But if a requested compaction is
+    needed, it fails with a retryable error. COMPACTS: both succeed. The later job is a compaction
+    and publishes its result. BOTH: both succeed, and the changes of both are visible.
     """
 
     REPLACES = "W"
@@ -73,7 +73,7 @@ class ConflictOutcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """Two jobs that meet, in the order in which they end."""
+    """Two jobs that meet, in the order in which the jobs end."""
 
     earlier: Doing
     later: Doing
@@ -96,7 +96,7 @@ _STRICT: Final = _cells(
     "W N N E C",
     "W N N E E",
 )
-# If two compactions of one partition meet, the second compaction has nothing to do.
+# If two compactions of one partition meet, the second finds nothing to do.
 _HIVE: Final = _cells(
     "W B B N N",
     "W B B C C",
@@ -105,8 +105,8 @@ _HIVE: Final = _cells(
     "W N N N N",
 )
 # On Hive 3.1, two jobs that change rows of one partition need incompatible locks. So the second job
-# waits, and then sees the changes of the first job. On Hive 4, both jobs run at once, and only the
-# job that commits first succeeds.
+# waits, and then sees the changes of the first job. On Hive 4, both jobs run at the same time, and
+# only the job that commits first succeeds.
 _QUEUE_UP: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
 _TABLES: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
@@ -119,17 +119,17 @@ _TABLES: Final[
 
 _I, _U, _D = DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE
 # If two concurrent transactions recorded an update of the same partition, a metastore rejects the
-# second commit. The metastore does not check what the transactions actually changed. So every
+# second commit. The metastore does not check which rows the transactions changed. So every
 # operation that must conflict is recorded as an update.
 _RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]] = {
     ConflictPolicy.HIVE: {},
     ConflictPolicy.STRICT: {_I: _U, _D: _U},
 }
-# On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks. Then
-# two jobs run at once, and only the job that commits first succeeds: a 3.1 metastore checks every
-# commit for conflicts, even commits by Hive. A Hive 4 metastore does not check commits of Hive's
-# own updates, so our shared write lock excludes these updates. On Hive 4, shared write locks are
-# compatible with each other.
+# On Hive 3.1, shared write locks wait for each other. STRICT therefore requests shared read locks.
+# Then both jobs run at the same time, but only the first commit succeeds. A Hive 3.1 metastore
+# checks every commit for conflicts, even commits by Hive. A Hive 4 metastore does not check commits
+# of Hive's own updates. So on Hive 4, our shared write lock makes these updates wait. On Hive 4,
+# shared write locks are compatible with each other.
 _LOCKS: Final[
     Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
 ] = {
@@ -160,7 +160,7 @@ def recorded_under(policy: ConflictPolicy, operation: DataOperation) -> DataOper
 
 
 def doing_of(operations: Collection[DataOperation]) -> Doing:
-    """Return the kind of job that does all these operations to one partition.
+    """Combine all operations of a job on one partition into one kind of job.
 
     Example:
         >>> doing_of({DataOperation.INSERT, DataOperation.UPDATE})
@@ -172,11 +172,11 @@ def doing_of(operations: Collection[DataOperation]) -> Doing:
 
 
 def looks_for_rivals(policy: ConflictPolicy, doing: Doing) -> bool:
-    """Return whether a job must check for conflicting commits that the metastore does not detect.
+    """Return whether a job must check for conflicts that the metastore does not detect.
 
-    At commit, the metastore itself detects changes that were recorded since the transaction was
-    opened. The metastore does not detect compactions, inserts by other engines, or changes that
-    were committed before a job opened its current transaction.
+    At commit, the metastore itself detects changes that were recorded after the transaction was
+    opened. The metastore does not detect compactions and inserts by other engines. The metastore
+    also ignores changes that were committed before a job opened its current transaction.
     """
     if policy is ConflictPolicy.HIVE:
         return False
@@ -194,7 +194,7 @@ def chosen_policy(
     *,
     table: object,
 ) -> ConflictPolicy:
-    """Return the policy of the argument, else of the table, else of the connection.
+    """Return the policy from the argument, else from the table, else from the connection.
 
     Raises:
         ConfigurationError: the table property does not contain a valid policy.

@@ -1,8 +1,8 @@
 """Use a partition's directory names to detect what other jobs changed in the partition.
 
-Input is directory names and the committed write IDs; output is foreign writes, and the first
-foreign write that makes a job fail. This module must not depend on how directories are listed or on
-which directories readers choose.
+Input is directory names and the committed write IDs. Output is the writes of other jobs, and the
+first write that makes a job fail. This module must not depend on how directories are listed, or on
+the choice of live directories.
 
 Example:
     >>> foreign_write_of("base_0000005")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ForeignWrite:
     """A directory that another job wrote.
 
-    `write_id` is the highest write ID in the directory name.
+    `write_id` is the highest write ID in the name of the directory.
     """
 
     doing: Doing
@@ -39,10 +39,11 @@ class ForeignWrite:
 
 
 def foreign_write_of(directory: str) -> ForeignWrite | None:
-    """Return the write that created a base or delta, judging by its name; None for other names.
+    """Return the write that created a base or delta, derived from its name; None for other names.
 
     The directory name of a compaction contains a transaction ID or a range of write IDs. But a base
-    that Hive 3.1 compacted has neither in its name, so it looks like the base of an overwrite.
+    that Hive 3.1 compacted has no transaction ID and no range in its name. So the name of this base
+    looks like the base of an overwrite.
     """
     name = parse_directory_name(directory)
     if name is None:
@@ -64,18 +65,18 @@ def committed_since(
     seen: ValidWriteIdList,
     now: ValidWriteIdList,
 ) -> tuple[ForeignWrite, ...]:
-    """Return the writes in these directories that were committed after a job began.
+    """Return the writes in these directories that other transactions committed after a job began.
 
-    If a write was committed before the job opened its current transaction, a compaction may have
-    merged the write, and a cleaner may have removed the write's directory. So a compacted directory
-    that covers the write ID of such a write is treated as an insert, which conflicts with the
-    fewest operations. The directory names do not show whether the write was in this partition.
+    Some writes may have been committed before the job opened its current transaction. A compaction
+    may then have merged such a write, and a cleaner may have removed its directory. So a compacted
+    directory that covers such a write ID counts as an insert, which conflicts with the fewest
+    operations. The directory names do not show whether the write changed this partition.
 
     Args:
         directories: the current directory names.
-        began: the table's complete write ID list when the job began.
-        seen: the table's write ID list in the current transaction. Directories of later commits
-            still exist, since cleaners wait for open transactions.
+        began: the table's full write ID list when the job began.
+        seen: the table's write ID list in the current transaction. Cleaners wait for open
+            transactions, so directories of later commits still exist.
         now: the newest write ID list.
     """
     news = _news(began, seen)
@@ -95,13 +96,13 @@ def committed_since(
 
 
 def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
-    """Return the write IDs that are visible in `seen` but not in `began`, in ascending order."""
+    """Return the ascending write IDs that are visible in `seen` but not in `began`."""
     later = range(began.high_watermark + 1, seen.high_watermark + 1)
     return [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
 
 
 def _holds(directory: str, write_id: WriteId) -> bool:
-    """Return whether a write ID is in the write ID range of a directory."""
+    """Return whether the range in a directory name contains a write ID."""
     name = parse_directory_name(directory)
     low = name.low if isinstance(name, DeltaName) else 0
     return name is not None and low <= write_id <= name.high
@@ -113,16 +114,16 @@ def come_since(
     began: ValidWriteIdList,
     now: tuple[ValidWriteIdList, ValidTxnList],
 ) -> tuple[ForeignWrite, ...]:
-    """Return the writes that were committed after a compaction began.
+    """Return the writes that other transactions committed after a compaction began.
 
-    A compaction has no write ID of its own, so its write ID lists need not be complete. This
-    function therefore compares directories instead of write ID lists. A directory that existed at
-    the beginning is treated as committed at that time, unless its write ID was open. Results of
-    other compactions are included.
+    A compaction has no write ID of its own, so its write ID lists may be incomplete. So this
+    function compares the names of directories, not the write ID lists. A directory that existed at
+    the beginning counts as committed then, unless its write ID was open. The result includes
+    directories of other compactions.
 
     Args:
         directories: the current directory names.
-        there: the directory names when the compaction began.
+        there: the directory names at the time when the compaction began.
         began: the table's write ID list when the compaction began.
         now: the table's newest write ID list, and the newest transaction list.
     """
@@ -145,7 +146,7 @@ def first_rival(
     generation: MetastoreGeneration,
     later: Doing,
 ) -> ForeignWrite | None:
-    """Return the first write that makes a job of kind `later` fail if the job ends now, or None."""
+    """Return the first write that makes a job of kind `later` fail if the job ends now, if any."""
     for foreign_write in sorted(foreign_writes, key=lambda d: (d.write_id, d.directory)):
         meeting = Meeting(earlier=foreign_write.doing, later=later)
         if outcome(policy, generation, meeting) is ConflictOutcome.FAILS:

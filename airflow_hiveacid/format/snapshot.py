@@ -1,8 +1,7 @@
 """The snapshot of one reader: visible transactions, and visible write IDs of each table.
 
-This module parses and prints the string form that Hive uses for snapshots. The lists decide whether
-an ID or a range of IDs is visible. This module must not depend on the source of the strings or on
-directories.
+The module parses and prints Hive's string form of snapshots. The lists show whether an ID or a
+range of IDs is visible. This module must not depend on the source of the strings or on directories.
 
 Example:
     >>> ids = ValidWriteIdList.parse("db.t:27:9223372036854775807::24,25")
@@ -56,8 +55,8 @@ class RangeVisibility(enum.Enum):
 class ValidTxnList:
     """The transactions that are visible to a reader; `open` and `aborted` are sorted and disjoint.
 
-    A transaction is visible if it is at most `high_watermark` and neither open nor aborted.
-    `min_open` is the lowest open transaction, or None.
+    A transaction is visible if it is at most `high_watermark`, not open and not aborted. `min_open`
+    is the lowest open transaction, or None.
     """
 
     high_watermark: TxnId
@@ -73,7 +72,7 @@ class ValidTxnList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `hwm:minOpen:open,..:aborted,..`, in which Hive 4 may write several IDs as `a-b`.
+        """Parse `hwm:minOpen:open,..:aborted,..`; Hive 4 may write several IDs as `a-b`.
 
         As in Hive, an empty string means that everything is visible
         (ValidReadTxnList.readFromString).
@@ -92,7 +91,7 @@ class ValidTxnList:
         )
 
     def text(self) -> str:
-        """Return Hive's string form, without ranges of IDs, because Hive 3.1 cannot read ranges.
+        """Return Hive's string form without ranges of IDs, because Hive 3.1 cannot parse ranges.
 
         Example:
             >>> ValidTxnList(high_watermark=TxnId(9), open=(TxnId(4),)).text()
@@ -102,7 +101,7 @@ class ValidTxnList:
         return f"{self.high_watermark}:{minimum}:{joined(self.open, self.aborted)}"
 
     def is_visible(self, txn_id: TxnId) -> bool:
-        """Return whether the transaction is committed for this reader."""
+        """Return whether the transaction is committed according to this list."""
         return (
             txn_id <= self.high_watermark
             and not holds(self.open, txn_id)
@@ -110,7 +109,7 @@ class ValidTxnList:
         )
 
     def without(self, txn_id: TxnId) -> ValidTxnList:
-        """Return a copy of this list in which the open transaction `txn_id` counts as committed."""
+        """Return a copy in which the open transaction `txn_id` is committed."""
         opened = tuple(t for t in self.open if t != txn_id)
         minimum = None if self.min_open == txn_id else self.min_open
         return ValidTxnList(
@@ -118,7 +117,7 @@ class ValidTxnList:
         )
 
     def is_aborted(self, txn_id: TxnId) -> bool:
-        """Return whether the transaction is aborted according to this list."""
+        """Return whether the transaction is aborted in this list."""
         return holds(self.aborted, txn_id)
 
 
@@ -126,9 +125,9 @@ class ValidTxnList:
 class ValidWriteIdList:
     """A table's write IDs that are visible to a reader.
 
-    `open` and `aborted` are sorted and disjoint. `table` is None if the list has no table name.
-    `min_open_write_id` is the lowest open write ID, or None. `min_open_write_id` may be lower than
-    every ID in `open`, because Hive's parser also allows such lists.
+    `open` and `aborted` are sorted and disjoint. `table` is None if the list does not name its
+    table. `min_open_write_id` is the lowest open write ID, or None. Hive's parser accepts a
+    `min_open_write_id` below every ID in `open`, so this class accepts it, too.
     """
 
     table: TableRef | None
@@ -184,15 +183,15 @@ class ValidWriteIdList:
         )
 
     def is_aborted(self, write_id: WriteId) -> bool:
-        """Return whether the write is aborted according to this list (isWriteIdAborted)."""
+        """Return whether this list contains the write as aborted (isWriteIdAborted)."""
         return holds(self.aborted, write_id)
 
     def is_valid_base(self, write_id: WriteId) -> bool:
-        """Return whether a compactor's base with this write ID can be read: no lower ID is open.
+        """Return whether a compactor's base with this write ID is readable: no lower ID is open.
 
-        Lower aborted write IDs do not matter, because the compactor has dropped their rows. The
-        write ID must be below the lowest open write ID. Hive 4 also accepts the lowest open write
-        ID itself (AcidUtils.isValidBase).
+        Lower write IDs may be aborted, because the compactor has dropped their rows. The write ID
+        must be lower than the lowest open write ID. Hive 4 also accepts the lowest open write ID
+        itself (AcidUtils.isValidBase).
         """
         below_open = self.min_open_write_id is None or write_id < self.min_open_write_id
         return below_open and write_id <= self.high_watermark
@@ -209,10 +208,10 @@ class ValidWriteIdList:
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are visible.
 
-        The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. Hive instead
-        returns ALL for a range above the high watermark if all open and aborted IDs are above the
-        range. The difference does not affect the choice of directories, which depends only on
-        whether the result is NONE.
+        The method corresponds to Hive's isWriteIdRangeValid, but the result is exact. For a range
+        above the high watermark, Hive returns ALL if the range is below all open and aborted IDs.
+        The choice of directories depends only on whether the result is NONE. So this difference
+        does not affect the choice.
         """
         return _range_answer(self.visible_within(low, high), high - low + 1)
 
@@ -225,8 +224,8 @@ class ValidWriteIdList:
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
         """Return whether a write is visible in this list but not in `other`.
 
-        Both lists are for the same table. A write that is aborted in the other list is never
-        committed.
+        Both write ID lists must belong to the same table. If the other list contains the write as
+        aborted, the write is never committed.
         """
         above = WriteId(other.high_watermark + 1)
         return self.visible_within(above, self.high_watermark) > 0 or any(
@@ -236,15 +235,15 @@ class ValidWriteIdList:
     def may_hold_commit(self, low: WriteId, high: WriteId) -> bool:
         """Return whether a write ID of low..high (inclusive) may have been committed by now.
 
-        Unlike `range_visibility`, this method includes IDs above the watermark. If Hive 4.0.1 has
-        no record of a committed write ID, the list that it returns ends at the lowest uncommitted
-        write ID (see docs/decisions/reading.md).
+        Unlike `range_visibility`, this method includes IDs above the watermark. Hive 4.0.1 may have
+        no record of a committed write ID. Hive's list then ends at the lowest uncommitted write ID
+        (see docs/decisions/reading.md).
         """
         known = count_within(self.open, low, high) + count_within(self.aborted, low, high)
         return known < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
-        """Return whether all, some or none of low..high (inclusive) are aborted.
+        """Return whether all, some or no write IDs of low..high (inclusive) are aborted.
 
         The method corresponds to Hive's isWriteIdRangeAborted.
         """
@@ -253,7 +252,7 @@ class ValidWriteIdList:
         return _range_answer(count_within(self.aborted, low, high), high - low + 1)
 
     def with_open(self, write_id: WriteId) -> ValidWriteIdList:
-        """Return a copy in which our write ID is open; the server's list shows it as committed."""
+        """Return a copy in which our write ID is open; in the server's list, it is committed."""
         return ValidWriteIdList(
             table=self.table,
             high_watermark=max(self.high_watermark, write_id),
@@ -263,11 +262,11 @@ class ValidWriteIdList:
         )
 
     def with_own(self, write_id: WriteId) -> ValidWriteIdList:
-        """Return a copy in which our own write is visible.
+        """Return a copy in which the reader's own write is visible.
 
-        A transaction needs this copy to read its own rows. IDs between the old watermark and our
-        write ID belong to other writers and were unknown when the list was taken. The copy lists
-        them as open; otherwise the higher watermark would make them visible.
+        A transaction needs such a copy to read its own rows. IDs between the old high watermark and
+        our write ID belong to other writers. These IDs were unknown when the list was taken. The
+        copy contains these IDs as open; otherwise, the higher watermark would make them visible.
         """
         between = range(self.high_watermark + 1, write_id)
         opened = (*(w for w in self.open if w != write_id), *map(WriteId, between))
@@ -283,17 +282,17 @@ class ValidWriteIdList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorWriteIdList(ValidWriteIdList):
-    """The write IDs that a compactor may process, which are all below the lowest open write ID.
+    """The write IDs that a compactor can process: all are below the lowest open write ID.
 
     `high_watermark` is the highest write ID that a compaction may cover.
     """
 
     @classmethod
     def of(cls, write_ids: ValidWriteIdList) -> Self:
-        """Return a reader's list up to, but not including, its lowest open write ID.
+        """Cut a reader's list below its lowest open write ID.
 
-        Hive's counterpart is createValidCompactWriteIdList. If `write_ids` is already a compactor's
-        list, it is not copied, because it may contain a million IDs.
+        Hive's counterpart is createValidCompactWriteIdList. A list that is already a compactor's
+        list is not copied, because it may contain a million IDs.
         """
         if isinstance(write_ids, cls):
             return write_ids
@@ -311,7 +310,7 @@ class CompactorWriteIdList(ValidWriteIdList):
         """Return NONE if an ID is unresolved, else SOME if an ID is aborted, else ALL.
 
         SOME means that the compactor drops the rows of aborted IDs. Hive's class
-        ValidCompactorWriteIdList returns ALL instead. With either value, the compactor reads the
+        ValidCompactorWriteIdList returns ALL instead. For SOME and ALL, the compactor reads the
         range.
         """
         if high > self.high_watermark:
@@ -332,7 +331,7 @@ class Snapshot:
     tables: Mapping[TableRef, ValidWriteIdList]
 
     def for_compactor(self) -> Snapshot:
-        """Return a copy whose write ID lists contain only what a compactor may process."""
+        """Return a copy whose write ID lists contain only what a compactor can process."""
         tables = {ref: CompactorWriteIdList.of(ids) for ref, ids in self.tables.items()}
         return Snapshot(txn_id=self.txn_id, txns=self.txns, tables=tables)
 
@@ -340,7 +339,7 @@ class Snapshot:
         """Return the write ID list of one table.
 
         Raises:
-            InvalidNameError: the snapshot does not include this table.
+            InvalidNameError: this snapshot has no list for the table.
         """
         try:
             return self.tables[table]

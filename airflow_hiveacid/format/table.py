@@ -26,8 +26,11 @@ NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """
 
 READS_ORIGINALS: Final = "hiveacid.reads.originals"
-"""A parameter of insert-only tables. With this parameter, a table's owner declares that files
-outside of base and delta directories contain rows."""
+"""A parameter of insert-only tables.
+
+A table's owner sets this parameter to declare that files outside of base and delta directories
+contain rows.
+"""
 
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
@@ -55,7 +58,8 @@ class TableRef:
         """Parse `db.table`; upper and lower case are equivalent.
 
         Raises:
-            InvalidNameError: there is not exactly one dot, or a part is not a Hive identifier.
+            InvalidNameError: the name does not have exactly one dot, or a part is not a Hive
+                identifier.
         """
         db, dot, name = text.strip().lower().partition(".")
         if not dot:
@@ -75,7 +79,7 @@ class TransactionalKind(enum.Enum):
 
 
 class FileFormat(enum.Enum):
-    """The format of a table's files; OTHER is every other format."""
+    """The format of a table's files; OTHER stands for every other format."""
 
     ORC = "ORC"
     PARQUET = "Parquet"
@@ -97,7 +101,7 @@ class Storage:
     parameters: tuple[tuple[str, str], ...] = ()
 
     def parameter(self, name: str) -> str | None:
-        """Return the value of a SerDe parameter, or None if it is not set."""
+        """Return the value of a SerDe parameter; None if the parameter is not set."""
         return dict(self.parameters).get(name)
 
     def __str__(self) -> str:
@@ -107,7 +111,7 @@ class Storage:
 
 
 AS_ORC: Final = Storage(format=FileFormat.ORC)
-"""ORC with default parameters; our code uses no other parameters of ORC."""
+"""ORC with default parameters; this provider ignores other parameters of ORC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,7 @@ def unescape_partition_value(text: str) -> str:
 class PartitionName:
     """The values of all partition columns, in the table's order; `None` is NULL.
 
-    An unpartitioned table is a single partition, which has empty tuples.
+    An unpartitioned table has a single partition, whose tuples are empty.
     """
 
     columns: tuple[str, ...] = ()
@@ -208,7 +212,7 @@ def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> Non
 
     Args:
         name: the partition's name.
-        most_bytes: the file system's limit for a directory name in bytes, if there is one.
+        most_bytes: the file system's limit for a directory name, in bytes; None means no limit.
 
     Raises:
         InvalidNameError: a value is too long or contains NUL.
@@ -236,8 +240,8 @@ class TableInfo:
     """The description of one table, as needed to read and write the table.
 
     `location` is a URI. `num_buckets` is 0 for an unbucketed table. `bucketing_version` is 1 or 2.
-    `table_id` distinguishes the table from an earlier table of the same name. `constraints` is set
-    only for jobs that write rows.
+    `table_id` distinguishes the table from an earlier table that had the same name. `constraints`
+    is set only for jobs that write rows.
     """
 
     ref: TableRef
@@ -261,7 +265,7 @@ class TableInfo:
 
     @property
     def born_s(self) -> float | None:
-        """The table's creation time in seconds since 1970, or None if it is not in `table_id`."""
+        """The table's creation time in seconds since 1970; None if `table_id` lacks it."""
         seconds = self.table_id.partition(".")[0]
         return float(seconds) if seconds.isdigit() else None
 
@@ -286,11 +290,11 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionInfo:
-    """A partition and its location; an unpartitioned table is described as one partition.
+    """A partition and its location; an unpartitioned table counts as one partition.
 
-    `storage` is None if the table's storage applies; a partition of an insert-only table may have a
-    different format. `columns` is None if the table's columns apply. A partition keeps its own
-    columns if ALTER TABLE changes the table's columns without CASCADE.
+    `storage` is None if the partition has the table's storage. A partition of an insert-only table
+    may have a different format. `columns` is None if the partition has the table's columns. A
+    partition keeps its own columns if ALTER TABLE changes the table's columns without CASCADE.
     """
 
     name: PartitionName

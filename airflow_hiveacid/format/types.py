@@ -1,8 +1,8 @@
 """Parse and print Hive types, such as `array<struct<a:decimal(10,2)>>`.
 
 Input is the type of a column as the metastore stores it. Output is one immutable object per type.
-This module must not depend on the types of Arrow, ORC or Spark; the packages that use those types
-convert the Hive types.
+This module must not depend on the types of Arrow, ORC or Spark. Packages with such types convert
+the Hive types.
 
 Example:
     >>> str(parse_type("MAP<String, Decimal>"))
@@ -169,14 +169,14 @@ _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
 
-# This function is called for every column of every file. It is cached because a table has few
+# This function runs for every column of every file. The results are cached: a table has few
 # distinct types, and the results are immutable.
 @functools.lru_cache(maxsize=1024)
 def parse_type(text: str) -> HiveType:
     """Parse a Hive type, including the aliases of Hive's grammar; case and blanks are ignored.
 
     Raises:
-        InvalidNameError: the string is not a Hive type, or a table column cannot have the type.
+        InvalidNameError: the string is not a Hive type, or no table column can have this type.
     """
     parser = _Parser(text)
     parsed = parser.type()

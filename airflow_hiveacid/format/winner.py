@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Winner:
     """The writer that committed first.
 
-    Unknown fields are None; the job key of another engine is always unknown. `did` is the kind of
-    change (`format.policies.Doing`), and `directory` is the directory that shows this change.
+    Unknown fields are None. The job key of another engine is always unknown. `did` is the kind of
+    change (`format.policies.Doing`). `directory` is the directory that shows the change.
     """
 
     txn_id: int | None = None

@@ -29,7 +29,7 @@ def several(number: int, noun: str) -> str:
 
 
 def first_few(texts: Sequence[str], *, most: int = 3) -> str:
-    """Return the first texts, and the number of the others.
+    """Return the first few texts, and the number of omitted texts.
 
     Example:
         >>> first_few(["a", "b", "c"], most=2)
@@ -40,7 +40,7 @@ def first_few(texts: Sequence[str], *, most: int = 3) -> str:
 
 
 def age(since_s: float | None) -> float | None:
-    """Return the seconds since a time, by this machine's clock; None if the time is unknown."""
+    """Return the seconds since a time, by this machine's clock; None for an unknown time."""
     return None if since_s is None else max(0.0, round(time.time() - since_s))
 
 

@@ -1,4 +1,4 @@
-"""The JSON form of frozen dataclasses; every unknown or missing field is an error.
+"""The JSON form of frozen dataclasses; an unknown or missing field is an error.
 
 Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, mappings with string
 keys, and nested dataclasses. Output is plain JSON values. This module does not depend on the types
@@ -28,25 +28,25 @@ CONTRACT_VERSION: Final = 11
 """The version of the contract, incremented whenever a field is added, removed or redefined."""
 
 FIRST_WITH_INSTALLATION: Final = 10
-"""The first contract version in which a job's key contains the Airflow installation."""
+"""The first contract version in which a job key contains the Airflow installation."""
 
 _T = TypeVar("_T")
 
 
 class Side(enum.Enum):
-    """The two sides of the contract; the values are their names in error messages."""
+    """The two sides of the contract; error messages use the values as names."""
 
     OPERATOR = "operator"
     APPLICATION = "application"
 
     @property
     def other(self) -> Side:
-        """The opposite side, which writes the JSON that this side reads."""
+        """The side of the contract whose JSON this side reads."""
         return Side.APPLICATION if self is Side.OPERATOR else Side.OPERATOR
 
 
 def to_json(value: object) -> JsonValue:
-    """Convert a dataclass value to JSON values; fields that are None are included.
+    """Convert a dataclass value to JSON values, including fields that are None.
 
     Raises:
         TypeError: a nested value has a type that the contract does not allow.
@@ -65,7 +65,7 @@ def to_json(value: object) -> JsonValue:
 
 
 def read_object(text: str, *, reader: Side) -> dict[str, Any]:
-    """Parse a JSON object from the opposite side, and return it without its version.
+    """Parse a JSON object from the opposite side; return it without its version.
 
     Raises:
         ContractVersionError: the text is not a JSON object, or has a different version. The error
@@ -89,7 +89,7 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
 
 
 def version_of(text: str) -> int | None:
-    """Return the contract version in a JSON text, or None if the text has no version.
+    """Return the contract version in a JSON text; None if the text has no version.
 
     Example:
         >>> version_of('{"version": 9, "kind": "clean"}'), version_of("[")
@@ -106,14 +106,14 @@ def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _
     """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
 
     Raises:
-        ContractVersionError: a field is unknown (the reader is older), missing (the writer is
-            older), or has the wrong type.
+        ContractVersionError: a field is missing, unknown or of the wrong type. A field is unknown
+            if the reader is older, and missing if the writer is older.
     """
     return _Decoder(reader).dataclass(cls, data, path)
 
 
 def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
-    """Return the error for a value that the reader does not expect; either side may be too old."""
+    """Return the error for an unexpected value; either side may be too old."""
     return _error(
         f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
     )

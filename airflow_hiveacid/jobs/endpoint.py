@@ -1,7 +1,7 @@
 """The addresses and login of a metastore, as plain values for the operator and the application.
 
 An endpoint combines two independent choices: a transport and a login. An endpoint contains no
-secrets, only the names of the files and environment variables that contain them.
+secrets. An endpoint contains only the names of files and environment variables with secrets.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Transport(enum.Enum):
 class Metastore:
     """One metastore: the addresses of its servers, the login, and time limits.
 
-    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`, and are tried in the
-    given order. `user` is the owner of locks. Without a `login`, the client calls `set_ugi` with
-    `user`, unless `user` is None.
+    `uris` are `thrift://host:port`, or over HTTP `http(s)://host:port/path`. The client tries the
+    URIs in the given order. `user` is the owner of locks. Without a `login`, the client calls
+    `set_ugi` with `user`. If `user` is None, the client does not call `set_ugi`.
     """
 
     uris: tuple[str, ...]
@@ -73,7 +73,7 @@ MetastoreEndpoint = Metastore
 
 
 def login_problem(transport: Transport, login: Login | None) -> str | None:
-    """Return why the login cannot use the transport, or None if it can."""
+    """Return why the login cannot use the transport; None if it can."""
     over_http = isinstance(login, BearerLogin | HeaderLogin)
     if transport.is_http and not over_http:
         return f"transport {transport.value} supports login by header or bearer token only"

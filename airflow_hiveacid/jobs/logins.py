@@ -1,7 +1,7 @@
 """Logins to a metastore, as plain values for the operator and the application.
 
-Each value checks its own fields. A login never contains a secret, only the name of a file or
-environment variable. The machine that connects reads the secret at each connection.
+Each login checks its own fields. A login never contains a secret, only the name of a file or an
+environment variable. The connecting machine reads the secret for each new connection.
 
 Example:
     >>> PasswordLogin(user="etl", password=SecretSource.parse("env:METASTORE_PASSWORD")).password
@@ -41,7 +41,7 @@ class SecretSource:
         if bool(self.file) == bool(self.variable):
             raise ConfigurationError("give a secret as either a file or an environment variable")
         if self.variable and not _VARIABLE.match(self.variable):
-            # The value may be the secret itself, so the message does not show it.
+            # The message does not show the value, because it may be the secret itself.
             raise ConfigurationError("give the name of the secret's environment variable")
 
     @classmethod
@@ -73,11 +73,11 @@ class KerberosLogin:
     """Kerberos with a keytab, or with the tickets of a cache.
 
     `service` is the metastore's principal, such as `hive/_HOST@REALM`. `_HOST` is replaced with the
-    host in the server's address, in lower case. With `keytab`, tickets are requested with the key
-    of `client`. Without `keytab`, tickets are read from `cache`, or from the default cache if
-    `cache` is None. `protection` is the minimum level, or None for any level. The client uses the
-    strongest level that the metastore offers. Kerberos protects the metastore's offer, so an
-    attacker on the network cannot weaken it.
+    host in the server's address, in lower case. With `keytab`, the client requests tickets with the
+    key of `client`. Without `keytab`, the client reads tickets from `cache`, or from the default
+    cache if `cache` is None. `protection` is the minimum level, or None for any level. The client
+    uses the strongest level that the metastore offers. Kerberos protects the metastore's offer, so
+    an attacker on the network cannot change it.
     """
 
     service: str
@@ -102,10 +102,10 @@ class TokenLogin:
     """A Hadoop delegation token of the metastore.
 
     `token` refers to the token itself or to a Hadoop credentials file. If `token` is None, the
-    token is read from the file that YARN gives each container ($HADOOP_TOKEN_FILE_LOCATION).
-    `protection` is the minimum level. The default is AUTHENTICATION with TLS, and INTEGRITY without
-    TLS. Without TLS, the metastore sends its offer in clear text, and an attacker could remove all
-    protection from the offer.
+    client reads the token from the file that YARN gives each container
+    ($HADOOP_TOKEN_FILE_LOCATION). `protection` is the minimum level. The default is AUTHENTICATION
+    with TLS, and INTEGRITY without TLS. Without TLS, the metastore sends its offer in clear text,
+    and an attacker could remove all protection from the offer.
     """
 
     token: SecretSource | None = None
@@ -152,7 +152,7 @@ Login = KerberosLogin | TokenLogin | PasswordLogin | BearerLogin | HeaderLogin
 
 
 def secret_source_of(login: Login | None) -> SecretSource | None:
-    """Return where the secret of a login is, or None if the login has none of this kind.
+    """Return where the secret of a login is; None if the login has no such secret.
 
     Example:
         >>> secret_source_of(BearerLogin(bearer=SecretSource(variable="JWT")))
@@ -170,7 +170,7 @@ def secret_source_of(login: Login | None) -> SecretSource | None:
 
 
 def _check_user(user: str) -> None:
-    # The server decodes each byte as one character, so a user name must be ASCII.
+    # The server decodes each byte as one character, so user names must be ASCII.
     if not (user and user.isascii() and user.isprintable() and user == user.strip()):
         raise ConfigurationError(
             f"the user name {user!r} does not consist of visible ASCII characters"

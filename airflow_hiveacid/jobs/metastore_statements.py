@@ -1,7 +1,8 @@
 """DDL statements and queries that the metastore executes, without Spark.
 
-A statement is a plain value that is not checked against existing tables before it is executed. The
-modules in `sql/statements` parse SQL into these values, and `metastore/definitions` executes them.
+A statement is a plain value. The statement is not checked against existing tables before its
+execution. The modules in `sql/statements` parse SQL into these values, and `metastore/definitions`
+executes them.
 
 Example:
     >>> AddColumns(target="db.t", columns=(NewColumn(name="note", type="string"),)).kind
@@ -24,8 +25,8 @@ PartitionValues = tuple[tuple[str, str], ...]
 class MetastoreStatement:
     """The base class of statements that the metastore executes.
 
-    `target` is the full name of a table or database, or empty. `asks_only` is True for a query,
-    which changes nothing and can be repeated at any time.
+    `target` is the full name of a table or database, or empty. `asks_only` is True for a query. A
+    query changes nothing, so a retry is always safe.
     """
 
     kind: ClassVar[str]
@@ -41,7 +42,7 @@ class MetastoreStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to create: its name, its Hive type, and an optional comment."""
+    """A column to create: its name, its Hive type and an optional comment."""
 
     name: str
     type: str
@@ -101,7 +102,7 @@ class AddColumns(MetastoreStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeColumn(MetastoreStatement):
-    """Give a column a wider type or a comment; a `comment` of None keeps the present comment."""
+    """Give a column a wider type or a comment; if `comment` is None, the old comment stays."""
 
     kind = "change_column"
     column: NewColumn
@@ -144,7 +145,7 @@ class AddPartitions(MetastoreStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropPartitions(MetastoreStatement):
-    """Remove the partitions that match at least one entry of `partitions`, with their rows."""
+    """Remove all partitions that match an entry of `partitions`, with their rows."""
 
     kind = "drop_partitions"
     partitions: tuple[PartitionValues, ...]
@@ -180,7 +181,7 @@ class ShowLocks(MetastoreStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTransactions(MetastoreStatement):
-    """Abort transactions; a transaction that has already ended is reported, but causes no error."""
+    """Abort transactions; a transaction that has already ended is reported, but is not an error."""
 
     kind = "abort_transactions"
     asks_only = True

@@ -1,8 +1,8 @@
 """The typed values of a statement's parameters, as part of a job's spec.
 
 SQL refers to a parameter with a marker such as `:day`. The value is never inserted into the SQL
-text: it is sent separately, and `spark.engine.expressions.parsed_sql` puts it into Spark's plan
-as a literal.
+text. The value is sent separately, and `spark.engine.expressions.parsed_sql` puts it into Spark's
+plan as a literal.
 
 Example:
     >>> Parameter(values=(Value(type=ValueType.DATE, text="2026-01-31"),)).said
@@ -31,7 +31,7 @@ class ValueType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One value, with its type and its canonical form as text.
+    """One value: its type, and its canonical form as text.
 
     A TIMESTAMP is a wall-clock time without a time zone, such as `2026-01-31 02:00:00.5`. A MOMENT
     has the same form in UTC, and ends in `Z`. The text of NULL is empty.

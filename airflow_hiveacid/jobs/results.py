@@ -91,8 +91,8 @@ class JobError:
     def of(cls, error: BaseException) -> Self:
         """Return the class name and the message of an error.
 
-        If the error is not a `HiveAcidError`, the class name is `JobFailedError`, and the message
-        begins with the name of the error's own class.
+        If the error is not a `HiveAcidError`, the class name is `JobFailedError`. Then the message
+        begins with the name of the actual class.
         """
         text = without_secrets("\n".join([str(error), *getattr(error, "__notes__", ())]))
         if isinstance(error, HiveAcidError):
@@ -120,8 +120,8 @@ class JobResult:
     """The effect of a job.
 
     `write_ids` maps `db.table` to the write ID. `details` depends on the kind of job. `size_bytes`
-    and `files` are the totals that were written or, for cleaning, removed. `seconds` is how long
-    the job ran in the application, and `phases` are the seconds of its phases, in order.
+    and `files` count the written files or, for cleaning, the removed files. `seconds` is how long
+    the job ran in the application. `phases` maps each phase to its seconds, in order.
     """
 
     kind: str
@@ -142,7 +142,7 @@ class JobResult:
 
     @property
     def statements(self) -> Sequence[Mapping[str, Any]]:
-        """A `StatementResult` as JSON for each statement; any other job counts as one statement."""
+        """A `StatementResult` as JSON per statement; a job without statements has one entry."""
         statements = self.details.get("statements")
         return statements if isinstance(statements, list) and statements else [self.to_json()]
 

@@ -1,9 +1,9 @@
 """The short form of results, for XComs and asset events: at most 16 KB of JSON.
 
 Input is a result as JSON values. Output is the same result with shorter lists. Next to each list,
-and to each mapping by table, `<name>_omitted` is the number of entries that were left out, usually
-0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number. An entry is kept
-whole or left out; no name is ever cut.
+and to each mapping by table, `<name>_omitted` is the number of omitted entries, usually
+0. So `len(result[name]) + result[name + "_omitted"]` is always the exact number. The short form
+keeps an entry whole or omits it; it never cuts a name.
 
 Example:
     >>> short_form({"table": "db.t", "partitions": ["day=1", "day=2"]})
@@ -30,7 +30,7 @@ OMITTED: Final = "_omitted"
 """The end of the name of a field with the number of omitted entries."""
 
 _LENGTHS: Final = (1, 2, 3, 5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000)
-"""The lengths to which lists are cut. A longer list of names never fits."""
+"""The lengths to which lists are shortened. A longer list of names never fits."""
 _BY_TABLE: Final = frozenset({"write_ids", "conflict_policy"})
 _MOST_TABLES_LENGTH: Final = 1000
 
@@ -57,7 +57,7 @@ def short_form(
 def short_list(
     whole: Sequence[dict[str, JsonValue]], *, most_bytes: int = MOST_BYTES
 ) -> list[dict[str, JsonValue]]:
-    """Return the first entries of a list, as many as fit."""
+    """Return the first entries of a list, as many as fit into the limit."""
     left = most_bytes - len("[]")
     for number, entry in enumerate(whole):
         left -= _size(entry) + len(", ")

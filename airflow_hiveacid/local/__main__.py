@@ -5,7 +5,7 @@
     python -m airflow_hiveacid.local status
     python -m airflow_hiveacid.local down
 
-Progress is written to standard error. When the server answers, `up` prints the metastore's URI on
+Progress is written to standard error. When the server answers, `up` prints the metastore's URI to
 standard output and exits with 0. If the metastore requires a login, `up` also prints the fields of
 an Airflow connection to standard error. `status` exits with 0 if the server answers, otherwise with
 3, like `systemctl`.
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     config = _config(options)
-    # If the options name no database and no login, a data directory keeps its original database and
+    # Without options for database and login, a data directory keeps its original database and
     # login.
     on_postgres = options.database == "postgresql" or has_postgres(config)
     login = options.login or login_of(config)

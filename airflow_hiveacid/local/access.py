@@ -37,7 +37,7 @@ class Access:
         language: The protocol of the server.
         host: The server's host name for clients, as in certificates and principals.
         settings: Settings of metastore-site.xml, including passwords.
-        core_settings: Settings of core-site.xml, which Hadoop reads.
+        core_settings: Settings of core-site.xml for Hadoop.
         jvm_flags: Flags of the server's JVM.
         class_path: Folders and jars to add to the server's class path.
         authority: The certificate of the server's certificate authority; None without TLS.

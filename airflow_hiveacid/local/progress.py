@@ -1,8 +1,8 @@
 """Progress messages: fetching a server takes minutes, and starting it takes seconds.
 
-A `Progress` is a function that receives one line without a line break. This package itself never
-prints. The command line passes a function that writes to standard error, tests pass a list's
-`append`, and the default writes to the log.
+A `Progress` is a function that receives one line without a line break. This package does not print.
+The command line passes a function that writes to standard error, and tests pass a list's `append`.
+The default function writes to the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pytest fixtures with a real Hive metastore, for the tests of this project and of its users.
+"""Pytest fixtures with a real Hive metastore, for our own tests and the tests of users.
 
 To use the fixtures, add the plugin in the root `conftest.py`:
 
@@ -24,8 +24,8 @@ from airflow_hiveacid.local.stack import metastore_on_postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A busy machine can halt a test for half a minute, and a client without heartbeats loses its
-# transaction then. A test that waits for such a loss starts its own server with a shorter timeout.
+# A busy machine can halt a test for half a minute. A client without heartbeats then loses its
+# transaction. A test of such a loss starts its own server with a shorter timeout.
 TXN_TIMEOUT_S: Final = 60.0
 _HOUSEKEEPING_S: Final = 2.0
 

@@ -18,9 +18,9 @@ HADOOP_VERSION: Final = "3.3.6"
 POSTGRESQL_DRIVER_VERSION: Final = "42.7.8"
 DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
 
-# Java 17 forbids reflection on these packages by default. Both servers need reflection for Kryo,
-# which decodes partition filters of Hive queries. The 3.1 server also needs reflection for
-# DataNucleus.
+# Java 17 forbids reflection on these packages by default. Metastores of both releases need
+# reflection for Kryo. Kryo decodes partition filters of Hive queries. The 3.1 server also needs
+# reflection for DataNucleus.
 _OPEN_PACKAGES: Final = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
@@ -37,9 +37,10 @@ class HiveRelease:
         artifact: The artifact name of the server and of the archive with the schema scripts.
         schema_tool: Main class that creates the schema.
         jvm_flags: Flags that this release needs on Java 17.
-        reaper_in_always_tasks: True if the task that aborts timed-out transactions must be added to
-            the tasks that always run (3.1). In 4.x, the housekeeping setting starts this task.
-        listeners: Artifacts with listeners, which settings can register; Maven Central has none for
+        reaper_in_always_tasks: True for 3.1. The task that aborts timed-out transactions must then
+            be added to the tasks that always run. In 4.x, the housekeeping setting starts this
+            task.
+        listeners: Artifacts with listeners that settings can register. Maven Central has none for
             4.x.
     """
 
@@ -127,8 +128,8 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
             # The shaded Hadoop client replaces Hadoop's jars. Only one logging backend is needed.
             exclusions=((hadoop, "*"), ("org.slf4j", "slf4j-log4j12"), ("log4j", "log4j")),
         ),
-        # This jar contains ORC's SerDe and input format, which the server needs to validate
-        # full-ACID DDL. The jar also contains the compaction threads.
+        # This jar contains ORC's SerDe and input format. To validate full-ACID DDL, the server
+        # needs both the SerDe and the input format. The jar also contains the compaction threads.
         _Artifact(group=hive, name="hive-exec", version=release.version, exclusions=_NOTHING_BELOW),
         _Artifact(group=hadoop, name="hadoop-client-api", version=HADOOP_VERSION),
         _Artifact(group=hadoop, name="hadoop-client-runtime", version=HADOOP_VERSION),
@@ -139,7 +140,8 @@ def _artifacts(release: HiveRelease) -> tuple[_Artifact, ...]:
         _Artifact(group="commons-cli", name="commons-cli", version="1.5.0"),
         _Artifact(group="commons-io", name="commons-io", version="2.14.0"),
         _Artifact(group="commons-collections", name="commons-collections", version="3.2.2"),
-        # Hive's function registry, which partition filters of queries use, refers to this jar.
+        # Hive's function registry refers to this jar. Partition filters of queries use the
+        # registry.
         _Artifact(
             group="org.apache.commons",
             name="commons-math3",

@@ -1,8 +1,8 @@
 """The settings and configuration files of a metastore on this machine.
 
 Input is a `LocalMetastoreConfig` and a port. Output is the settings, as a mapping and as XML. This
-module does not start processes. A password is only in the configuration file (mode 0600), never in
-a command line, a log, a `repr` or an environment variable.
+module does not start processes. A password is only in the configuration file (mode 0600). A
+password is never in a command line, a log, a `repr` or an environment variable.
 
 Example:
     >>> from pathlib import Path
@@ -47,7 +47,7 @@ class DerbyDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDatabase:
-    """An existing PostgreSQL database, which is empty or has the schema of this release."""
+    """An existing PostgreSQL database, either empty or with the schema of this release."""
 
     host: str
     port: int
@@ -78,11 +78,11 @@ class LocalMetastoreConfig:
         heap_mb: The heap size of the server and of the schema tool, in MiB.
         log_level: Level of the server's log.
         start_timeout_s: The time limit in seconds for the server's first answer.
-        ends_with_parent: True if the server stops when the process that started it ends for any
-            reason (Linux only). Tests need this setting; by default, the server keeps running. The
-            kernel watches the thread that called `start`, so call `start` in a thread that runs as
-            long as the server.
-        extra_settings: Additional settings of metastore-site.xml, which override all other
+        ends_with_parent: True if the server must stop when its parent process ends for any reason
+            (Linux only). Tests need this setting; by default, the server keeps running. The kernel
+            watches the thread that called `start`. So call `start` in a thread that runs as long as
+            the server.
+        extra_settings: Additional settings of metastore-site.xml. These settings override all other
             settings.
     """
 
@@ -102,7 +102,7 @@ class LocalMetastoreConfig:
     extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        """Check the values, so that a server does not fail later.
+        """Check the values early, so that the server does not fail later.
 
         Raises:
             ValueError: A value is invalid; the error names the value.
@@ -128,7 +128,7 @@ class LocalMetastoreConfig:
 
     @property
     def warehouse(self) -> Path:
-        """The folder of managed tables, which include all transactional tables."""
+        """The folder of managed tables; all transactional tables are managed."""
         return self.data_dir / "warehouse"
 
     @property
@@ -160,7 +160,7 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
         "metastore.task.threads.always": ",".join(always),
         "metastore.compactor.initiator.on": str(config.initiator_on).lower(),
         "metastore.compactor.cleaner.on": str(config.cleaner_on).lower(),
-        # The setting has its old name here, because the new name is misspelled in both releases.
+        # This setting has its old name here, because both releases misspell the new name.
         "hive.metastore.event.db.notification.api.auth": "false",
         **config.access.settings,
         **config.extra_settings,
@@ -168,7 +168,7 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:
-    """Return a digest of the settings, except port and passwords; it is used to compare servers."""
+    """Return a digest of the settings for comparing servers; it omits port and passwords."""
     facts = settings(config, port=0)
     facts = {key: value for key, value in facts.items() if not _is_secret(key)}
     facts["version"] = config.version
@@ -242,7 +242,8 @@ def _log4j2(level: str) -> str:
             "appender.console.layout.pattern = %d{ISO8601} %p %c{2} [%t] %m%n",
             f"rootLogger.level = {level}",
             "rootLogger.appenderRef.console.ref = console",
-            # At every start, both libraries log warnings about the server's own settings.
+            # Without this setting, both libraries log warnings about the server's own settings at
+            # every start.
             "logger.datanucleus.name = DataNucleus",
             "logger.datanucleus.level = error",
             "logger.hikari.name = com.zaxxer.hikari",

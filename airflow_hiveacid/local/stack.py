@@ -1,7 +1,7 @@
 """A metastore on this machine with its own PostgreSQL database.
 
-Unlike Derby's files, a PostgreSQL database does not show whether the metastore's schema is
-complete. A database without a complete schema is dropped and created again.
+Derby's files show whether the metastore's schema is complete, but a PostgreSQL database does not.
+So a database without a complete schema is dropped and created again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversion between Thrift structs (of tables and partitions) and this package's value classes.
 
-Takes and returns values; makes no call. Only this module contains Hive's class names for formats
+Takes and returns values; makes no call. This module alone contains Hive's class names for formats,
 and the parameters that make a table transactional.
 
 Example:
@@ -76,7 +76,7 @@ _CLASSES: Final[Mapping[FileFormat, _Classes]] = {
     ),
 }
 EXTERNAL: Final = "EXTERNAL"
-"""Table parameter that marks a table as external, in addition to its type."""
+"""Table parameter that marks a table as external; the table's type also says so."""
 
 _MANAGED: Final = "MANAGED_TABLE"
 _VIEWS: Final[Mapping[str, str]] = {
@@ -122,10 +122,10 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """A change of a table's definition; the default of each field leaves that part unchanged.
+    """A change of a table's definition; a field with its default leaves that part unchanged.
 
-    `added` columns go after the existing ones. `changed` holds existing columns with their new
-    type. `comments` are keyed by column, for added and changed columns. With `cascade`, the
+    `added` columns go after the existing ones. `changed` contains existing columns with their new
+    types. `comments` are keyed by column, for added and changed columns. With `cascade`, the
     partitions' definitions are also changed.
     """
 
@@ -169,8 +169,7 @@ def table_info(table: Struct) -> TableInfo:
         bucketing_version=int(parameters.get("bucketing_version", _OLDEST_BUCKETING)),
         sort_columns=tuple(order.col.lower() for order in storage.sortCols or ()),
         parameters=parameters,
-        # Tables have no ID in Hive 3.1. So add the creation time, because no ALTER changes a
-        # creation time.
+        # Tables have no ID in Hive 3.1. So add the creation time, because ALTER never changes it.
         table_id=f"{table.createTime}.{table.id or 0}",
     )
 
@@ -178,8 +177,8 @@ def table_info(table: Struct) -> TableInfo:
 def storage_of(descriptor: Struct) -> Storage:
     """Convert the format and SerDe of a StorageDescriptor to a `Storage`.
 
-    A format is recognized by its input format and SerDe together, since other SerDes also use the
-    text input format.
+    Format and SerDe together identify a file format, since other SerDes also use the text input
+    format.
     """
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""
@@ -205,7 +204,7 @@ def partition_info(
     storage: Storage | None = None,
     columns: tuple[Column, ...] | None = None,
 ) -> PartitionInfo:
-    """Convert a Partition struct to a `PartitionInfo`; the caller supplies storage and columns."""
+    """Convert a Partition struct to a `PartitionInfo`; the caller provides storage and columns."""
     values = [None if value == NULL_PARTITION else value for value in partition.values]
     return PartitionInfo(
         name=table.partition_name(values),
@@ -218,7 +217,7 @@ def partition_info(
 def whole_partition_infos(
     table: TableInfo, partitions: Iterable[Struct]
 ) -> Iterator[PartitionInfo]:
-    """Convert Partition structs with their storage and columns; equal values share one object."""
+    """Convert Partition structs with storage and columns; equal values share one object."""
     kept: dict[object, Any] = {}
     for partition in partitions:
         storage, columns = storage_of(partition.sd), _columns(partition.sd.cols)
@@ -231,7 +230,7 @@ def whole_partition_infos(
 
 
 def by_name(partitions: Sequence[PartitionInfo]) -> tuple[PartitionInfo, ...]:
-    """Sort partitions by name, so that the order does not depend on the server."""
+    """Sort partitions by name, so that their order does not depend on the server."""
     return tuple(sorted(partitions, key=lambda p: str(p.name)))
 
 
@@ -276,7 +275,7 @@ def table_struct(new: NewTable) -> Table:
 
 
 def table_type(parameters: Mapping[str, str]) -> str:
-    """Return the table type that fits these parameters; a server rejects any other combination."""
+    """Return the table type for these parameters; a server rejects any other combination."""
     return "EXTERNAL_TABLE" if parameters.get(EXTERNAL, "").lower() == "true" else _MANAGED
 
 
@@ -293,7 +292,7 @@ def change_struct(table: Struct, change: TableChange) -> None:
 
 
 def without_statistics(parameters: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Return the parameters without the flag for correct statistics; None if there is no flag."""
+    """Return the parameters without the flag for correct statistics; None without such a flag."""
     if not parameters or STATISTICS_FLAG not in parameters:
         return None
     return {name: value for name, value in parameters.items() if name != STATISTICS_FLAG}

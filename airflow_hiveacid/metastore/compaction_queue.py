@@ -1,6 +1,6 @@
 """Values of the metastore's compaction queue: requests, claims and listed entries.
 
-Defines Hive's names of states. Does not depend on Thrift; makes no call.
+Defines Hive's names of states. Does not depend on Thrift. Makes no call.
 
 Example:
     >>> CompactionState.parse("ready for cleaning")
@@ -38,7 +38,7 @@ class CompactionState(enum.Enum):
     """The state of a queue entry, in the words of SHOW COMPACTIONS.
 
     ATTEMPTED (3.1) and DID_NOT_INITIATE (4.x) mean that the initiator failed. REFUSED and ABORTED
-    exist only in 4.x. UNKNOWN represents any state of a newer server.
+    exist only in 4.x. UNKNOWN stands for any state of a newer server.
     """
 
     INITIATED = "initiated"
@@ -62,7 +62,7 @@ class CompactionState(enum.Enum):
 
     @property
     def is_pending(self) -> bool:
-        """True unless the compaction and its cleaning have finished."""
+        """False if the compaction and its cleaning have finished."""
         return self in _PENDING
 
     @property
@@ -77,15 +77,15 @@ class CompactionState(enum.Enum):
 
     @property
     def is_unsuccessful(self) -> bool:
-        """True if a compaction ended without a result, or Hive's initiator did not request it."""
+        """True if a compaction has no result, or Hive's initiator failed to request it."""
         return self.has_failed or not self.was_requested
 
 
 _OURS: Final = "hiveacid-"
 """The prefix of the worker IDs and pool names that this provider chooses."""
 
-# Match the whole name, because other names may begin with the same prefix: a user's pool, or a Hive
-# worker with such a host name.
+# Match the whole name, because other names may have the same prefix, such as a user's pool or the
+# host name of a Hive worker.
 _OUR_POOL: Final = re.compile(rf"{_OURS}[0-9a-f]{{32}}")
 
 _LONGEST_JOB_ID: Final = 32
@@ -106,7 +106,7 @@ class CompactionResponse:
     """The result of a compaction request.
 
     `entry_id` is the ID of the new entry, or of an equal entry that is already pending. `entry_id`
-    is None if the server reports no ID. For a duplicate request, 4.x reports none. `message` gives
+    is None if the server returns no ID. 4.x returns no ID for a duplicate request. `message` gives
     the reason for a refusal.
     """
 
@@ -118,7 +118,7 @@ class CompactionResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionEntry:
-    """One entry of the compaction queue, with the values of a SHOW COMPACTIONS row.
+    """One entry of the compaction queue; its values are from a row of SHOW COMPACTIONS.
 
     Times are seconds since 1970. `next_txn_id` is set at commit. The cleaner waits until all
     transactions with IDs below `next_txn_id` have ended. `partition` is None for an unpartitioned
@@ -154,7 +154,7 @@ class CompactionEntry:
     def has_failed(self) -> bool:
         """True if a compaction that was needed ended without a result.
 
-        Hive's workers refuse a request if there is nothing to compact. Our workers refuse their
+        Hive's workers refuse a request if there is nothing to compact. Our workers refuse their own
         entry if they fail (docs/decisions/compaction-queue.md).
         """
         is_nothing = self.state is CompactionState.REFUSED and not self.has_our_worker
@@ -162,7 +162,7 @@ class CompactionEntry:
 
     @property
     def reason(self) -> str:
-        """The first and the last line of the error message: the lines between are a stack trace."""
+        """The first and last lines of the error message; the others are a stack trace."""
         lines = [line.strip() for line in (self.error_message or "").splitlines() if line.strip()]
         return " ... ".join(dict.fromkeys((*lines[:1], *lines[-1:])))
 
@@ -171,8 +171,8 @@ class CompactionEntry:
         """True if our worker was the last to claim the entry, and has not marked it as compacted.
 
         Our workers claim entries only from their own pools. The server clears the worker ID when
-        the entry is marked as compacted, and replaces the ID when another worker claims the entry.
-        Entries in the queue's history keep the ID.
+        the entry is marked as compacted. The server replaces the ID when another worker claims the
+        entry. Entries in the queue's history keep the ID.
         """
         return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
 
@@ -183,7 +183,7 @@ class CompactionEntry:
 
     @property
     def waits_for_anybody(self) -> bool:
-        """True if another client requested the entry, and any worker may claim it."""
+        """True if a different client requested the entry, and any worker may claim it."""
         is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
         is_waiting = self.state is CompactionState.INITIATED
         return is_waiting and is_known and not self.waits_for_us
@@ -201,9 +201,11 @@ class CompactionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedCompaction:
-    """An entry that our worker has claimed. Each later call sends all fields back.
+    """An entry that our worker has claimed.
 
-    Use `dataclasses.replace` to set `highest_write_id` when the snapshot is known, and
+    Each later call sends all its fields back to the server.
+
+    Use `dataclasses.replace` to set fields. Set `highest_write_id` when the snapshot is known, and
     `error_message` before `mark_failed` or `mark_refused`. `state` is the server's one-letter code
     of a state. Only the server interprets the other fields.
     """
@@ -230,7 +232,7 @@ class ClaimedCompaction:
         """Return a claim for an entry that has no worker, or a dead worker.
 
         Raises:
-            ValueError: the entry is neither waiting nor being worked on.
+            ValueError: the entry's state is neither waiting nor working.
         """
         if entry.entry_id is None or not entry.is_at_work:
             raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not at work")
@@ -248,8 +250,8 @@ class ClaimedCompaction:
 def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEntry]:
     """Return the newest entry of each partition; the key of an unpartitioned table is ''.
 
-    Entries of a 3.1 metastore have no ID. There, an entry that has not ended is newer than one that
-    has, and otherwise the time of the end decides.
+    Entries of a 3.1 metastore have no ID. On 3.1, an unfinished entry is newer than a finished
+    entry. Of two finished entries, the entry that ended later is newer.
     """
 
     def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:

@@ -1,4 +1,4 @@
-"""The tables of a database; a table that cannot be read does not hide the other tables."""
+"""The tables of a database; an unreadable table does not hide the other tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def listed_tables(
     client: MetastorePort, db: str, *, is_wanted: Callable[[str], bool] = lambda _: True
 ) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
-    """Yield each table's name with its definition, or with the error if it cannot be read.
+    """Yield each table's name with its definition, or with the error if it is unreadable.
 
-    A name is `db.table`. Only tables that `is_wanted` selects by this name are read. A table that
-    was dropped after the tables were listed is left out.
+    A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
+    function omits a table that was dropped after the listing.
 
     Raises:
         MetastoreError: the metastore does not answer, or does not list the tables.

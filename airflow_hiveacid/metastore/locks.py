@@ -1,7 +1,7 @@
 """The locks that a job requests, and the locks that the metastore lists.
 
-Takes a job's operations on tables and partitions; returns all components of the job's lock request.
-Takes listed locks; returns those that a request would have to wait for. Makes no call.
+Takes a job's operations on tables and partitions. Returns all components of the job's lock request.
+Takes listed locks. Returns the locks that a request would wait for. Makes no call.
 
 Example:
     >>> flights = TableInfo(ref=TableRef("demo", "flights"), location="file:/f", columns=())
@@ -38,8 +38,8 @@ class TableAccess:
     """The operations of a job on one table.
 
     `partitions` are the partitions that the job accesses, if they are known in advance.
-    `partitions` is None if the rows determine the partitions, or if the table is unpartitioned.
-    `policy` decides which locks a write requests and which operations the metastore records.
+    `partitions` is None for an unpartitioned table, and if the partitions depend on the rows.
+    `policy` decides which locks a write requests, and which operations the metastore records.
     """
 
     table: TableInfo
@@ -57,9 +57,10 @@ class TableAccess:
 class LockComponent:
     """A lock on one table or partition for one operation.
 
-    `partition` is None for the whole table. `operation` is None for a change of definitions, which
-    touches no rows. `is_transactional` is false for a table without transactions. If
-    `is_dynamic_partition_write`, the partitions are recorded later with `add_dynamic_partitions`.
+    `partition` is None for the whole table. `operation` is None for a change of definitions,
+    because such a change touches no rows. `is_transactional` is false for a table without
+    transactions. If `is_dynamic_partition_write`, the partitions are recorded later with
+    `add_dynamic_partitions`.
     """
 
     table: TableRef
@@ -120,7 +121,7 @@ class LockInfo:
 
     @property
     def is_asked(self) -> bool:
-        """True if the lock is held or waits, so that later requests may have to wait for it."""
+        """True if the lock is held or waiting, so that later requests may wait for it."""
         return self.state in (LockState.ACQUIRED, LockState.WAITING)
 
     @property
@@ -131,7 +132,7 @@ class LockInfo:
         return LockLevel.PARTITION if self.partition else LockLevel.TABLE
 
     def covers(self, ref: TableRef) -> bool:
-        """Return whether this is a lock on the table, one of its partitions or its database."""
+        """Return whether this lock is on the table, one of its partitions or its database."""
         if self.db.lower() != ref.db.lower():
             return False
         return not self.table or self.table.lower() == ref.name.lower()
@@ -150,8 +151,8 @@ def components_for(
 ) -> tuple[LockComponent, ...]:
     """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    Reads and writes lock their partitions if the partitions are known in advance, and otherwise
-    lock the table. A write marks such a table lock as a dynamic partition write.
+    A read or write locks its partitions if they are known in advance. Otherwise, the read or write
+    locks the table. For a write, the table lock is marked as a dynamic partition write.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -164,7 +165,7 @@ def components_to_define(
     lock_type: LockType,
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
-    """Return the locks for DDL: on these partitions, or on the table if there are none."""
+    """Return the locks for DDL: on these partitions, or on the table if no partition is given."""
     names: Iterable[PartitionName | None] = (None,)
     if partitions and _are_found(partitions, generation):
         names = sorted(partitions, key=str)
@@ -181,7 +182,7 @@ def in_the_way(
     lock_type: LockType,
     generation: MetastoreGeneration,
 ) -> tuple[LockInfo, ...]:
-    """Return the locks that a new request for a table or partition would have to wait for.
+    """Return the locks that block a new request for a table or partition.
 
     Raises:
         MetastoreVersionError: the lock type does not exist in that generation.
@@ -210,15 +211,15 @@ def in_the_way(
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    A compaction holds no lock on the table itself before publishing (docs/decisions/compaction.md).
-    The lock on this name makes the compaction visible to other copies of the job, and to a process
-    that kills the job.
+    Before publishing, a compaction holds no lock on the table itself
+    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to other
+    copies of the job, and to a process that kills the job.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
 
 def presence_component(name: TableRef) -> LockComponent:
-    """Return a component that locks the name of `presence_of_compactions` and never has to wait."""
+    """Return a component that locks the name of `presence_of_compactions`; it never has to wait."""
     return LockComponent(
         table=name,
         lock_type=LockType.SHARED_READ,
@@ -274,8 +275,8 @@ def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -
 
 def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
     # 3.1 lowercases the whole partition name in locks (TxnHandler.normalizeCase), but not in
-    # add_dynamic_partitions. A partition with a mixed-case value would be recorded under two names.
-    # The server would then miss conflicts and compactions of the partition.
+    # add_dynamic_partitions. With a mixed-case value, the server would record a partition under two
+    # names. The server would then miss conflicts and compactions of the partition.
     if generation is not MetastoreGeneration.V3:
         return True
     return all(str(p) == str(p).lower() for p in partitions)
@@ -284,10 +285,10 @@ def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGenerat
 def _is_same(
     held: str | None, requested: PartitionName | None, generation: MetastoreGeneration
 ) -> bool:
-    """Return whether two locks on a table apply to the same partition; None means all of them."""
+    """Return whether two locks on a table overlap; None means all partitions."""
     if not held or requested is None:
         return True
-    if generation is MetastoreGeneration.V3:  # it lists partitions in lower case
+    if generation is MetastoreGeneration.V3:  # the server lists partitions in lower case
         return held.lower() == str(requested).lower()
     return held == str(requested)
 

@@ -24,7 +24,7 @@ def partitions_of(
         return client.list_partitions(table)
     name = PartitionName.parse(partition)
     found = client.get_partitions(table, [name])
-    # An unpartitioned table answers with itself, and some metastore databases ignore case.
+    # An unpartitioned table is its own only partition. Some metastore databases ignore case.
     if [one.name for one in found] != [name]:
         raise PartitionNotFoundError(table=table.ref, partition=partition)
     return found

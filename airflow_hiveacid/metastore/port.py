@@ -1,9 +1,9 @@
 """The metastore calls that the rest of the package makes, as protocols.
 
-These protocols use no Thrift types. `client.connect` returns the real implementation; unit tests
-use a fake that passes the same contract tests. All methods raise `MetastoreUnavailableError` if no
+The protocols use no Thrift types. `client.connect` returns the real implementation; unit tests use
+a fake that passes the same contract tests. All methods raise `MetastoreUnavailableError` if no
 server answers, and `MetastoreCallError` if a server refuses the call. Each method's docstring lists
-its other errors. Implementations are not thread-safe: each thread needs its own instance, from
+its additional errors. Implementations are not thread-safe: each thread needs its own instance, from
 `clone`.
 """
 
@@ -70,7 +70,7 @@ class CatalogPort(Protocol):
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
         """Return the columns of a table's primary key, in key order; empty without a key.
 
-        Hive does not enforce the key: rows may share its values.
+        Hive does not enforce the key, so several rows may have the same key.
         """
 
     def create_table(self, table: NewTable) -> TableInfo:
@@ -90,15 +90,15 @@ class CatalogPort(Protocol):
     def change_table(self, ref: TableRef, change: TableChange) -> None:
         """Change columns or the name of a table; the caller must hold a lock on the table.
 
-        A renamed table keeps its write IDs, locks and compaction queue. Its directory is also
-        renamed, if it lies below the database's directory.
+        A renamed table keeps its write IDs, locks and compaction queue. The table's directory is
+        also renamed if it is in the database's directory.
 
         Raises:
             TableNotFoundError: the table does not exist.
         """
 
     def set_table_parameters(self, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        """Set table parameters, or remove parameters that are given as None; keep all others.
+        """Set table parameters; remove a parameter if its value is None; keep all others.
 
         If `EXTERNAL` is set or removed, the table type is changed to match.
 
@@ -131,9 +131,9 @@ class CatalogPort(Protocol):
         *,
         locations: Mapping[PartitionName, str] | None = None,
     ) -> tuple[PartitionInfo, ...]:
-        """Create those partitions that do not exist; return all given partitions, sorted by name.
+        """Create the missing partitions; return all given partitions, sorted by name.
 
-        `locations` holds the URI of each partition that does not get the default location.
+        `locations` maps partitions to URIs; other partitions get the default location.
         """
 
     def drop_partitions(
@@ -162,7 +162,7 @@ class CatalogPort(Protocol):
     ) -> int:
         """Mark statistics of a table or partitions as outdated; return how many were marked.
 
-        Hive answers count(*), min and max from statistics that are flagged as correct. A writer
+        Hive answers count(*), min and max from statistics that are flagged as correct. So a writer
         must remove the flag before its rows become visible.
         """
 
@@ -190,12 +190,12 @@ class TransactionPort(Protocol):
         """Abort a transaction; aborting it twice is allowed.
 
         Returns:
-            True if the transaction is now aborted. False if the transaction had already ended and
+            True if the transaction is now aborted. False if the transaction had already ended, and
             the server no longer lists it.
         """
 
     def heartbeat(self, txn_id: TxnId) -> None:
-        """Send a heartbeat, which keeps the transaction alive.
+        """Send a heartbeat, so that the server keeps the transaction open.
 
         Raises:
             TransactionAbortedError: the server aborted the transaction or has forgotten it.
@@ -253,10 +253,10 @@ class LockPort(Protocol):
         """
 
     def check_lock(self, lock_id: LockId, txn_id: TxnId) -> LockResponse:
-        """Check whether a waiting lock is granted now; the call is also a heartbeat.
+        """Check whether the server has now granted a waiting lock; the call is also a heartbeat.
 
         Raises:
-            TransactionAbortedError: the transaction was aborted and its locks were released.
+            TransactionAbortedError: the transaction was aborted, and its locks were released.
         """
 
     def unlock(self, lock_id: LockId) -> None:
@@ -300,20 +300,20 @@ class QueuePort(Protocol):
     def find_next_compaction(
         self, worker_id: str, *, worker_version: str, pool: str | None = None
     ) -> ClaimedCompaction | None:
-        """Claim the oldest waiting entry of a pool, if any; None selects the default pool."""
+        """Claim the oldest waiting entry of a pool, if any; None means the default pool."""
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """Record the transaction, user and highest write ID of the compaction in its entry.
 
-        Without `run_as`, the user of this client is recorded, since the server's cleaner needs a
-        user.
+        Without `run_as`, the method records the user of this client, since the server's cleaner
+        needs a user.
         """
 
     def set_job_id(self, claim: ClaimedCompaction, job_id: str) -> None:
-        """Record the cluster's ID for the compaction's job; only the end of a long ID is stored."""
+        """Record the cluster's ID for the compaction's job; of a long ID, store only the end."""
 
     def mark_compacted(self, claim: ClaimedCompaction) -> None:
-        """Mark the entry as compacted after the commit, so that the cleaner processes it."""
+        """Mark the entry as compacted for the cleaner; call this after the commit."""
 
     def mark_cleaned(self, claim: ClaimedCompaction) -> None:
         """Mark the entry as cleaned up to its `highest_write_id`. Never sent twice."""
@@ -321,7 +321,7 @@ class QueuePort(Protocol):
     def mark_failed(self, claim: ClaimedCompaction) -> None:
         """Mark the entry as failed, for the reason in `error_message`. Never sent twice.
 
-        After two failures in a row, Hive's Initiator ignores the partition, so we mark entries as
+        After two failures in a row, Hive's Initiator ignores the partition. So we mark entries as
         refused instead (docs/decisions/compaction-queue.md).
         """
 
@@ -335,9 +335,9 @@ class EventPort(Protocol):
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
         """Return the commit times of a table's writes from the log, in whole seconds since 1970.
 
-        Each time comes from the server's clock, just before the commit in the server's database.
-        The result is empty if the server keeps no log, or denies access to the log. The server
-        deletes events after some days. At most the newest 200,000 events are read.
+        Each time is from the server's clock, just before the commit in the server's database. The
+        result is empty if the server keeps no log, or denies access to the log. The server deletes
+        events after some days. At most the newest 200,000 events are read.
         """
 
 
@@ -357,10 +357,10 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         """Seconds without a heartbeat after which the server aborts a transaction."""
 
     def config_value(self, name: str, default: str) -> str:
-        """Return a setting of the server, or `default` if it is not set."""
+        """Return a setting of the server; return `default` if it is not set."""
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """Retry unanswered calls while `left_s()` is above 0; with None, do not retry any more.
+        """Retry unanswered calls while `left_s()` is above 0; if it is None, stop retrying.
 
         A clone starts without retries.
         """

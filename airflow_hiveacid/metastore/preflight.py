@@ -1,6 +1,6 @@
 """Checks a running metastore for harmful settings.
 
-Takes a client, returns findings, each with a sentence for the user. Reads settings and changes
+Takes a client. Returns findings, each with a sentence for the user. Reads settings and changes
 nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
 checks.
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
-# The heartbeat interval is half the time-out, and a single heartbeat may be lost.
+# The heartbeat interval is half the time-out, so one heartbeat may be lost.
 _SHORTEST_TIMEOUT_S: Final = 10.0
 # Each setting has a new and an old name in MetastoreConf. A hive-site.xml may use either name. The
 # server looks up only the exact name that a client requests.
@@ -114,8 +114,8 @@ def _has_compactor(client: MetastorePort) -> bool:
 
 
 def _is_reaping(client: MetastorePort) -> bool:
-    # Both generations always run the classes in this list, even if the settings in `_SWITCHES` are
-    # false.
+    # Servers of both generations always run the classes in this list, even if the settings in
+    # `_SWITCHES` are false.
     if _REAPER in client.config_value("metastore.task.threads.always", ""):
         return True
     names = _SWITCHES[client.generation]

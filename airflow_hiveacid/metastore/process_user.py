@@ -1,4 +1,4 @@
-"""The user name that this process sends to a metastore when the connection sets none."""
+"""The user name that this process sends to a metastore if the connection has no user."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Bounds of the metastore's current time, derived from the time at which a lock was granted.
 
-Takes two readings of the local clock, before and after a lock request, and the server's time of the
-grant. Returns bounds of the server's time at any later reading of the local clock. The two clocks
-may differ, but are assumed to run at the same rate within one transaction.
+Takes two readings of the local clock, before and after a lock request. Also takes the server's time
+of the grant. Returns bounds of the server's time at any later reading of the local clock. The two
+clocks may differ. This module assumes that both clocks run at the same rate within one transaction.
 
 Example:
     >>> time = ServerTime.of(1000.0, before_s=5.0, after_s=5.2)
@@ -31,7 +31,7 @@ _RESOLUTION_S: Final = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTime:
-    """Lower and upper bounds of the server's clock minus the local clock, in seconds."""
+    """Lower and upper bounds for the server's clock minus the local clock, in seconds."""
 
     least_s: float
     most_s: float
@@ -69,7 +69,8 @@ class TransactionTimes:
 def server_now(client: MetastorePort) -> float | None:
     """Return the current time of the server's clock; None if the server reports no times.
 
-    Opens a read-only transaction and reads the transaction's start time, which the server recorded.
+    The function opens a read-only transaction, and reads the start time that the server recorded
+    for it.
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:
@@ -93,6 +94,6 @@ def time_of_lock(
     got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
     if not got:
         return None
-    # Only the lock with the latest time certainly belongs to this request. The other locks may be
-    # from an earlier request.
+    # Only the lock with the latest time certainly belongs to this request. Other locks may be from
+    # an earlier request.
     return ServerTime.of(max(got), before_s=before_s, after_s=after_s)

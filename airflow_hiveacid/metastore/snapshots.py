@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def snapshot_now(client: MetastorePort, tables: Sequence[TableRef]) -> Snapshot:
-    """Return a snapshot of the current state. Cleaners do not wait for readers of this snapshot.
+    """Return a snapshot of the current state.
+
+    Cleaners do not wait for readers that use this snapshot.
 
     Raises:
         MetastoreUnavailableError: no server answers.

@@ -1,6 +1,6 @@
 """Values for a metastore's transactions: types, states, and list entries.
 
-Does not depend on Thrift; makes no call.
+Does not depend on Thrift. Makes no call.
 
 Example:
     >>> TxnType.COMPACTION.value

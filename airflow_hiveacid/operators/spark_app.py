@@ -649,6 +649,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         )
 
     def _submitter_for(self, context: Context, target: SparkTarget, attempt: str) -> Submitter:
+        push = context["ti"].xcom_push
+        self.driver_links.forget(push)  # of an earlier job's driver
         return Submitter(
             target,
             attempt=attempt,
@@ -657,9 +659,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             store=context.get("task_state_store"),
             is_durable=self.durable,
             is_killed=lambda: self._is_killed,
-            show=lambda application, ui: self.driver_links.show(
-                application, ui, context["ti"].xcom_push
-            ),
+            show=lambda application, ui: self.driver_links.show(application, ui, push),
         )
 
     @property

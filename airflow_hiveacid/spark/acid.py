@@ -81,15 +81,15 @@ _OVER: Final = (
 class AlreadyDoneError(Exception):
     """The signal that an earlier try of the task has already committed.
 
-    This exception is not a failure: a program must let it propagate to `run`.
+    This exception is not a failure. A program must let this exception propagate to `run`.
     """
 
 
 class Task:
     """The Airflow task of a program, with its job and, after the commit, its result.
 
-    `run` passes the task to the program, which passes it to `transaction`. Mutable: `result` is set
-    when the transaction ends.
+    `run` passes the task to the program. The program passes the task to `transaction`. Mutable:
+    `result` is set when the transaction ends.
     """
 
     def __init__(self, job: JobContext, restart_state: RestartState) -> None:
@@ -101,7 +101,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """A table that the task declares, and the strongest operation declared for that table."""
+    """A table that the task declares, and the strongest operation declared for the table."""
 
     table: TableInfo
     operation: DataOperation
@@ -120,7 +120,7 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 class Transaction:
     """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share a transaction; their statements and reads then run one at a time.
+    Threads may share a transaction. Statements and reads of such threads run one at a time.
     """
 
     def __init__(
@@ -148,17 +148,18 @@ class Transaction:
         Args:
             table: a table that the task declares, as `db.table`.
             columns: the columns to read, in this order; all by default.
-            where: a condition in Spark SQL; files that cannot contain matching rows are not read.
-            parameters: the value of each marker in the condition, such as `:day`, by the marker's
-                name. A value has its Python type, or the type in `{"type": "date", "value":
-                "2026-01-01"}`.
+            where: a condition in Spark SQL; files that cannot contain matching rows are skipped.
+            parameters: the values of the markers in the condition, such as `:day`, by marker name.
+                A value has its Python type, or the type in a dict such as `{"type": "date",
+                "value": "2026-01-01"}`.
             version: read the table as of this version number; see `read_table`.
             timestamp: read the table as of this moment.
             tag: read the version with this tag.
 
         Raises:
-            InputError: the task does not declare the table; a column or the condition is invalid;
-                or the program has changed the session (`check_session`).
+            InputError: the task does not declare the table, or a column or the condition is
+                invalid. The same error is raised if the program has changed the session
+                (`check_session`).
             HiveAcidError: the version is unknown or no longer readable; see `read_table`.
         """
         with self._turn():
@@ -186,7 +187,7 @@ class Transaction:
         """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`.
 
         Raises:
-            HiveAcidError: the insert failed; the transaction can no longer commit.
+            HiveAcidError: the insert failed. The transaction can no longer commit.
         """
         given = {} if partition is None else partition
         return self._run(
@@ -215,7 +216,7 @@ class Transaction:
         expressions and in the condition; see `read`.
 
         Raises:
-            HiveAcidError: the update failed; the transaction can no longer commit.
+            HiveAcidError: the update failed. The transaction can no longer commit.
         """
         return self._run(
             lambda: job_with(
@@ -234,7 +235,7 @@ class Transaction:
         """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values.
 
         Raises:
-            HiveAcidError: the delete failed; the transaction can no longer commit.
+            HiveAcidError: the delete failed. The transaction can no longer commit.
         """
         return self._run(
             lambda: job_with(
@@ -258,7 +259,7 @@ class Transaction:
         """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`.
 
         Raises:
-            HiveAcidError: the merge failed; the transaction can no longer commit.
+            HiveAcidError: the merge failed. The transaction can no longer commit.
         """
         return self._run(
             lambda: job_with(
@@ -277,7 +278,7 @@ class Transaction:
         )
 
     def _close(self) -> None:
-        """Wait until no other thread is in a call, then refuse further calls."""
+        """Wait until no other thread is in a call, then refuse all further calls."""
         with self._lock:
             self._is_over = True
 
@@ -354,10 +355,10 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
         AlreadyDoneError: an earlier try of the task has committed.
         InputError: a table does not support the declared operation, or the program has already
             opened a transaction.
-        HiveAcidError: the transaction failed. Nothing was changed, unless the error is
-            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
+        HiveAcidError: the transaction failed. Nothing was changed, with one exception: after
+            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
-    del spark  # the job already has the session; this parameter only shows that the block uses it
+    del spark  # the job already has the session; the parameter only shows that the block uses it
     job = task.job
     if task.has_begun:
         raise ConfigurationError(
@@ -371,7 +372,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
         for d in tables.values()
         if d.operation is not DataOperation.SELECT
     ]
-    # The program may also read the tables that it changes, since their locks allow reads of the
+    # The program may also read the tables that it changes, because their locks allow reads of the
     # whole table.
     sources = [d.table for d in tables.values() if d.operation is DataOperation.SELECT]
     with begun(job, accesses, sources, task.restart_state) as write:
@@ -396,8 +397,8 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
     """Hold the earlier transaction's locks until the program runs again and opens a transaction.
 
     Raises:
-        TransactionAbortedError: another client aborted the earlier transaction, for example to kill
-            the job.
+        TransactionAbortedError: a different client aborted the earlier transaction, for example to
+            kill the job.
     """
     if restart_state.handover is None or restart_state.first_txn_id is None:
         return
@@ -424,7 +425,8 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
     found: dict[TableRef, _Declared] = {}
-    for operation, names in named:  # a table's last entry applies, which is the strongest
+    # a table's last entry applies, because it has the strongest operation
+    for operation, names in named:
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -439,9 +441,9 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
 def run(program: ProgramFunction) -> None:
     """Run a program for its task; after a failure, exit with the result's exit code.
 
-    Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. If a
-    conflicting transaction commits before this transaction publishes anything, call the program
-    again, as an Airflow retry would.
+    Call the program with a session and a `Task`; the program's arguments are in `sys.argv`. Another
+    transaction may commit a conflicting change before this transaction publishes anything. In that
+    case, call the program again, as an Airflow retry would.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")

@@ -1,11 +1,11 @@
 """The steps of every application: read the spec, run the body, write the result.
 
-The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result,
-which may be a typed error, is written to the spec's `result_uri`. The process ends with the exit
+The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result may
+be a typed error. The result is written to the spec's `result_uri`. The process ends with the exit
 code of that result (`jobs.results.ExitCode`).
 
-`HIVEACID_STOP_AT=<step>` makes the driver kill itself with SIGKILL when the transaction reaches
-that step. Tests use this variable to prove that a job publishes all of its changes or none.
+If `HIVEACID_STOP_AT=<step>` is set, the driver kills itself with SIGKILL when the transaction
+reaches that step. Tests use this variable to prove that a job publishes all of its changes or none.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _PHASES: Final = {
     **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
     **dict.fromkeys(("body_done", "committed"), "commit"),
 }
-# PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
+# Otherwise, PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
 _NOISY: Final = {
     "py4j": logging.WARNING,
     "SQLQueryContextLogger": logging.CRITICAL,
@@ -93,7 +93,7 @@ JobFunction = Callable[[JobContext], JobResult]
 def main(kind: str, job_function: JobFunction) -> NoReturn:
     """Run one of our applications, and end the process with the result's exit code.
 
-    The process ends without Python's clean-up, which takes longer than small jobs should wait.
+    The process ends without Python's clean-up, because the clean-up takes too long for small jobs.
     """
     code = run_application(kind, job_function)
     logging.shutdown()
@@ -106,7 +106,7 @@ def run_application(
     kind: str, job_function: JobFunction, argv: list[str] | None = None
 ) -> ExitCode:
     """Run one application in a session, stop the session, and return the result's exit code."""
-    # Omit the date: in client mode, Airflow's task log adds it; in a cluster, the container's log
+    # Omit the date. In client mode, Airflow's task log adds it; in a cluster, the container's log
     # shows it.
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
@@ -130,7 +130,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         spec = read_spec(spec_name)
         check_answerable(spec)
     except HiveAcidError as error:
-        # No result can be written: only the log and the exit code report the error.
+        # No result can be written, so only the log and the exit code report the error.
         log.error("%s", error)  # noqa: TRY400 - the message needs no traceback
         return exit_code(error)
     started = time.monotonic()
@@ -163,7 +163,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
 
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
-    """Log an error, with a traceback only for an untyped error, and return it as a result."""
+    """Log an error and return it as a result; log a traceback only for an untyped error."""
     trace = None if isinstance(error, HiveAcidError) else error
     log.error("%s failed: %s", spec.kind, error, exc_info=trace)
     return JobResult(
@@ -177,7 +177,7 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
 
 
 def _job_error(error: Exception) -> JobError:
-    """Return an error as a part of the result, without the stack and the plan of Spark's errors."""
+    """Return an error as a part of the result, without the stack and plan of Spark's errors."""
     if not isinstance(error, SPARK_ERRORS):
         return JobError.of(error)
     reason = reason_of(error).rstrip(".")
@@ -200,8 +200,8 @@ def read_spec(name: str) -> JobSpec:
         ConfigurationError: no file of this name was shipped.
         ContractVersionError: another version of this provider wrote the spec.
     """
-    # YARN puts shipped files into the working directory; local and standalone modes put them into
-    # Spark's directory.
+    # YARN puts shipped files into the working directory. Local and standalone modes put shipped
+    # files into Spark's directory.
     for path in (Path(name), Path(SparkFiles.get(name))):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
@@ -249,12 +249,12 @@ def answer(spec: JobSpec, result: JobResult) -> None:
 
 
 def _probe(uri: str) -> None:
-    """Write a file next to the result and remove the file; also remove its directory if new."""
+    """Write a file next to the result, then remove it; also remove its directory if new."""
     probe = f"{uri}.probe"
     fs, path = open_location(probe)
     directory = posixpath.dirname(path)
-    # If the driver is killed before it writes its result, the probe must leave no file or
-    # directory.
+    # If the driver is killed before it writes its result, no file or directory of the probe must
+    # remain.
     is_new = traits_of(fs).keeps_directories and not exists(fs, directory)
     _write(probe, b"{}")
     try:
@@ -286,7 +286,7 @@ def _user() -> str:
 class StepClock:
     """Measures the phases of a job; in tests, also kills the driver at one step.
 
-    Mutable, and shared by threads: partitions are compacted in parallel.
+    Mutable, and shared by threads, because partitions are compacted in parallel.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,4 @@
-"""The parser that runs in Airflow and converts SQL in Hive's dialect to the specs of jobs."""
+"""The parser that runs in Airflow.
+
+The parser converts SQL in Hive's dialect to the specs of jobs.
+"""

@@ -1,8 +1,10 @@
-"""The parser of SQL scripts in Hive's dialect; other packages import only this module of `sql`.
+"""The parser of SQL scripts in Hive's dialect.
+
+Other packages import only this module and `origins` of the package `sql`.
 
 Input is a script of one or more statements. Output is a `Statement` for each statement, with a
-position and a job. The job is the spec that an operator would create, or a statement for the
-metastore. This module does not access tables or the metastore: the job checks whether columns
+position and a job. The job is a statement for the metastore, or the spec that an operator would
+create. This module does not access tables or the metastore. So the job checks whether columns
 exist. Unknown syntax is refused.
 
 Example:
@@ -88,7 +90,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script: its number, line and column (each from 1) and its job.
+    """One statement of a script: its number, its line and column (each from 1) and its job.
 
     `parameters` are the names of the statement's markers.
     """
@@ -110,11 +112,11 @@ def read_script(
     Args:
         text: one or more statements, separated by semicolons.
         database: the default database of table names; if None, all names must include a database.
-        parameters: values by name for the markers in the script, such as `:day`.
+        parameters: the values of markers in the script, such as `:day`, by name.
 
     Raises:
-        SqlTextError: a statement cannot be parsed, is not supported, or has a different meaning in
-            Spark than in Hive.
+        SqlTextError: a statement cannot be parsed, is not supported, or has different meanings in
+            Spark and Hive.
     """
     given = parameters or {}
     return tuple(_statement(piece, database, given) for piece in statements_of(text, given))

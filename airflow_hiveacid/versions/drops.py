@@ -1,8 +1,8 @@
 """Notes of partitions that this provider drops, so that a restore can detect missing rows.
 
-If this provider wrote to a partition, the commit notes of those writes list the directories
-(`versions.losses`). No note lists the directories that other clients wrote, so this module lists
-them before the drop.
+If this provider wrote to a partition, its commit notes list the directories (`versions.losses`). No
+note lists the directories that other clients wrote. So this module lists such directories before
+the drop.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 def noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> Iterator[None]:
-    """Write notes of the files that a table's versions lose when the `with` block drops partitions.
+    """Write notes of the lost files when the `with` block drops partitions.
 
-    If the notes cannot be written, a warning is logged, and the drop does not fail.
+    If the notes cannot be written, this function logs a warning, and the drop continues.
 
     Args:
         client: the metastore.
         ref: the table.
-        names: the partitions to drop. The caller holds exclusive locks on these partitions, so that
-            no other client writes to them.
+        names: the partitions to drop. The caller holds exclusive locks on these partitions, so no
+            other client writes to them.
     """
     entries: Mapping[PartitionName, frozenset[str]] = {}
     with _only_warning(ref):
@@ -81,7 +81,7 @@ def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
 def _note(
     client: MetastorePort, ref: TableRef, entries: Mapping[PartitionName, frozenset[str]]
 ) -> None:
-    """Write notes of those partitions in `entries` that no longer exist."""
+    """Write notes of the partitions in `entries` that no longer exist."""
     table = client.get_table(ref)
     existing = frozenset(client.partition_names(table))
     entries = {name: texts for name, texts in entries.items() if name not in existing}
@@ -90,7 +90,7 @@ def _note(
     notes = VersionNotes.of(table).listed_once()
     note_dropped(client, table, notes)
     now = snapshot_now(client, [ref]).write_ids(ref)
-    # Each write below `unknown` has a commit note, which names the partitions of the write exactly.
+    # Each write below `unknown` has a commit note, and the note names all partitions of the write.
     unknown = loss_detector_of(table, notes).first_unknown(now)
     if unknown is None:
         return
@@ -110,7 +110,7 @@ def _note(
 
 
 def _lowest(text: str) -> WriteId:
-    """Return the lowest write ID of a directory; 0 if it is unknown, as for a base."""
+    """Return the lowest write ID of a directory; 0 if unknown, as for a base."""
     name = parse_directory_name(text.rpartition("/")[2])
     return name.low if isinstance(name, DeltaName) else WriteId(0)
 

@@ -1,9 +1,9 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
 Input is a metastore and a table. Output is plain values. Notes describe the commits of this
-provider. Commits of other clients are derived from directories with a single write ID, and only
-bounds of the commit times are known. A compaction creates no version, but the compaction queue
-lists each compaction with its transaction (docs/decisions/versions.md).
+provider. The module derives commits of other clients from directories with a single write ID. The
+module knows only bounds of the commit times of other clients. A compaction creates no version. But
+the compaction queue lists each compaction with its transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ ANOTHER_CLIENT: Final = "another client"
 class VersionEntry:
     """One version of a table. Unknown values are None or empty.
 
-    `by` is `ANOTHER_CLIENT` or the job key, which contains the DAG, run, task and map index.
-    `partitions` are the partitions with notes or directories of the version. `is_readable` is True
-    if the version can be read by its number. Otherwise the version may still be readable by one of
-    its `tags`.
+    `by` is `ANOTHER_CLIENT`, or the job key with the DAG, run, task and map index. `partitions` are
+    the partitions that the version's note or directories name. `is_readable` is True if the version
+    can be read by its number. Otherwise, one of the version's `tags` may still make it readable.
     """
 
     number: int
@@ -65,9 +64,9 @@ class VersionEntry:
 class TableHistory:
     """The known versions of a table, and its recent compactions.
 
-    `oldest` is the oldest version in which the whole table is readable, or 0 if there is none.
-    `newest` is the newest version. `compactions` come from the compaction queue, which keeps only
-    recent entries.
+    `oldest` is the oldest version that is readable in all partitions, or 0 if there is none.
+    `newest` is the newest version. `compactions` come from the compaction queue, so old compactions
+    are missing.
     """
 
     table: str
@@ -83,7 +82,7 @@ class TableHistory:
 class _Found:
     """Facts about a write, collected from its directories.
 
-    The object is mutable, because directories are added one by one.
+    The object is mutable, because directories are added one at a time.
     """
 
     operations: set[str] = field(default_factory=set)
@@ -100,7 +99,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         most: the maximum number of versions; None returns all.
 
     Raises:
-        NotTransactionalError: the table is not transactional and has no versions.
+        NotTransactionalError: the table is not transactional, so it has no versions.
         StorageError: the table or its notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:
@@ -186,7 +185,7 @@ def _version(  # noqa: PLR0913 - one argument for each source
 
 
 def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[WriteId, _Found]:
-    """Collect facts about writes from directories with one write ID that no compactor wrote."""
+    """Collect facts about writes from the directories of single writes, not of compactors."""
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):

@@ -1,8 +1,8 @@
-"""The guarantee that a table's versions are kept: how it begins, is maintained and ends.
+"""The guarantee that a table's versions are kept: its start, its upkeep and its end.
 
-Input is a metastore and a table. This module writes notes, and the two table parameters that stop
-the server from compacting and cleaning the table. `format.records.keeping` evaluates the notes;
-`plan.keeping` reads the table parameters. See docs/decisions/versions.md.
+Input is a metastore and a table. This module writes notes. The module also sets two table
+parameters that stop the server from compacting and cleaning the table. `format.records.keeping`
+evaluates the notes; `plan.keeping` reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     If the table is already kept, nothing changes.
 
     Raises:
-        NotTransactionalError: the table is not transactional and has no versions.
-        KeepingRefusedError: a compaction has not finished, and its cleaning may remove files.
+        NotTransactionalError: the table is not transactional, so it has no versions.
+        KeepingRefusedError: a compaction is in progress, and its cleaning may remove files.
         StorageError: the table or its notes cannot be read or written.
     """
     if table.kind is TransactionalKind.NONE:
@@ -91,8 +91,8 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
         last_entry_id=max(before, default=-1),
         since_s=server_now(client) or 0.0,
     )
-    # The guarantee is based on this listing, so look for earlier losses in the same listing. If
-    # files are removed later, the guarantee reveals the loss.
+    # The guarantee is based on this listing. So earlier losses are looked up in the same listing.
+    # If files are removed later, the guarantee reveals the loss.
     _note_what_is_missed(client, table, list(zip(roots, states, strict=True)), snapshot)
     notes.note_keeping(keeping)
     _log.info("keeping versions from now on table=%s", table.ref)
@@ -132,7 +132,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
                 f" (`tag {table.ref} {tags[0].name} --remove`)"
             ),
         )
-    # Remove this parameter first: a cleaner that finds the parameter would start to keep the table
+    # Remove this parameter first. A cleaner that finds the parameter would start to keep the table
     # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
@@ -142,18 +142,19 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
 def note_as_ours(
     client: MetastorePort, table: TableInfo, own: OwnCompaction, notes: VersionNotes
 ) -> None:
-    """If the table is kept, write a note that a queue entry belongs to this provider.
+    """If the table is kept, write a note that this provider owns a queue entry.
 
-    Each new entry displaces an old entry from the queue's history. If another client's compaction
-    has broken the guarantee, only the queue entry of that compaction proves the break. So this
-    function ends a broken guarantee permanently, before our entry can displace that entry.
+    The queue's history is limited, so each new entry displaces an old entry. If a compaction of
+    another client has broken the guarantee, only its queue entry proves the break. So this function
+    checks the guarantee first. It ends a broken guarantee before our new entry can displace the
+    proof.
 
     Args:
         client: the metastore.
         table: the table.
-        own: the queue entry, and the write IDs that were aborted before it.
-        notes: the table's notes. The listing of the notes may be old: if the guarantee appears
-            broken, the notes are listed again.
+        own: the queue entry, and the earlier aborted write IDs.
+        notes: the table's notes. The listed notes may be out of date. So if the guarantee appears
+            broken, this function lists the notes again.
 
     Raises:
         StorageError: notes cannot be read or written.
@@ -166,20 +167,21 @@ def note_as_ours(
 
 
 def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> bool:
-    # Check twice: another compaction of this provider may write its note and finish after the notes
-    # are read, but before the queue is read.
+    # Check twice. Between the listing of the notes and of the queue, another compaction of this
+    # provider may write its note and finish.
     return all(promises_of(client, table, notes).keeping is None for _ in range(2))
 
 
 def opted_out_of(table: TableInfo, name: str) -> str | None:
-    """Return a reason to skip a table if its owner set this parameter to true; None otherwise.
+    """Return a reason to skip a table if its owner set this parameter; None otherwise.
 
     Args:
         table: the table.
         name: `NO_CLEANUP` or `NO_AUTO_COMPACTION`.
 
     Raises:
-        StorageError: the notes, which show whether this provider set the parameter, cannot be read.
+        StorageError: the notes cannot be read. The notes show whether this provider set the
+            parameter.
     """
     if opted_out(table.parameters, name, is_kept=False) is None:
         return None
@@ -198,9 +200,9 @@ def look_after(
 ) -> None:
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a guarantee that another client has broken. If the guarantee has
-    ended, but a parameter or a tag still requires a guarantee, keep the table again from now on.
-    Write notes of dropped partitions, and combine many notes into few files.
+    Remove expired tags, and end a guarantee that another client has broken. After the end of a
+    guarantee, a parameter or tag may still require one. Then keep the table again from now on.
+    Write notes of dropped partitions, and combine many notes into a few files.
 
     Args:
         client: the metastore.
@@ -215,8 +217,8 @@ def look_after(
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
     for tag in notes.noted_tags():
-        # The note of a replaced tag remains if the process that replaced the tag died before it
-        # removed the note.
+        # A process may die after it replaced a tag, and before it removed the old tag's note. Then
+        # the old note remains.
         newest_s = newest.get(tag.name, tag).made_s
         if tag.has_expired(now_s) or tag.made_s < newest_s < now_s - _LONGEST_MOVE_S:
             _log.info("tag %r has expired or was moved table=%s", tag.name, table.ref)
@@ -243,7 +245,7 @@ def look_after(
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
-    """Write notes of the losses that only the guarantees reveal, then end all guarantees."""
+    """Write notes of the losses that only the guarantees show, then end all guarantees."""
     if notes.is_kept():
         roots = client.list_partitions(table)
         snapshot = snapshot_now(client, [table.ref])
@@ -280,7 +282,7 @@ def _states(
 
 
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
-    """Return the sorted IDs of all listed compactions of a table; all of them must have finished.
+    """Return the sorted IDs of all listed compactions; raise an error if one is unfinished.
 
     Raises:
         KeepingRefusedError: a compaction has not finished.

@@ -1,13 +1,13 @@
 """Detect files of past versions that were removed without a write ID.
 
 DROP PARTITION, TRUNCATE in Hive 3.1 and manual deletion remove files without a write ID. After the
-removal of all files, a root looks as if it had never had any files. Only notes of commits,
+removal of all files, a root looks like a root that never had files. Only notes of commits,
 guarantees and known losses show the difference.
 
 Input is the notes of a table, and the state of a root in a version. Output is a description of the
-version's missing files, and the losses that a cleaner must record in notes (`Reset`). A loss with a
-note does not make later versions unreadable, since they never contained the files. This module must
-not depend on a metastore.
+version's missing files. Output also includes the losses that a cleaner must record in notes
+(`Reset`). If a loss has a note, later versions remain readable, since they never contained the
+files. This module must not depend on a metastore.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NONE = WriteId(0)
 class LossDetector:
     """The notes about a table's past, with methods that detect missing files.
 
-    `keeping` records what was visible when the guarantee began, even if the guarantee was broken
+    `keeping` records the live files at the start of the guarantee, even if the guarantee was broken
     later.
     """
 
@@ -66,12 +66,12 @@ class LossDetector:
     # ---- a root that exists ----------------------------------------------------------------------
 
     def missed(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Return a description of a version's missing files in a root; None if no file is missing.
+        """Describe a version's missing files in a root; return None if no file is missing.
 
         Args:
             info: the root.
             state: the state of the root in the version.
-            then: the version's write IDs.
+            then: the write IDs of the version.
         """
         for reset in self._resets(info.name):
             if reset.may_have_been_in(then.high_watermark) and not _covers(state, reset):
@@ -96,7 +96,7 @@ class LossDetector:
         return self._moved(info, state, then)
 
     def _moved(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Return a description of a version's directory that was moved from another partition."""
+        """Describe a directory of a version that was moved from another partition."""
         names = [d.name for d in state.live if not d.is_compacted]
         for name, until in self.strangers(info, names):
             if then.high_watermark <= until:
@@ -109,10 +109,10 @@ class LossDetector:
     def strangers(
         self, info: PartitionInfo, names: Iterable[BaseName | DeltaName]
     ) -> Iterator[tuple[BaseName | DeltaName, WriteId]]:
-        """Yield directories that were moved from another partition, each with a version number.
+        """Yield moved directories, each with a version number.
 
-        The number is the last version in which the directory may have been in the other partition.
-        For later versions, a note records that the other partition has lost the directory.
+        The number is the last version in which the directory may have been in its old partition.
+        For later versions, a note records that the old partition has lost the directory.
 
         Args:
             info: the root.
@@ -122,20 +122,20 @@ class LossDetector:
         for name in names if info.name.columns else ():
             note = None if name.high in own else self._by_number.get(name.high)
             paths = [] if note is None else self._leaves[note.write_id].get(str(name), [])
-            # Check `paths` first, which is fast. The write ID of a compactor's base may belong to a
-            # write to other partitions.
+            # Check `paths` first, because this check is fast. The write ID of a compactor's base
+            # may belong to a write to other partitions.
             if paths and note and info.name not in map(PartitionName.parse, note.partitions):
                 noted = (self._lost_since[path] for path in paths if path in self._lost_since)
                 yield name, max(noted, default=WriteId(LONG_MAX))
 
     def unproven(self, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Return why a table that appears empty at a version may have had rows, or None.
+        """Return why a table that looks empty at a version may have had rows, or None.
 
-        A table also appears empty if all its files were removed without a write ID.
+        A table also looks empty if all its files were removed without a write ID.
 
         Args:
             state: the state of a root in the version.
-            then: the version's write IDs.
+            then: the write IDs of the version.
         """
         if self.table.is_partitioned or state.live or state.originals:
             return None
@@ -148,7 +148,7 @@ class LossDetector:
         )
 
     def first_unknown(self, then: ValidWriteIdList) -> WriteId | None:
-        """Return the first committed write ID without a note; None if all write IDs have a note."""
+        """Return the first committed write ID without a note; None if every write ID has a note."""
         noted = {note.write_id for note in self.commits}
         numbers = map(WriteId, range(1, then.high_watermark + 1))
         return next((w for w in numbers if w not in noted and then.is_visible(w)), None)
@@ -156,7 +156,7 @@ class LossDetector:
     def removed_between(
         self, partition: PartitionName, since: ValidWriteIdList, until: ValidWriteIdList
     ) -> bool:
-        """Return True if an operation without a write ID may have removed files in between."""
+        """Return True if an operation without a write ID may have removed files meanwhile."""
         return any(
             since.high_watermark > 0
             and reset.may_have_been_in(since.high_watermark)
@@ -222,8 +222,8 @@ class LossDetector:
 
         Args:
             existing: the existing partitions. List the partitions before `now` is read. Otherwise,
-                a partition that is dropped between the two steps may exist in versions after `now`,
-                which the note does not cover.
+                a partition could be dropped between the two steps. This partition might exist in
+                versions after `now`, and the note would not cover these versions.
             now: the write IDs that are committed now.
         """
         there, high = frozenset(existing), now.high_watermark
@@ -250,11 +250,11 @@ class LossDetector:
     def superfluous(
         self, existing: Collection[PartitionName], noted: Iterable[Reset]
     ) -> tuple[Horizon, ...]:
-        """Return superfluous horizons of dropped partitions: a `Reset` note replaces each of them.
+        """Return horizons of dropped partitions that are replaced by a `Reset` note.
 
         Args:
             existing: the partitions that exist.
-            noted: notes in addition to the notes of this object.
+            noted: notes that this object does not contain.
         """
         there, ends = frozenset(existing), dict[PartitionName, WriteId]()
         for reset in (*self.resets, *noted):
@@ -330,7 +330,7 @@ class LossDetector:
         return found
 
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
-        """Return the paths or URIs that a commit wrote to a root and that no longer exist there.
+        """Return the missing paths or URIs that a commit wrote to a root.
 
         Args:
             note: the commit, one of `_commits_of`.
@@ -370,7 +370,7 @@ class LossDetector:
 
     @cached_property
     def _lost_since(self) -> Mapping[str, WriteId]:
-        """For each missing path, the last version that may have contained it."""
+        """For each missing path, the last version that may have contained the path."""
         found: dict[str, WriteId] = {}
         for reset in self.resets:
             found |= {name: max(reset.write_id, found.get(name, _NONE)) for name in reset.names}
@@ -378,10 +378,10 @@ class LossDetector:
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
-        """The paths or URIs that each commit wrote, by location; each location ends in a slash.
+        """The paths or URIs that each commit wrote, by location. Each location ends in a slash.
 
-        The mapping is grouped by location because a commit may have written to ten thousand
-        partitions, and its paths are looked up for each partition.
+        The mapping is grouped by location for speed. A commit may have written to ten thousand
+        partitions, and each partition needs only its own paths.
         """
         found: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:
@@ -418,7 +418,7 @@ class LossDetector:
         return frozenset(name for one in self._resets(partition) for name in one.names)
 
     def _excused(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
-        """Return files that, according to notes, were removed before a version was written."""
+        """Return files that notes list and that were removed before a version was written."""
         return frozenset(
             name
             for one in self._resets(partition)
@@ -428,10 +428,9 @@ class LossDetector:
 
 
 def _covers(state: AcidState, reset: Reset) -> bool:
-    """Return True if a version needs none of the removed files because a later base replaced them.
+    """Return True if a later base replaced the removed files, so that a version does not need them.
 
-    A compactor's base does not count as such a base, since it may have been written after the files
-    were removed.
+    A compactor's base does not count, since it may be newer than the removal.
     """
     base = state.base
     return base is not None and not base.is_compacted and base.high > reset.highest
@@ -442,7 +441,7 @@ def _horizon_name(horizon: Horizon) -> str:
 
 
 def _lowest_of(text: str) -> WriteId:
-    """Return a directory's lowest write ID; for a base, it is unknown, so return 0."""
+    """Return a directory's lowest write ID; return 0 for a base, since it is unknown."""
     name = parse_directory_name(text)
     return name.low if isinstance(name, DeltaName) else _NONE
 
@@ -451,5 +450,5 @@ def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
     name = parse_directory_name(text)
     if name is None:
         return True  # an unknown kind of name
-    # A base can only be replaced by a base, and no visible base has the same or a higher write ID.
+    # Only a base can replace a base, and no visible base has an equal or higher write ID.
     return any(isinstance(other, DeltaName) and other.holds(name) for other in live)

@@ -1,7 +1,7 @@
 """Notes of files removed without a write ID, so that later versions stay readable.
 
 Input is a metastore, a table, and the state of its roots. A cleaner may later delete the evidence
-of a loss (`versions.loss_detector`), so this module writes a note of the loss first.
+of a loss (`versions.loss_detector`). So this module first writes a note of the loss.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def note_lost(
     roots: Iterable[tuple[PartitionInfo, AcidState]],
     now: ValidWriteIdList,
 ) -> None:
-    """Write notes of files that roots once had and that were removed without a write ID.
+    """Write notes of files that roots had and that were removed without a write ID.
 
-    The notes cover all versions up to the newest version, even versions after `now`, since files of
-    those versions may also have been removed.
+    The notes cover all versions up to the newest version, even versions after `now`. Files of these
+    versions may also have been removed.
 
     Args:
         client: the metastore.
@@ -77,8 +77,8 @@ def note_dropped(
 ) -> None:
     """Write notes of the dropped partitions that a table's notes mention.
 
-    The new notes replace the horizons of these partitions. If the horizons were kept, they would
-    accumulate in a table from which a partition is dropped each day.
+    The new notes replace the horizons of these partitions. Without this step, the horizons of a
+    table accumulate if a partition is dropped each day.
 
     Args:
         client: the metastore.
@@ -94,8 +94,9 @@ def note_dropped(
     loss_detector = loss_detector_of(table, notes)
     if not loss_detector.commits and loss_detector.keeping is None:
         return
-    # List the partitions before taking the snapshot. Otherwise, a partition that is dropped between
-    # the two steps may exist in versions after the snapshot, which the note does not cover.
+    # List the partitions before taking the snapshot. Otherwise, a partition could be dropped
+    # between the two steps. This partition might exist in versions after the snapshot, and the note
+    # would not cover these versions.
     existing = client.partition_names(table)
     now = snapshot_now(client, [table.ref]).write_ids(table.ref)
     found = loss_detector.newly_dropped(existing, now)

@@ -1,10 +1,10 @@
-"""A table as of a version: the version's writes, and whether its files are certainly complete.
+"""A table as of a version: the version's writes, and a check that its files are complete.
 
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open. After a cleaner has written the note of a horizon, the cleaner waits for
-readers that may not have read the note. `plan.history.as_of_time` decides which writes belong to
-the state at a given time. This module must not read rows.
+transaction is open. After a cleaner writes a horizon, the cleaner waits for readers that may not
+have read this note. `plan.history.as_of_time` decides which writes belong to the state at a given
+time. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 _MOST_WRITERS: Final = 5
 _MOST_DROPPED: Final = 5
-# States in which the server's cleaner has not removed any file. FAILED is not included, because the
-# cleaner of Hive 3.1 sets this state after an error during cleaning.
+# Compaction states in which the server's cleaner has not removed any file. FAILED is not included.
+# The cleaner of Hive 3.1 sets this state after an error, when it may have removed files.
 _NEVER_CLEANED: Final = frozenset(
     {
         CompactionState.INITIATED,
@@ -75,9 +75,9 @@ _NEVER_CLEANED: Final = frozenset(
 class Past:
     """A table as of a version.
 
-    `now` are all committed write IDs; `then` are the write IDs of the version. `loss_detector`
-    contains the notes that reveal files removed without a write ID. `promises` is None until the
-    guarantees are read. The guarantees are read only when they are needed.
+    `now` contains all committed write IDs; `then` contains the write IDs of the version.
+    `loss_detector` uses notes to detect files that were removed without a write ID. `promises` is
+    None until the guarantees are read. The guarantees are read only on first use.
     """
 
     client: MetastorePort
@@ -96,9 +96,9 @@ class Past:
         """Return the version's state of each root; the listings must be current.
 
         Raises:
-            VersionGoneError: the files may be incomplete; the error contains the oldest
-                version with complete files.
-            HiveAcidError: as for `resolve`, or a note cannot be read.
+            VersionGoneError: the files may be incomplete. The error contains the oldest complete
+                version.
+            HiveAcidError: `resolve` raised an error, or a note cannot be read.
         """
         found, gone = [], None
         for info, listing in zip(partitions, listings, strict=True):
@@ -150,8 +150,8 @@ class Past:
         """Check that all known partitions of the version still exist.
 
         Raises:
-            VersionGoneError: partitions no longer exist; the error names some of them, and contains
-                the table's oldest readable version.
+            VersionGoneError: partitions no longer exist. The error names some of the partitions,
+                and contains the table's oldest readable version.
         """
         gone = self.vanished(existing)
         if not gone:
@@ -202,7 +202,7 @@ class Past:
         )
 
     def _tagged(self, info: PartitionInfo, listing: Listing, tag: Tag) -> AcidState:
-        """Return the state with the files that the tag lists; all of them must still exist."""
+        """Return the state with the files of the tag; raise an error if a file is missing."""
         root = tag.root(info.name)
         names = frozenset() if root is None else root.names
         state = resolve(only_of(listing, names), self.then, self.txns, self.table.kind)
@@ -217,7 +217,7 @@ class Past:
 
 
 def _dropped(names: Sequence[PartitionName]) -> str:
-    """Return a phrase that says which partitions were dropped; it names only the first few."""
+    """Describe the dropped partitions; name only the first few."""
     if len(names) == 1:
         return f"partition {names[0]} was dropped"
     told = ", ".join(map(str, names[:_MOST_DROPPED]))
@@ -236,16 +236,15 @@ def past_of(
     """Return a `Past` for a version of a table.
 
     Args:
-        client: the metastore; this function reads its compaction queue and, if the version has open
-            writes, its locks.
+        client: the metastore. This function reads the metastore's compaction queue. If the version
+            has open writes, this function also reads the locks.
         table: the table.
         version: the version; it must not be the current state.
         snapshot: the current snapshot.
-        taken_s: a function that returns a time of the metastore's clock; the snapshot was taken
-            after this time.
+        taken_s: a function that returns a time of the metastore's clock from before the snapshot.
 
     Raises:
-        NotTransactionalError: the table is not transactional and has no versions.
+        NotTransactionalError: the table is not transactional, so it has no versions.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
             version is unknown, or could still change.
         StorageError: notes cannot be read.
@@ -293,10 +292,10 @@ def promises_of(
     """Return the guarantees about a table, except guarantees that another client has broken.
 
     Args:
-        client: the metastore, whose queue lists the compactions.
+        client: the metastore; its queue lists the compactions.
         table: the table.
-        notes: the table's notes, if they are already listed. If a guarantee appears broken, the
-            notes are listed again, since our compactors write their notes before the queue shows
+        notes: the table's notes, if they are already listed. If a guarantee appears broken, this
+            function lists the notes again. Our compactors write their notes before the queue shows
             their compactions as finished.
     """
     if notes is not None:
@@ -322,8 +321,9 @@ def _promises_of(client: MetastorePort, table: TableInfo, notes: VersionNotes) -
 def _may_be_cleaned(entry: CompactionEntry) -> bool:
     """Return True if a server's cleaner may have removed files after a compaction.
 
-    A queue entry keeps its worker ID until it is marked as compacted. So if a failed entry has the
-    ID of our worker, its compaction was never published. Earlier releases left such entries.
+    A queue entry keeps its worker ID until it is marked as compacted. So if a failed entry still
+    has the ID of our worker, its compaction was never published. Earlier releases left such
+    entries.
     """
     if entry.state is CompactionState.FAILED and entry.has_our_worker:
         return False
@@ -356,7 +356,7 @@ def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
     *,
     taken_s: float | None,
 ) -> ValidWriteIdList:
-    """Call `as_of_time`; read the server's event log only if the notes are not enough."""
+    """Call `as_of_time`; read the server's event log only if the notes do not suffice."""
     try:
         return as_of_time(now, at, known, taken_s=taken_s)
     except VersionDoubtfulError:

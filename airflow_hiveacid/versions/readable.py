@@ -1,8 +1,8 @@
-"""The readable versions of a table, determined by one check per range of equivalent versions.
+"""Find the readable versions of a table with one check per range of equivalent versions.
 
 Input is a table as of some version, and its roots with their listings. Two versions use the same
-files of a root, unless a write ID in a file name or in a note is between them. So only one version
-is checked in each interval that begins with such a write ID and ends before the next.
+files of a root if no write ID in a file name or note lies between them. So write IDs in file names
+and notes divide the versions into intervals. This module checks only one version of each interval.
 `format.state.versions` defines the rules for one root: `check_provable` and `oldest_readable`.
 """
 
@@ -36,7 +36,7 @@ Root = tuple["PartitionInfo", "Listing"]
 
 
 class ReadableVersion(Protocol):
-    """The part of `versions.past.Past` (a table as of a version) that this module needs."""
+    """The attributes of `versions.past.Past` (a table as of a version) that this module needs."""
 
     @property
     def table(self) -> TableInfo:
@@ -48,11 +48,11 @@ class ReadableVersion(Protocol):
 
     @property
     def then(self) -> ValidWriteIdList:
-        """The write IDs in `now` that the version includes."""
+        """The write IDs of `now` that are visible in the version."""
 
     @property
     def loss_detector(self) -> LossDetector:
-        """The notes that reveal files removed without a write ID."""
+        """The notes that show which files were removed without a write ID."""
 
     @property
     def promised(self) -> Promises:
@@ -110,7 +110,7 @@ class Readable:
 
     @cached_property
     def _missing(self) -> LossDetector:
-        """The notes about partitions that no longer exist; empty unless all roots are known."""
+        """The notes about missing partitions; empty unless all roots are known."""
         if not (self.is_whole and self.past.table.is_partitioned):
             return LossDetector(table=self.past.table)
         return self.past.loss_detector.without(self._existing)
@@ -122,7 +122,7 @@ class Readable:
 
     @cached_property
     def _borders(self) -> list[list[int]]:
-        """For each root, the ascending version numbers at which the result may change."""
+        """For each root, the ascending version numbers at which the readability can change."""
         now, found = self.past.now, []
         is_partitioned = self.past.table.is_partitioned
         unknown = None if is_partitioned else self.past.loss_detector.first_unknown(now)
@@ -170,7 +170,7 @@ def _ends(name: BaseName | DeltaName, now: ValidWriteIdList) -> set[int]:
 
 
 def _last_visible(now: ValidWriteIdList, write_id: WriteId) -> WriteId:
-    """Return the highest committed write ID that is at most `write_id`; 0 if there is none."""
+    """Return the highest committed write ID up to `write_id`; 0 if there is none."""
     while write_id > 0 and not now.is_visible(write_id):
         write_id = WriteId(write_id - 1)
     return write_id

@@ -1,8 +1,8 @@
 """Find the partitions of a table that a restore to a version may have to change.
 
-Input is a metastore, a table, a version, and the current snapshot. Output is every root that may
-differ, with its current state and its state in the version. A version is refused if its files may
-be incomplete. This module must not read rows.
+Input is a metastore, a table, a version, and the current snapshot. Output lists every root that may
+differ, with its current state and its state in the version. The module refuses a version if its
+files may be incomplete. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """A root that may differ, with its current state and its state in the version."""
+    """A root that may have changed, with its current state and its state in the version."""
 
     info: PartitionInfo
     now: AcidState
@@ -39,7 +39,7 @@ class Differing:
 
 
 def range_since(past: Past) -> ChangeRange:
-    """Return the range of the writes that were committed after a version."""
+    """Return the range of the writes that committed after a version."""
     return ChangeRange(since=past.then, until=past.now)
 
 
@@ -88,7 +88,7 @@ def differing_now(
     Raises:
         HiveAcidError: as for `differing_roots`.
     """
-    # First read the clock, then take the snapshot: the snapshot must not be older than `taken_s`.
+    # Read the clock before taking the snapshot: `taken_s` must be a time before the snapshot.
     taken_s = None if version.number is not None else server_now(client)
     snapshot = snapshot_now(client, [table.ref])
     return differing_roots(client, table, version, snapshot, taken_s=lambda: taken_s)[1]

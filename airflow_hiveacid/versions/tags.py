@@ -1,7 +1,7 @@
 """Create, move and renew tags; a tag names a version and keeps its files.
 
-Input is a metastore and a table. This module writes notes that this provider's cleaners obey. See
-docs/decisions/versions.md.
+Input is a metastore and a table. The module writes notes that protect the files from this
+provider's cleaners. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 _NEXT_S: Final = 0.002
-"""The minimum difference between the times of two tag notes, which are in milliseconds."""
+"""The minimum difference between the times of two tag notes. Notes store times in milliseconds."""
 
 
 def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
@@ -45,30 +45,29 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
 ) -> Tag:
     """Name a version, and keep its files until the tag expires or is removed.
 
-    If the tag already names this version, only its expiry changes. If the same maker requests a tag
-    of the current state again, as in a retry, the tag keeps the version of the first request. If an
-    earlier request of this maker was killed before its second check, this request checks and writes
-    the tag again.
+    If the tag already names this version, only its expiry changes. A retry by the same maker may
+    request a tag of the current state again. Then the tag keeps the version of the first request.
+    An earlier request of this maker may have been killed before its second check. Then this request
+    checks and writes the tag again.
 
     Args:
-        client: the metastore; no other thread may use this client meanwhile.
+        client: the metastore. No other thread may use this client at the same time.
         table: the table.
         name: the tag's name.
-        version: the version; the current state means the newest version that no open write can
-            change.
-        expires_s: the expiry in seconds since 1970, by the metastore's clock; None for no expiry.
-        made_by: a description of the maker for users; a retry has the same description as its first
+        version: the version to tag. The current state means the newest version that no open write
+            can change.
+        expires_s: the expiry in seconds since 1970, by the metastore's clock; None means no expiry.
+        made_by: a description of the maker for users. A retry has the same description as its first
             try.
-        may_retry: True if an equal `made_by` means a retry; False for requests of a person, which
-            all have the same `made_by`.
-        moves: True if an existing tag of a different version may be moved to this version.
+        may_retry: True if an equal `made_by` means a retry. `may_retry` is False for requests of a
+            person, because all have the same `made_by`.
+        moves: True if the tag may be moved from a different version to this version.
 
     Raises:
         ConfigurationError: the name is invalid, or the expiry has passed.
-        TagTakenError: the tag names a different version, or another client is creating it for a
-            different version.
-        KeepingRefusedError: the table's versions cannot be kept yet; retry.
-        VersionGoneError: files of the version are missing; an existing tag is unchanged.
+        TagTakenError: the tag names a different version, or another client is creating such a tag.
+        KeepingRefusedError: the table's versions cannot be kept yet; retry later.
+        VersionGoneError: files of the version are missing. An existing tag is unchanged.
         HiveAcidError: the version is unknown (`past_of`).
     """
     VersionSpec.of(tag=name)
@@ -96,10 +95,10 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     tag = _tag(past, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
     notes.note_tag(replace(tag, is_sure=False))
     try:
-        # A cleaner first writes a note of the versions that it makes unreadable, then reads the
-        # tags. If the cleaner read the tags before our tag was written, the cleaner's note already
-        # exists, and we find that note. This check needs a new snapshot, in which every file that
-        # the cleaner's snapshot shows as replaced is also replaced.
+        # A cleaner first writes a note of the versions that become unreadable, then reads the tags.
+        # If the cleaner read the tags before our tag was written, the cleaner's note already
+        # exists, and this check finds it. This check needs a new snapshot, which is at least as new
+        # as the cleaner's snapshot.
         snapshot = snapshot_now(client, [table.ref])
         now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
         later = replace(past, now=now, txns=snapshot.txns)
@@ -130,8 +129,8 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
     """Change a tag's expiry; return True if its files are certainly kept.
 
     A cleaner first reads the time, then the tags. The files are certainly kept if the new tag was
-    written before the older tag expired. A cleaner that reads a time after this expiry reads the
-    tags even later, and so finds the new tag.
+    written before the old tag expired. Suppose a cleaner reads a time after the old expiry. This
+    cleaner reads the tags later, and therefore finds the new tag.
     """
     notes.note_tag(moved)
     if older.expires_s is None or not older.has_expired(server_now(client) or older.expires_s):
@@ -146,11 +145,11 @@ def _check_alone(
 ) -> None:
     """Check that no other client has created, or is creating, this tag for a different version.
 
-    Each client checks after it has written its own tag, so at least one of two clients finds the
-    other client's tag. So two clients never both report success for different versions.
+    Each client writes its tag before this check. So at least one of two clients finds the tag of
+    the other client. So two clients never both succeed for different versions.
 
     Raises:
-        TagTakenError: another client's tag has this name.
+        TagTakenError: a tag of another client has this name.
     """
     then, since_s = ValidWriteIdList.parse(tag.write_ids), -1.0 if older is None else older.made_s
     for other in notes.noted_tags():
@@ -175,7 +174,7 @@ def _is_for(tag: Tag, then: ValidWriteIdList) -> bool:
 
 
 def _after(older: Tag, now_s: float) -> float:
-    """Return the creation time of a tag that replaces an older tag."""
+    """Return the creation time for a tag that replaces an older tag."""
     return max(now_s, older.made_s + _NEXT_S)
 
 
@@ -188,8 +187,8 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
     expires_s: float | None,
     made_by: str,
 ) -> Tag:
-    """Build a tag of a version, after checking that all files of the version exist."""
-    fresh = replace(past)  # drops the cached guarantees, so that they are read again
+    """Build a tag of a version; check first that all files of the version exist."""
+    fresh = replace(past)  # drop the cached guarantees, so that they are read again
     if past.table.is_partitioned:
         fresh.check_vanished([info.name for info in roots])
     listings = list_roots(roots)
@@ -217,7 +216,7 @@ def _tag(  # noqa: PLR0913 - as `make_tag`
 def _past(
     client: MetastorePort, table: TableInfo, version: VersionSpec, snapshot: Snapshot
 ) -> Past:
-    """Return a `Past` for a version; the current state is the newest version that cannot change."""
+    """Return a `Past` for a version; the current state means the newest unchangeable version."""
     if version.is_now:
         newest = snapshot.write_ids(table.ref)
         lowest = newest.min_open_write_id

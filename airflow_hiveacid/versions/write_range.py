@@ -1,8 +1,8 @@
 """The writes between two versions of a table, and the notes about them.
 
 Input is a metastore, a table, the current snapshot, and two versions. Output is the range of writes
-between the versions, the segments of the range in each root, and the commit times of the writes.
-This module must not read rows.
+between the versions, its segments in each root, and the commit times. This module must not read
+rows.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _EXACT_S: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)  # no slots, for cached properties
 class WriteRange:
-    """The writes of a table between two versions, in the files that exist now.
+    """The writes of a table between two versions, with the files that exist now.
 
-    `first` and `last` are the table as of the two versions; None means the table before its first
-    write. `held` and `had` are facts that the caller knows about the first version. `held` maps a
-    partition name to a file or directory name in its root (`newest_of`). `had` are the partitions
-    that existed in the first version, or None if they are unknown.
+    `first` and `last` are the table as of the two versions. `first` or `last` is None for the table
+    before its first write. `held` and `had` are facts about the first version that the caller
+    knows. `held` maps a partition name to a file or directory name in its root (`newest_of`). `had`
+    are the partitions that existed in the first version, or None if they are unknown.
     """
 
     client: MetastorePort
@@ -84,16 +84,16 @@ class WriteRange:
             frozenset(() if past is None else past.vanished(existing))
             for past in (self.first, self.last)
         )
-        # A version number alone does not show whether the partition was dropped before that
+        # The version number alone does not show whether the partition was dropped before that
         # version.
         gone_before = frozenset() if self.had is None else first - self.had
         return (first | last) - gone_before
 
     def check_vanished(self, names: Collection[PartitionName]) -> None:
-        """Raise an error if the changes need partitions that no longer exist (`names`).
+        """Raise an error if the changes need missing partitions (`names`).
 
         Raises:
-            ChangesGoneError: the changes need a vanished partition; the error contains its name.
+            ChangesGoneError: the changes need a missing partition. The error names the partition.
         """
         for name in sorted(names, key=str):
             raise self._gone(f"partition {name} was dropped together with its rows", 0)
@@ -107,7 +107,7 @@ class WriteRange:
         try:
             found = self._segments(listing)
         except ChangesGoneError:
-            # Read the guarantees after listing the files: a cleaner writes its notes before it
+            # List the files before reading the guarantees: a cleaner writes its notes before it
             # removes files.
             kept = self._promises.of(info.name)
             if kept is None:
@@ -161,8 +161,8 @@ class WriteRange:
         """Check that the files of the first version, or their replacements, still exist.
 
         The result of an overwrite or compaction within the range does not count as a replacement.
-        If rows were already missing at that time, the result does not contain them either, and no
-        change would report their loss.
+        Rows may already have been missing when such a result was written. Then the result lacks
+        these rows, too. The change feed would not report the loss of these rows.
         """
         if found:
             state = found[0].state
@@ -212,11 +212,11 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
         table: the table.
         snapshot: the current snapshot.
         since: the earlier version.
-        until: the later version; None for the newest version that no open write can change.
+        until: the later version. None means the newest version that no open write can change.
         taken_s: see `past_of`.
 
     Raises:
-        VersionRangeError: the later version does not include all writes of the earlier version.
+        VersionRangeError: the later version lacks a write of the earlier version.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: one
             of the versions is unknown, or could still change.
         StorageError: notes cannot be read.

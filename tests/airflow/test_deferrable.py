@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,20 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission import trigger as trigger_module
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.deferral import (
+    DriverNote,
+    End,
+    Progress,
+    client_arguments,
+    event_of,
+)
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.triggers.looks import in_thread_of
 from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
 from tests.support.cluster_tasks import (
     APP,
+    PATIENCE_S,
     SPACE,
     connect_kubernetes,
     connect_yarn,
@@ -46,6 +57,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
 
+    from airflow_hiveacid.operators.submission.kill import Attempt
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_kubernetes import KubernetesServer
     from tests.support.pretended_yarn import ResourceManager as Pretended
@@ -166,6 +178,47 @@ def test_a_script_defers_once_for_each_application(spark: FakeSpark) -> None:
     assert [one["job_key"] for one in done["statements"]] == keys
 
 
+@pytest.mark.usefixtures("on_yarn")
+def test_execution_timeout_counts_over_all_applications_of_a_script(spark: FakeSpark) -> None:
+    limit = timedelta(days=2)
+
+    def script() -> HiveAcidSqlOperator:
+        return HiveAcidSqlOperator(
+            task_id="task",
+            sql="DELETE FROM demo.t WHERE id = 1; DELETE FROM demo.t WHERE id = 2",
+            spark_bin_dir=str(spark.bin_dir),
+            deferrable=True,
+            execution_timeout=limit,
+        )
+
+    store, began_s = StateStore(), time.time()
+    first = _deferred(script(), store)
+    until_s = first.serialize()[1]["note"]["until_s"]
+    assert began_s <= until_s - limit.total_seconds() <= time.time()
+    with pytest.raises(TaskDeferred) as caught:
+        resumed(script(), store, fired(first))
+    assert caught.value.trigger.serialize()[1]["note"]["until_s"] == until_s
+
+
+@pytest.mark.parametrize(("job_key", "is_its_own"), [("key", True), ("key#2", False)])
+def test_an_event_is_only_for_the_job_of_its_driver(job_key: str, *, is_its_own: bool) -> None:
+    note = DriverNote(
+        application_id=APP,
+        attempt="1-0123456789ab",
+        job_key="key",
+        targets=("demo.t",),
+        result_uri="file:/nowhere/result.json",
+        began_s=7.0,
+        since_s=8.0,
+    )
+    progress = Progress()
+    progress.resume(event_of(note.to_json(), End.ENDED))
+    woken = progress.woken_for(job_key)
+    assert (None if woken is None else woken.note) == (note if is_its_own else None)
+    assert progress.began_s == (7.0 if is_its_own else 0.0)
+    assert progress.woken_for("key") is None  # only the first job can be that of the event
+
+
 # ---- the wait ------------------------------------------------------------------------------------
 
 
@@ -197,6 +250,10 @@ def test_a_trigger_fires_only_after_the_scheduler_had_time_to_note_the_deferral(
         naps.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", nap)
+    limited = {**arguments, "note": {**arguments["note"], "until_s": time.time() + 60}}
+    assert fired(import_string(path)(**limited))["end"] == "ended"
+    assert 0 < naps.pop() <= 60
+    yarn.requests.clear()
     for since_s, is_new in ((0.0, True), (600.0, False)):
         arguments["note"]["since_s"] -= since_s
         assert fired(import_string(path)(**arguments))["end"] == "ended"
@@ -211,12 +268,14 @@ def test_the_wait_for_a_container_counts_from_the_deferral_in_a_new_triggerer_to
     yarn.app = dict(ACCEPTED)
     spark.tell(answers=False)
     store = StateStore()
-    trigger = _deferred(deletion(spark, deferrable=True, start_timeout_s=3600), store)
+    trigger = _deferred(deletion(spark, deferrable=True, start_timeout_s=600), store)
     path, arguments = trigger.serialize()
-    arguments["note"]["since_s"] -= 3601
+    assert arguments["note"]["began_s"] < arguments["note"]["since_s"]
+    arguments["note"]["since_s"] -= 601
+    yarn.states, yarn.app = [dict(ACCEPTED)], dict(SUCCEEDED)
     event = fired(import_string(path)(**arguments))
     assert yarn.killed == [APP]
-    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.* waited 360"):
+    with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.* waited 6\d\d "):
         resumed(deletion(spark, deferrable=True), store, event)
 
 
@@ -231,6 +290,61 @@ def test_a_cluster_that_the_triggerer_cannot_ask_is_asked_by_the_worker(
     assert (event["end"], event["error"]["type"]) == ("failed", "ConfigurationError")
     connect_yarn(connections, yarn, "cluster")
     assert resumed(deletion(spark, deferrable=True), store, event)["status"] == "committed"
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_triggerer_finds_the_cluster_where_the_settings_of_the_task_say(
+    spark: FakeSpark,
+    yarn: Pretended,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "yarn-site.xml").write_text(
+        "<configuration><property><name>yarn.resourcemanager.webapp.address</name>"
+        f"<value>{yarn.web}</value></property></configuration>"
+    )
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "none"))
+    connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    own = {"HADOOP_CONF_DIR": str(tmp_path / "own"), "HADOOP_USER_NAME": "etl"}
+    trigger = _deferred(deletion(spark, deferrable=True, env_vars=own), StateStore())
+    yarn.requests.clear()
+    assert fired(trigger)["end"] == "ended"
+    assert all("user.name=etl" in one for one in yarn.requests)
+
+
+def test_a_triggerer_gets_the_arguments_of_the_login_and_no_others() -> None:
+    submission = "spark.kubernetes.authenticate.submission"
+    login: dict[str, Any] = {
+        "conf": {
+            "spark.kubernetes.namespace": SPACE,
+            "spark.kubernetes.context": "etl",
+            "spark.kubernetes.trust.certificates": "true",
+            f"{submission}.oauthTokenFile": "/run/token",
+            f"{submission}.caCertFile": "/run/ca",
+            f"{submission}.clientCertFile": "/run/certificate",
+            f"{submission}.clientKeyFile": "/run/key",
+        },
+        "env_vars": {
+            "HADOOP_CONF_DIR": "/etc/hadoop",
+            "HADOOP_HOME": "/opt/hadoop",
+            "HADOOP_USER_NAME": "etl",
+            "KRB5CCNAME": "/run/cache",
+            "KRB5_CLIENT_KTNAME": "/run/keytab",
+            "YARN_CONF_DIR": "/etc/yarn",
+        },
+        "proxy_user": "etl",
+        "principal": "etl@R",
+        "keytab": "/run/keytab",
+    }
+    given = {
+        **login,
+        "conf": {**login["conf"], **_SECRETS["conf"]},
+        "env_vars": {**_SECRETS["env_vars"], **login["env_vars"]},
+    }
+    assert client_arguments(SparkArguments(conn_id="s", name="n", **given)) == login
 
 
 @pytest.mark.usefixtures("on_yarn")
@@ -297,6 +411,70 @@ def test_the_end_of_a_triggerer_kills_nothing(spark: FakeSpark, yarn: Pretended)
 
     asyncio.run(end())
     assert yarn.killed == []
+
+
+def test_a_user_who_clears_a_deferred_task_aborts_its_transactions_and_then_ends_its_driver(
+    spark: FakeSpark,
+    yarn: Pretended,
+    on_yarn: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = {"uris": "thrift://other.example.com:9083", "result_dir": f"file:{tmp_path}/results"}
+    on_yarn.add("other", "hive_acid_metastore", extra=other)
+    yarn.app = dict(RUNNING)
+    task = deletion(spark, deferrable=True, hive_acid_conn_id="other")
+    trigger = _deferred(task, StateStore())
+    aborted: list[tuple[object, ...]] = []
+
+    def abort(of: Attempt) -> None:
+        aborted.append((of.metastore.uris, of.job_key, of.attempt, of.targets, *yarn.killed))
+
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", abort)
+    asyncio.run(trigger.on_kill())
+    spec = spark.call["spec"]
+    uris, targets = (other["uris"],), ("demo.flights",)
+    assert aborted == [(uris, spec["job_key"], spec["attempt"], targets)]
+    assert yarn.killed == [APP]
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_driver_of_a_deferred_task(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app = dict(RUNNING)
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+
+    def abort(_: object) -> None:
+        raise RuntimeError("no thread can be started")
+
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", abort)
+    asyncio.run(trigger.on_kill())
+    assert yarn.killed == [APP]
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_polls_of_a_cluster_that_is_silent_do_not_delay_a_kill(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app = dict(RUNNING)
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", lambda _: None)
+
+    async def killed() -> None:
+        answers = threading.Event()
+        polls = [
+            asyncio.ensure_future(in_thread_of(("spark_default",), answers.wait)) for _ in range(10)
+        ]
+        try:
+            await asyncio.sleep(0)
+            await asyncio.wait_for(trigger.on_kill(), PATIENCE_S)
+        finally:
+            answers.set()
+            await asyncio.gather(*polls)
+
+    asyncio.run(killed())
+    assert yarn.killed == [APP]
 
 
 @pytest.mark.usefixtures("on_yarn")

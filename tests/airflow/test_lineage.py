@@ -13,10 +13,13 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
+from airflow_hiveacid.jobs.metastore_statements import DropTable
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
+from airflow_hiveacid.operators.reporting.lineage import lineage_of
 from tests.contract.stub_server import StubServer
 from tests.support.airflow_support import context_of, run_task
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import Connections, FakeSpark
 
 _CLAUSES: Final = [{"when": "matched", "action": "update"}]
+_COLUMNS: Final = {"sales": ("id", "price", "note"), "lines": ("id", "Price", "extra")}
+"""The data columns of some tables; all other tables have only `id`."""
 
 
 def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has no types
@@ -36,7 +41,10 @@ def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has
         raise NoSuchObjectException("demo.gone table not found")
     table = NewTable(
         ref=TableRef("demo", request.tblName),
-        columns=(Column(name="id", type="bigint"),),
+        columns=tuple(
+            Column(name=name.lower(), type="bigint")
+            for name in _COLUMNS.get(request.tblName, ("id",))
+        ),
         partition_columns=(Column(name="day", type="date"),),
         kind=TransactionalKind.FULL_ACID,
         location=f"file:/warehouse/{request.tblName}",
@@ -103,6 +111,17 @@ _SPARK_TASKS: Final = (
         ),
         ["demo.a", "demo.b"],
         ["demo.orders", "demo.a", "demo.d"],
+    ),
+    (
+        operators.HiveAcidSqlOperator(
+            task_id="task",
+            sql="MERGE INTO demo.orders o USING demo.a a ON o.id = a.id"
+            " WHEN MATCHED AND a.id IN (SELECT b.id FROM demo.b b) THEN DELETE;"
+            " UPDATE demo.orders SET id = 1 WHERE id IN (SELECT c.id FROM demo.c c);"
+            " CREATE TABLE demo.d AS SELECT * FROM demo.e",
+        ),
+        ["demo.a", "demo.b", "demo.c", "demo.e"],
+        ["demo.orders", "demo.d"],
     ),
     (
         operators.HiveAcidTransactionOperator(
@@ -241,7 +260,7 @@ def test_a_task_that_failed_says_no_version(spark: FakeSpark) -> None:
     found = DefaultExtractor(task).extract_on_failure(None)
     assert found is not None
     (written,) = found.outputs
-    assert set(written.facets) == {"schema"}
+    assert set(written.facets) == {"schema", "columnLineage"}
     assert written.outputFacets == {}
 
 
@@ -325,7 +344,10 @@ def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
         " CREATE TABLE IF NOT EXISTS demo.there (id bigint);"
         " ALTER TABLE demo.altered ADD COLUMNS (b int); ALTER TABLE demo.old RENAME TO demo.young;"
         " TRUNCATE TABLE demo.emptied; INSERT OVERWRITE TABLE demo.replaced VALUES (1);"
-        " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone",
+        " INSERT INTO demo.added VALUES (1); DROP TABLE demo.gone;"
+        " LOAD DATA INPATH 'file:/x' INTO TABLE demo.loaded;"
+        " LOAD DATA INPATH 'file:/x' OVERWRITE INTO TABLE demo.reloaded;"
+        " CREATE TABLE demo.brief (id bigint); DROP TABLE demo.brief",
         spark_bin_dir=str(spark.bin_dir),
     )
     run_task(task)
@@ -342,8 +364,91 @@ def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
         "demo.emptied": ("TRUNCATE", None),
         "demo.replaced": ("OVERWRITE", None),
         "demo.gone": ("DROP", None),
+        "demo.reloaded": ("OVERWRITE", None),
+        "demo.brief": ("DROP", None),
     }
-    assert {table.name for table in found.outputs} - changes.keys() == {"demo.there", "demo.added"}
+    unnamed = {table.name for table in found.outputs} - changes.keys()
+    assert unnamed == {"demo.there", "demo.added", "demo.loaded"}
+
+
+def _result(table: str, status: JobStatus = JobStatus.COMMITTED, **more: Any) -> JobResult:  # noqa: ANN401
+    return JobResult(kind="kind", job_key="key", status=status, table=table, **more)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_told"),
+    [
+        (JobStatus.COMMITTED, True),
+        (JobStatus.ALREADY_DONE, True),
+        (JobStatus.NOTHING_TO_DO, False),
+        (JobStatus.PLANNED, False),
+        (JobStatus.FAILED, False),
+    ],
+)
+def test_a_change_that_this_or_an_earlier_try_has_made_is_told(
+    status: JobStatus, *, is_told: bool
+) -> None:
+    job = DropTable(target="demo.gone")
+    found = lineage_of("hive_acid_default", [job], [_result("demo.gone", status)])
+    (table,) = found.outputs
+    assert ("lifecycleStateChange" in table.facets) is is_told
+    assert table.outputFacets == {}  # the metastore counts nothing
+
+
+def test_a_transaction_says_which_tables_it_empties_or_replaces() -> None:
+    task = operators.HiveAcidTransactionOperator(
+        task_id="task",
+        statements=[
+            "FROM demo.a INSERT OVERWRITE TABLE demo.b SELECT * INSERT INTO demo.c SELECT *",
+            "TRUNCATE TABLE demo.d",
+        ],
+    )
+    write_ids = {"demo.b": 3, "demo.c": 4, "demo.d": 5}
+    result = _result("demo.b", write_ids=write_ids)
+    found = lineage_of("hive_acid_default", task.build_jobs(), [result])
+    assert {
+        table.name: (table.facets["version"].datasetVersion, _change(table))
+        for table in found.outputs
+        if "lifecycleStateChange" in table.facets
+    } == {"demo.b": ("3", ("OVERWRITE", None)), "demo.d": ("5", ("TRUNCATE", None))}
+
+
+def test_a_script_says_the_last_version_of_a_table_and_the_sums_of_its_counts() -> None:
+    task = operators.HiveAcidSqlOperator(
+        task_id="task", sql="DELETE FROM demo.t WHERE id = 1; UPDATE demo.t SET id = 2"
+    )
+    results = [
+        _result(
+            "demo.t", write_ids={"demo.t": 3}, rows=RowCounts(deleted=7), files=1, size_bytes=9
+        ),
+        _result(
+            "demo.t", write_ids={"demo.t": 4}, rows=RowCounts(updated=2), files=3, size_bytes=5
+        ),
+    ]
+    (table,) = lineage_of("hive_acid_default", task.build_jobs(), results).outputs
+    assert table.facets["version"].datasetVersion == "4"
+    counts = table.outputFacets["outputStatistics"]
+    assert (counts.rowCount, counts.fileCount, counts.size) == (2, 4, 14)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("gone", [("key", "string"), ("month", "int")]),
+        ("there", [("id", "bigint"), ("day", "date")]),
+    ],
+)
+def test_a_table_that_the_metastore_does_not_know_has_the_columns_of_its_statement(
+    name: str, columns: list[tuple[str, str]]
+) -> None:
+    task = operators.HiveAcidSqlOperator(
+        task_id="task",
+        sql=f"CREATE TABLE IF NOT EXISTS demo.{name} (key string) PARTITIONED BY (month int)",
+    )
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    (table,) = found.outputs
+    assert [(one.name, one.type) for one in table.facets["schema"].fields] == columns
 
 
 def test_a_worker_without_the_login_of_the_driver_still_names_the_tables(
@@ -354,3 +459,310 @@ def test_a_worker_without_the_login_of_the_driver_still_names_the_tables(
     connections.add("hive_acid_default", "hive_acid_metastore", login="etl", extra=extra)
     found = DefaultExtractor(_merge()).extract()
     assert _names(found) == (["demo.arrivals"], ["demo.orders"])
+
+
+# ---- source columns ------------------------------------------------------------------------------
+
+_USES: Final = {
+    ("DIRECT", "IDENTITY"): "",
+    ("DIRECT", "TRANSFORMATION"): "~",
+    ("DIRECT", "AGGREGATION"): "#",
+    ("INDIRECT", "CONDITIONAL"): "?",
+}
+
+
+def _sources(found: OperatorLineage | None) -> dict[str, dict[str, str]]:
+    """The source columns of each written table's columns, with the signs of `_USES`."""
+    assert found is not None
+    tables: dict[str, dict[str, str]] = {}
+    for table in found.outputs:
+        facet = table.facets.get("columnLineage")
+        assert facet is None or facet.fields
+        for column, one in {} if facet is None else facet.fields.items():
+            parts = [
+                f"{_USES[use.type, use.subtype]}{source.name.removeprefix('demo.')}.{source.field}"
+                for source in one.inputFields
+                for use in source.transformations
+            ]
+            tables.setdefault(table.name.removeprefix("demo."), {})[column] = " ".join(parts)
+    return tables
+
+
+def _insert(source: dict[str, Any], **more: Any) -> operators.HiveAcidInsertOperator:  # noqa: ANN401
+    return operators.HiveAcidInsertOperator(
+        task_id="task", table="demo.sales", source=source, **more
+    )
+
+
+def _merge_of(*clauses: dict[str, Any], **source: Any) -> operators.HiveAcidMergeOperator:  # noqa: ANN401
+    return operators.HiveAcidMergeOperator(
+        task_id="task", table="demo.sales", source=source, keys=["id"], clauses=list(clauses)
+    )
+
+
+def _sql(sql: str, **more: Any) -> operators.HiveAcidSqlOperator:  # noqa: ANN401
+    return operators.HiveAcidSqlOperator(task_id="task", sql=sql, **more)
+
+
+_SALES: Final = {"id": "lines.id", "price": "lines.price", "day": "lines.day"}
+_FILES: Final = {"location": "s3a://b/d", "format": "csv"}
+_UPDATE_ALL: Final = {"when": "matched", "action": "update"}
+_INSERT_ALL: Final = {"when": "not_matched", "action": "insert"}
+_WITH_SOURCES: Final = {
+    "insert by name": (
+        _insert({"table": "demo.lines", "query": "SELECT id, price, day FROM source"}),
+        {"sales": _SALES},
+    ),
+    "insert of a query of several tables": (
+        _insert(
+            {
+                "tables": {"a": "demo.lines", "b": "demo.other"},
+                "query": "SELECT a.ID, sum(a.extra + b.id) AS price, max(:day) AS note, b.day"
+                " FROM a JOIN b ON a.id = b.id GROUP BY a.id, b.day",
+            },
+            parameters={"day": "2026-01-31"},
+        ),
+        {"sales": {"id": "lines.id", "price": "#lines.extra #other.id", "day": "other.day"}},
+    ),
+    "insert of listed columns": (
+        _insert({"table": "demo.lines"}, columns=["price", "id", "note", "day"]),
+        {
+            "sales": {
+                "price": "lines.id",
+                "id": "lines.price",
+                "note": "lines.extra",
+                "day": "lines.day",
+            }
+        },
+    ),
+    "insert of files": (
+        _insert({**_FILES, "query": "SELECT id, upper(Note) AS note FROM source"}),
+        {"sales": {"id": "d.id", "note": "~d.note"}},
+    ),
+    "insert of all columns of files": (_insert(_FILES), {}),
+    "insert of values": (_insert({"columns": ["id"], "values": [[1]]}), {}),
+    "insert of a column that the table does not have": (_insert({"table": "demo.lines"}), {}),
+    "insert of two columns of one name": (
+        _insert({"table": "demo.lines", "query": "SELECT id, day, price AS id FROM source"}),
+        {},
+    ),
+    "insert of a column whose name only Spark knows": (
+        _insert({"table": "demo.lines", "query": "SELECT id, cast(price AS int) FROM source"}),
+        {"sales": {"id": "lines.id"}},
+    ),
+    "insert in SQL": (
+        _sql(
+            "INSERT INTO demo.sales PARTITION (day)"
+            " SELECT l.extra, 1, l.id + 1, day FROM demo.lines l"
+        ),
+        {"sales": {"id": "lines.extra", "note": "~lines.id", "day": "lines.day"}},
+    ),
+    "overwrite of a partition, by an earlier version": (
+        _sql(
+            "INSERT OVERWRITE TABLE demo.sales PARTITION (day = :day) SELECT id, price, extra"
+            " FROM demo.lines FOR VERSION AS OF 3 WHERE day = :day",
+            parameters={"day": {"type": "date", "value": "2026-01-31"}},
+        ),
+        {"sales": {"id": "lines.id", "price": "lines.price", "note": "lines.extra"}},
+    ),
+    "insert of too few columns": (_sql("INSERT INTO demo.sales SELECT id FROM demo.lines"), {}),
+    "inserts into one table": (
+        _sql(
+            "INSERT INTO demo.sales (id, price, day) SELECT id, 0, day FROM demo.lines;"
+            " INSERT INTO demo.sales (id, note, day)"
+            " SELECT max(id), (SELECT 1), day FROM demo.other GROUP BY day"
+        ),
+        {"sales": {"id": "lines.id #other.id", "day": "lines.day other.day"}},
+    ),
+    "an insert that is known beside one that is not": (
+        _sql(
+            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
+            " LOAD DATA INPATH 's3://b/d' INTO TABLE demo.sales PARTITION (day = '1')"
+        ),
+        {},
+    ),
+    "several inserts of one query": (
+        operators.HiveAcidTransactionOperator(
+            task_id="task",
+            statements=[
+                (
+                    "FROM (SELECT id, price * 2 AS p, day FROM demo.lines) q"
+                    " INSERT INTO demo.sales (id, price, day) SELECT q.id, q.p, q.day"
+                    " INSERT INTO demo.other SELECT q.p, q.day"
+                )
+            ],
+        ),
+        {
+            "sales": {"id": "lines.id", "price": "~lines.price", "day": "lines.day"},
+            "other": {"id": "~lines.price", "day": "lines.day"},
+        },
+    ),
+    "create table as": (
+        _sql(
+            "CREATE TABLE demo.gone AS SELECT id AS a, upper(l.extra) AS b, count(*) AS n,"
+            " price + 1 FROM demo.lines l"
+        ),
+        {"gone": {"a": "lines.id", "b": "~lines.extra"}},
+    ),
+    "create table as a table": (
+        _sql("CREATE TABLE demo.gone AS SELECT * FROM demo.other"),
+        {"gone": {"id": "other.id", "day": "other.day"}},
+    ),
+    "update": (
+        operators.HiveAcidUpdateOperator(
+            task_id="task",
+            table="demo.sales",
+            assignments={"Price": "price + id", "note": "CASE WHEN id > 1 THEN 'x' END", "id": "1"},
+        ),
+        {"sales": {"price": "~sales.id ~sales.price", "note": "?sales.id"}},
+    ),
+    "update in SQL, with a query": (
+        _sql("UPDATE demo.sales s SET price = s.id, note = (SELECT max(l.id) FROM demo.lines l)"),
+        {"sales": {"price": "sales.id"}},
+    ),
+    "merge of all columns": (
+        _merge_of(_UPDATE_ALL, _INSERT_ALL, table="demo.lines"),
+        {"sales": _SALES},
+    ),
+    "merge": (
+        _merge_of(
+            {"when": "matched", "action": "delete", "condition": "s.extra > 1"},
+            {"when": "matched", "action": "update", "set": {"price": "t.price + s.p"}},
+            {"when": "not_matched", "action": "insert", "set": {"id": "s.id", "price": "s.p"}},
+            {"when": "not_matched_by_source", "action": "update", "set": {"note": "id"}},
+            table="demo.lines",
+            query="SELECT id, sum(price) AS p, max(extra) AS extra FROM source GROUP BY id",
+        ),
+        {"sales": {"id": "lines.id", "price": "#lines.price ~sales.price", "note": "sales.id"}},
+    ),
+    "merge of files": (
+        _merge_of(
+            {"when": "matched", "action": "update", "set": {"note": "s.x", "price": "id"}},
+            _INSERT_ALL,
+            **_FILES,
+        ),
+        {},
+    ),
+    "merge of some columns of files": (
+        _merge_of({"when": "matched", "action": "update", "set": {"note": "s.x"}}, **_FILES),
+        {"sales": {"note": "d.x"}},
+    ),
+    "merge in SQL": (
+        _sql(
+            "MERGE INTO demo.sales a USING demo.lines b ON a.id = b.id AND b.extra > 0"
+            " WHEN MATCHED THEN UPDATE SET price = b.price"
+            " WHEN NOT MATCHED THEN INSERT VALUES (b.id, b.extra, DEFAULT, b.day)"
+        ),
+        {"sales": {"id": "lines.id", "price": "lines.extra lines.price", "day": "lines.day"}},
+    ),
+    "a table that the same task alters": (
+        _sql(
+            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
+            " ALTER TABLE demo.lines ADD COLUMNS (more int)"
+        ),
+        {},
+    ),
+    "a table that the same task drops": (
+        _sql("INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines; DROP TABLE demo.sales"),
+        {},
+    ),
+    "a table that the same task renames": (
+        _sql(
+            "INSERT INTO demo.sales SELECT id, 0, 0, day FROM demo.lines;"
+            " ALTER TABLE demo.lines RENAME TO demo.old"
+        ),
+        {},
+    ),
+    "a column that an earlier insert may have written, too": (
+        operators.HiveAcidTransactionOperator(
+            task_id="task",
+            statements=[
+                {
+                    "insert": {
+                        "table": "demo.sales",
+                        "source": {
+                            "table": "demo.lines",
+                            "query": "SELECT id, cast(price AS int) FROM source",
+                        },
+                    }
+                },
+                "INSERT INTO demo.sales (id, price) SELECT id, id FROM demo.other",
+            ],
+        ),
+        {"sales": {"id": "lines.id other.id"}},
+    ),
+    "a table that does not exist yet": (
+        _sql("CREATE TABLE demo.gone (id bigint); INSERT INTO demo.gone SELECT id FROM demo.lines"),
+        {},
+    ),
+    "a source that does not exist": (
+        _sql("INSERT INTO demo.sales (id) SELECT id FROM demo.gone"),
+        {},
+    ),
+    "delete": (operators.HiveAcidDeleteOperator(task_id="task", table="demo.sales"), {}),
+}
+
+
+@pytest.mark.parametrize(("task", "sources"), _WITH_SOURCES.values(), ids=_WITH_SOURCES)
+def test_a_written_column_has_its_source_columns(
+    task: BaseOperator, sources: dict[str, dict[str, str]]
+) -> None:
+    assert _sources(DefaultExtractor(task).extract()) == sources
+
+
+def test_a_source_column_has_the_address_of_its_dataset(metastore: StubServer) -> None:
+    task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    (column,) = found.outputs[0].facets["columnLineage"].fields["id"].inputFields
+    read = found.inputs[0]
+    assert (column.namespace, column.name) == (read.namespace, read.name)
+    assert column.namespace == metastore.uri.replace("thrift:", "hive:")
+    task = _insert({**_FILES, "query": "SELECT id FROM source"})
+    found = DefaultExtractor(task).extract()
+    assert found is not None
+    (column,) = found.outputs[0].facets["columnLineage"].fields["id"].inputFields
+    assert (column.namespace, column.name) == ("s3://b", "d")
+
+
+@pytest.mark.parametrize("status", ["committed", "nothing_to_do"])
+def test_a_table_that_was_there_before_has_no_source_columns(spark: FakeSpark, status: str) -> None:
+    spark.tell(status=status)
+    task = _sql(
+        "CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines",
+        spark_bin_dir=str(spark.bin_dir),
+    )
+    run_task(task, context_of("task"))
+    found = DefaultExtractor(task).extract_on_complete(None)
+    expected = {"other": {"id": "lines.id"}} if status == "committed" else {}
+    assert _sources(found) == expected
+
+
+def test_a_failure_of_the_analysis_leaves_only_the_source_columns_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("unexpected")
+
+    monkeypatch.setattr("airflow_hiveacid.sql.origins.Tracer.values", fail)
+    found = DefaultExtractor(_merge()).extract()
+    assert _names(found) == (["demo.arrivals"], ["demo.orders"])
+    assert _sources(found) == {}
+    assert "schema" in found.outputs[0].facets
+
+
+def test_a_task_with_too_much_sql_has_no_source_columns() -> None:
+    text = "x" * 30_000
+    one = f"INSERT INTO demo.other SELECT id, day FROM demo.lines WHERE id <> '{text}'"
+    task = _sql(f"{one}; {one}; INSERT INTO demo.sales (id, day) SELECT id, day FROM demo.other o")
+    assert _sources(DefaultExtractor(task).extract()) == {}
+
+
+def test_without_a_metastore_columns_have_no_source_columns(
+    connections: Connections, metastore: StubServer
+) -> None:
+    uri = metastore.uri
+    metastore.__exit__(None, None, None)
+    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
+    task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
+    assert _sources(DefaultExtractor(task).extract()) == {}

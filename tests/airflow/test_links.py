@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators
-from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.driver_pages import DriverPages
+from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.ui.plugin import HiveAcidPlugin
 from tests.support.airflow_support import StateStore, context_of, run_task
-from tests.support.cluster_tasks import APP, deletion, until
+from tests.support.cluster_tasks import (
+    APP,
+    SPACE,
+    SPARK_ID,
+    TAG,
+    connect_kubernetes,
+    connect_yarn,
+    deletion,
+    put_pod,
+    resumed,
+    until,
+)
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
 
 if TYPE_CHECKING:
@@ -33,9 +50,11 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
 
     from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.pretended_kubernetes import KubernetesServer
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
 TABLE = "plugin/hiveacid?table=demo.flights&connection=hive_acid_default"
+ERROR = {"type": "JobFailedError", "message": "as told"}
 SPARK = {"Spark application": "_link_SparkApplicationLink", "Spark UI": "_link_SparkUiLink"}
 
 
@@ -215,7 +234,7 @@ def test_a_driver_that_no_cluster_knows_has_no_spark_link(
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_a_pod_has_no_page_and_so_no_link(spark: FakeSpark) -> None:
+def test_a_pod_without_an_address_in_the_connection_has_no_link(spark: FakeSpark) -> None:
     context = context_of(task_state_store=StateStore())
     run_task(deletion(spark), context)
     assert stored(context) == {"Table": TABLE}
@@ -249,9 +268,278 @@ def test_a_link_that_cannot_be_stored_does_not_fail_the_task(spark: FakeSpark) -
 )  # fmt: skip
 def test_a_link_is_http_and_has_no_secret(given: str, url: str) -> None:
     assert page_url(given) == url
-    pushed: list[str] = []
-    DriverLinks().show(given, given, lambda _, value: pushed.append(value))
-    assert pushed == ([url, url] if url else [])
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_what_yarn_reports_is_stored_without_a_login_and_a_query(
+    spark: FakeSpark, yarn: Pretended
+) -> None:
+    yarn.app = {**SUCCEEDED, "trackingUrl": "https://etl:s3cr3t@rm:8090/proxy/a?token=s3cr3t"}
+    context = context_of(task_state_store=StateStore())
+    run_task(deletion(spark), context)
+    assert stored(context)["Spark UI"] == "https://rm:8090/proxy/a"
+
+
+# ---- pages whose addresses the Spark connection has ----------------------------------------------
+
+
+HISTORY = "https://history.example.com/prefix"
+DASHBOARD = "https://k8s.example.com/#/pod/{namespace}/{pod}?namespace={namespace}"
+MASTER = "http://master:8080/app/?appId={application_id}"
+
+
+def history_of(application_id: str) -> str:
+    return f"{HISTORY}/history/{application_id}/"
+
+
+def pod_links(pod_id: str) -> dict[str, str]:
+    """The links of a task whose driver is this pod."""
+    namespace, _, pod = pod_id.partition(":")
+    return {
+        "Table": TABLE,
+        "Spark application": f"https://k8s.example.com/#/pod/{namespace}/{pod}?namespace={namespace}",
+        "Spark UI": history_of(SPARK_ID),
+    }
+
+
+@pytest.fixture
+def with_pages(on_kubernetes: Connections, api: KubernetesServer) -> None:
+    """A connection to Kubernetes that has both addresses."""
+    pages = {"application_url": DASHBOARD, "history_url": f"{HISTORY}/"}
+    connect_kubernetes(on_kubernetes, api, "cluster", **pages)
+
+
+def waiting(spark: FakeSpark, context: dict[str, Any]) -> Any:  # noqa: ANN401 - a trigger
+    """Run a task until it defers."""
+    with pytest.raises(TaskDeferred) as caught:
+        run_task(deletion(spark, deferrable=True), context)
+    return caught.value.trigger
+
+
+@pytest.mark.usefixtures("with_pages", "submits")
+def test_a_driver_on_kubernetes_has_the_links_of_the_connection(spark: FakeSpark) -> None:
+    spark.tell(spark_app_id=SPARK_ID)  # the result does not tell the pod, which stays known
+    task, context = deletion(spark), context_of(task_state_store=StateStore())
+    run_task(task, context)
+    pod = driver_of(SPACE, tag_of(spark.call["spec"]["attempt"]))
+    assert links_of(task) == stored(context) == pod_links(pod)
+
+
+@pytest.mark.usefixtures("with_pages")
+def test_a_task_that_defers_on_kubernetes_stores_its_links_first(
+    spark: FakeSpark, submits: dict[str, Any]
+) -> None:
+    submits["phase"] = "Running"
+    store = StateStore()
+    context = context_of(task_state_store=store)
+    waiting(spark, context)
+    assert stored(context) == pod_links(store["spark_job_id"])
+
+
+@pytest.mark.usefixtures("with_pages")
+@pytest.mark.parametrize("end", ["ended", "timed out"])
+def test_a_task_that_is_woken_has_its_links_again(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], end: str
+) -> None:
+    submits["phase"] = "Running"
+    store = StateStore()
+    note = waiting(spark, context_of(task_state_store=store)).note
+    pod = store["spark_job_id"]
+    api.objects.say(SPACE, pod.partition(":")[2], phase="Succeeded")
+    (result,) = spark.directory.parent.glob("results/*/result.json")
+    if end == "timed out":
+        result.unlink()
+    woken = deletion(spark, deferrable=True)
+    with nullcontext() if end == "ended" else pytest.raises(AirflowTaskTimeout):
+        resumed(woken, store, {"note": note, "end": end, "error": None})
+    assert links_of(woken) == pod_links(pod)
+
+
+@pytest.mark.usefixtures("with_pages")
+def test_a_retry_that_follows_a_pod_and_defers_has_its_links(
+    spark: FakeSpark, submits: dict[str, Any]
+) -> None:
+    submits["phase"] = "Running"
+    store = StateStore()
+    waiting(spark, context_of(task_state_store=store))
+    again = context_of(try_number=2, task_state_store=store)
+    waiting(spark, again)
+    assert stored(again) == pod_links(store["spark_job_id"])
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.usefixtures("with_pages")
+def test_an_api_server_that_refuses_costs_only_the_link_that_needs_it(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
+) -> None:
+    submits.clear()
+    api.page = (503, "")
+    store = StateStore()
+    context = context_of(task_state_store=store)
+    waiting(spark, context)
+    whole = pod_links(store["spark_job_id"])
+    assert stored(context) == {name: url for name, url in whole.items() if name != "Spark UI"}
+
+
+@pytest.mark.usefixtures("on_kubernetes")
+def test_an_executors_pod_tells_the_application_of_a_driver_on_the_worker(
+    api: KubernetesServer,
+) -> None:
+    put_pod(api, role="executor", phase="Running")
+    pages = {"application_url": "http://a/{application_id}", "history_url": HISTORY}
+    target = SparkTarget(
+        conn_id="c",
+        master=f"k8s://{api.address}",
+        namespace=SPACE,
+        pages=DriverPages.read("c", pages),
+    )
+    shown: list[tuple[str, str]] = []
+    submitter = Submitter(
+        target,
+        attempt=TAG.partition("-")[2],
+        arguments=SparkArguments(conn_id="c"),
+        bounds=Bounds(),
+        store=None,
+        is_durable=False,
+        is_killed=lambda: False,
+        show=lambda *urls: shown.append(urls),
+    )
+    with submitter.watched():
+        until(lambda: shown)
+    assert shown == [(f"http://a/{SPARK_ID}", history_of(SPARK_ID))]
+
+
+@pytest.mark.parametrize(("master", "error"), [("local[1]", None), ("spark://m:7077", ERROR)])
+def test_a_driver_on_the_worker_has_its_links_from_the_result(
+    spark: FakeSpark, connections: Connections, master: str, error: dict[str, str] | None
+) -> None:
+    extra = {"application_url": MASTER, "history_url": HISTORY}
+    connections.add("spark_default", "spark", host=master, extra=extra)
+    spark.tell(spark_app_id="app-1", error=error)
+    task, context = deletion(spark), context_of()
+    with pytest.raises(JobFailedError) if error else nullcontext():
+        run_task(task, context)
+    pages = {
+        "Spark application": "http://master:8080/app/?appId=app-1",
+        "Spark UI": history_of("app-1"),
+    }
+    assert links_of(task) == stored(context) == {"Table": TABLE, **pages}
+
+
+@pytest.mark.usefixtures("connections")
+def test_without_the_addresses_a_driver_on_the_worker_has_no_spark_link(spark: FakeSpark) -> None:
+    spark.tell(spark_app_id="app-1")
+    context = context_of()
+    run_task(deletion(spark), context)
+    assert stored(context) == {"Table": TABLE}
+
+
+def test_a_statement_has_no_link_to_the_driver_of_an_earlier_statement(
+    spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"history_url": HISTORY}
+    connections.add("spark_default", "spark", host="local[1]", extra=extra)
+    spark.tell(spark_app_id="app-1")
+    sql = "DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2"
+    task = HiveAcidSqlOperator(task_id="t", sql=sql, spark_bin_dir=str(spark.bin_dir))
+    run_one, seen = HiveAcidSqlOperator.run_one, []
+
+    def noted(*given: Any) -> Any:  # noqa: ANN401 - the operator's
+        done = run_one(*given)
+        seen.append(links_of(task)["Spark UI"])
+        spark.tell(spark_app_id=None)
+        return done
+
+    monkeypatch.setattr(HiveAcidSqlOperator, "run_one", noted)
+    run_task(task)
+    assert seen == [history_of("app-1"), ""]
+
+
+def test_on_yarn_the_addresses_of_the_connection_replace_yarns(
+    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+) -> None:
+    yarn.app = {**SUCCEEDED, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
+    pages = {"application_url": "https://knox/yarn/{application_id}", "history_url": HISTORY}
+    connect_yarn(on_yarn, yarn, "cluster", **pages)
+    task = deletion(spark)
+    run_task(task, context_of(task_state_store=StateStore()))
+    assert links_of(task)["Spark application"] == f"https://knox/yarn/{APP}"
+    assert links_of(task)["Spark UI"] == history_of(APP)
+
+
+EVERY = "http://a/{namespace}-{pod}-{application_id}"
+
+
+@pytest.mark.parametrize(
+    ("master", "mode", "template", "page"),
+    [
+        ("k8s://h", "cluster", EVERY, "http://a/etl-p-id"),
+        ("k8s://h", "cluster", "http://a/{pod}{pod}", "http://a/pp"),
+        ("k8s://h", "client", EVERY, ""),  # the pod is an executor's
+        ("k8s://h", "client", "http://a/{namespace}-{application_id}", "http://a/etl-id"),
+        ("yarn", "cluster", "http://a/{namespace}", ""),
+        ("local", "client", "http://a/{pod}", ""),
+        ("local", "client", "http://a/{application_id}", "http://a/id"),
+        ("local", "client", "http://a/", "http://a/"),
+        ("local", "client", "", ""),
+    ],
+)
+def test_an_applications_page_needs_all_of_its_fields(
+    master: str, mode: str, template: str, page: str
+) -> None:
+    pages = DriverPages.read("c", {"application_url": template})
+    target = SparkTarget(conn_id="c", master=master, deploy_mode=mode, namespace="etl", pages=pages)
+    assert target.application_page("etl:p", "id") == page
+
+
+def test_ids_are_quoted_in_urls() -> None:
+    pages = DriverPages.read("c", {"application_url": MASTER, "history_url": HISTORY})
+    assert pages.application(application_id="a/../b?c").endswith("appId=a%2F..%2Fb%3Fc")
+    assert pages.history("a/../b?c") == history_of("a%2F..%2Fb%3Fc")
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "reason"),
+    [
+        ("application_url", "http://a/{driver}", r"\{driver\} is no field; use \{namespace\}"),
+        ("application_url", "http://a/{pod!r}", r"\{pod!r\} is no field"),
+        ("application_url", "http://a/{pod", r"\{pod is no field"),
+        ("application_url", "http://a/{{pod}}", "is no field"),
+        ("application_url", "javascript:alert('{pod}')", "begins with http"),
+        ("application_url", "k8s.example.com/{pod}", "begins with http"),
+        ("application_url", "http://a:port/{pod}", "begins with http"),
+        ("application_url", {"url": "http://a/"}, "begins with http"),
+        ("application_url", "https://u:hunter2@a/{pod}", "remove the login"),
+        ("application_url", "https://a/{pod}?a=1&api_key=hunter2", "remove the parameter"),
+        ("application_url", "https://a/{pod}#/x?token=hunter2", "remove the parameter"),
+        ("history_url", "ftp://history", "begins with http"),
+        ("history_url", "http://u:hunter2@history", "remove the login"),
+        ("history_url", "http://history/{application_id}", "address alone"),
+        ("history_url", "http://history/?a=1", "address alone"),
+        ("history_url", "http://history/#a", "address alone"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_anything_is_submitted(
+    spark: FakeSpark, connections: Connections, name: str, url: object, reason: str
+) -> None:
+    connections.add("spark_default", "spark", host="local[1]", extra={name: url})
+    with pytest.raises(ConfigurationError, match=rf"'spark_default'.*'{name}'.*{reason}") as caught:
+        run_task(deletion(spark), context_of())
+    assert "hunter2" not in str(caught.value)
+    assert spark.calls == []
+
+
+def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
+    links, stored_urls = DriverLinks(), dict[str, str]()
+    links.show("http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
+    links.show("http://rm/app/2", "", stored_urls.__setitem__)
+    assert stored_urls == {
+        "_link_SparkApplicationLink": "http://rm/app/2",
+        "_link_SparkUiLink": "",
+    }
+    assert (links.application, links.ui) == ("http://rm/app/2", "")
+    links.forget(stored_urls.__setitem__)
+    assert set(stored_urls.values()) == {links.application} == {""}
 
 
 # ---- how Airflow finds them ----------------------------------------------------------------------

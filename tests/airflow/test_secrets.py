@@ -16,6 +16,7 @@ import tempfile
 import threading
 import traceback
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -38,6 +39,7 @@ from airflow_hiveacid.operators import (
     HiveAcidMergeOperator,
 )
 from airflow_hiveacid.operators.collecting import survey as surveys
+from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
@@ -328,10 +330,11 @@ def test_a_task_on_kubernetes_leaves_no_secret(
 
 @pytest.mark.parametrize("is_mapped", [False, True])
 def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped: bool) -> None:
-    secret = _SECRETS["a setting of Spark"]
+    # New secrets, because what one test has hidden stays hidden in the next.
+    fresh = [secrets.token_hex(12) for _ in range(3)]
     given: dict[str, Any] = {
-        "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ secret }}"},
-        "env_vars": {"ORDERS_PWD": "{{ secret }}"},
+        "conf": {"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "{{ fresh[0] }}"},
+        "env_vars": {"ORDERS_PWD": "{{ fresh[1] }}", "SMTP_PASS": "{{ fresh[2] }}"},
     }
     with DAG("d", schedule=None) as dag:
         task: Any = (
@@ -341,14 +344,40 @@ def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped:
             if is_mapped
             else HiveAcidDeleteOperator(task_id="t", table="demo.t", where="id = 1", **given)
         )
-    context: Any = context_of(secret=secret, task=task, dag=dag)
+    context: Any = context_of(fresh=fresh, task=task, dag=dag)
     context["ti"].map_index, context["dag_run"].conf = 0, {}
     task.render_template_fields(context)
     rendered = context["task"]
-    assert rendered.conf == {next(iter(given["conf"])): secret}
+    assert [*rendered.conf.values(), *rendered.env_vars.values()] == fresh
     shown = json.dumps(_serialize_rendered_fields(rendered))
     assert "ORDERS_PWD" in shown
-    assert _leaks({"rendered fields": shown}) == []
+    assert [secret for secret in fresh if secret in shown] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
+)
+def test_a_login_that_openlineage_gives_to_the_driver_is_hidden_and_warned_of(
+    spark: FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    setting, secret = f"spark.openlineage.transport.{name}", f"Bearer-{secrets.token_hex(12)}"
+    monkeypatch.setattr(
+        submitter,
+        "inject_transport_information_into_spark_properties",
+        lambda given, _: {**given, setting: secret},
+    )
+    run_task(
+        HiveAcidDeleteOperator(
+            task_id="task",
+            table="demo.t",
+            where="id = 1",
+            spark_bin_dir=str(spark.bin_dir),
+            openlineage_inject_transport_info=True,
+        )
+    )
+    assert spark.options["--conf"] == f"{setting}={secret}"
+    assert f"arguments: {setting}. See" in "\n".join(logs.own.lines)
+    assert f"{setting}=***" in logs.texts()["log of the Spark provider"]
 
 
 def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
@@ -365,6 +394,8 @@ def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
         "spark.security.credentials.hive.enabled": "maybe",
         "spark.ssl.keyPassword": "",
         "spark.needs.token": "False",
+        "spark.hadoop.hadoop.security.authorization": "True",
+        "spark.hadoop.hive.security.authorization.manager": "org.example.Manager",
     }
     run_task(
         HiveAcidDeleteOperator(
@@ -491,11 +522,12 @@ def test_the_hook_and_the_command_line_hide_a_login_that_the_metastore_quotes(
     assert _leaks({**_shown(caught.value), **found, **logs.texts()}) == []
 
 
+@pytest.mark.parametrize("before", ["not you: ", "x" * 180], ids=["whole", "cut"])
 def test_errors_of_clusters_that_quote_a_login_hide_it(
-    yarn: ResourceManager, api: KubernetesServer, tmp_path: Path
+    yarn: ResourceManager, api: KubernetesServer, tmp_path: Path, before: str
 ) -> None:
     secret = _SECRETS[_LOGIN]
-    yarn.page = api.page = (403, f"not you: {secret}")
+    yarn.page = api.page = (403, f"{before}{secret}")
     (tmp_path / "token").write_text(secret)
     settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(tmp_path / "token")}
     server = api_server(api)
@@ -514,7 +546,29 @@ def test_errors_of_clusters_that_quote_a_login_hide_it(
         with pytest.raises(ClusterRefusedError) as caught:
             ask()
         assert _leaks(_shown(caught.value)) == []
+        assert secret[:8] not in str(caught.value)
     assert SPACE in api.requests[-1][1]
+
+
+@pytest.mark.parametrize("kind", ["token", "password"])
+def test_an_error_of_kubernetes_that_quotes_a_login_of_the_kubeconfig_hides_it(
+    api: KubernetesServer, tmp_path: Path, kind: str
+) -> None:
+    secret = secrets.token_hex(12)
+    user = {"token": {"token": secret}, "password": {"username": "etl", "password": secret}}[kind]
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://elsewhere.example.com"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))  # JSON is YAML
+    login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
+    assert secret not in repr(login)
+    api.page = (403, f"not you: {secret}")
+    with pytest.raises(ClusterRefusedError) as caught:
+        replace(api_server(api), login=login).find(TAG)
+    assert secret not in "".join(_shown(caught.value).values())
 
 
 # ---- secrets in wrong places ---------------------------------------------------------------------

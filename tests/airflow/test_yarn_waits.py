@@ -119,16 +119,22 @@ def test_a_killed_task_waits_no_more(yarn: Pretended) -> None:
 
 def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) -> None:
     yarn.app, yarn.tagged = dict(ACCEPTED), {APP: "hiveacid-1-a"}
-    stopped = threading.Event()
+    stopped, killed_before = threading.Event(), list[str]()
+
+    def stop() -> None:
+        killed_before.extend(yarn.killed)
+        stopped.set()
+
     run = ClusterRun(
         ResourceManager(addresses=(yarn.web,)),
         "hiveacid-1-a",
         Bounds(start_s=0.5, poll_s=1),
         is_killed=lambda: False,
     )
-    with run.watched(stopped.set):
+    with run.watched(stop):
         assert stopped.wait(60)
         until(lambda: yarn.killed == [APP])
+    assert killed_before == []  # `spark-submit` could submit after the search
     assert run.overdue is not None
     assert (run.overdue.application, run.overdue.queue) == (APP, "root.narrow")
 

@@ -90,13 +90,14 @@ if plan["hangs"]:
 spec = JobSpec.parse(text)
 if plan["error"] is not None:
     result = JobResult(kind=spec.kind, job_key=spec.job_key, status=JobStatus.FAILED,
-                       table=spec.job.target, error=JobError(**plan["error"]))
+                       table=spec.job.target, spark_app_id=plan["spark_app_id"],
+                       error=JobError(**plan["error"]))
 else:
     result = JobResult(kind=spec.kind, job_key=plan["job_key"] or spec.job_key,
                        status=JobStatus(plan["status"]), table=spec.job.target, txn_id=7,
                        write_ids={{spec.job.target: 3}}, rows=RowCounts(inserted=1, updated=2),
                        partitions=("month=1",), files=4, size_bytes=500, seconds=1.5,
-                       details=plan["details"])
+                       details=plan["details"], spark_app_id=plan["spark_app_id"])
 if plan["answers"]:
     path = pathlib.Path(spec.result_uri.removeprefix("file:"))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +119,7 @@ class FakeSpark:
             "status": "committed",
             "job_key": None,
             "details": {},
+            "spark_app_id": None,
             "answers": True,
             "cut": None,
             "version": CONTRACT_VERSION,

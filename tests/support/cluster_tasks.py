@@ -41,6 +41,9 @@ SPACE: Final = "etl"
 
 TAG: Final = "hiveacid-1-0123456789ab"
 POD: Final = f"{SPACE}:{TAG}-driver"
+SPARK_ID: Final = "spark-0123456789abcdef"
+"""Spark's ID of the application of each pod."""
+
 RUNNING: Final = {"phase": "Running"}
 SUCCEEDED: Final = {"phase": "Succeeded"}
 
@@ -135,13 +138,13 @@ def resumed(task: BaseOperator, store: StateStore, event: dict[str, Any], **more
 # ---- YARN ----------------------------------------------------------------------------------------
 
 
-def connect_yarn(connections: Connections, yarn: PretendedYarn, mode: str) -> None:
-    """Let drivers run in this mode, by this resource manager."""
+def connect_yarn(connections: Connections, yarn: PretendedYarn, mode: str, **more: object) -> None:
+    """Let drivers run in this mode, by this resource manager; `more` is of the extra."""
     connections.add(
         "spark_default",
         "spark",
         host="yarn",
-        extra={"deploy-mode": mode, "yarn_resourcemanager_webapp_address": yarn.web},
+        extra={"deploy-mode": mode, "yarn_resourcemanager_webapp_address": yarn.web, **more},
     )
 
 
@@ -155,13 +158,15 @@ def run_on_yarn(
 # ---- Kubernetes ----------------------------------------------------------------------------------
 
 
-def connect_kubernetes(connections: Connections, api: KubernetesServer, mode: str) -> None:
-    """Let drivers run in this mode, by this API server."""
+def connect_kubernetes(
+    connections: Connections, api: KubernetesServer, mode: str, **more: object
+) -> None:
+    """Let drivers run in this mode, by this API server; `more` is of the extra."""
     connections.add(
         "spark_default",
         "spark",
         host=f"k8s://{api.address}",
-        extra={"deploy-mode": mode, "namespace": SPACE},
+        extra={"deploy-mode": mode, "namespace": SPACE, **more},
     )
 
 
@@ -174,7 +179,7 @@ def put_pod(
     **status: Any,  # noqa: ANN401 - as it stands
 ) -> None:
     """Make a pod, as Spark would, that stands so."""
-    labels = {LABEL: tag, "spark-role": role}
+    labels = {LABEL: tag, "spark-role": role, "spark-app-selector": SPARK_ID}
     meta = {"name": name or f"{tag}-{role}", "labels": labels}
     api.objects.put("pods", SPACE, {"metadata": meta, "status": status or {"phase": "Pending"}})
 

@@ -58,7 +58,7 @@ class ClusterUnavailableError(ClusterError, RetryableError):
 
 
 class ClusterRefusedError(ClusterError):
-    """The cluster manager responds, but rejects our login or does not permit this action."""
+    """The cluster manager responds, but rejects our login or does not permit the request."""
 
     def __init__(self, *, kind: ClusterKind, asked: str, reason: str) -> None:
         self.kind, self.asked, self.reason = kind, asked, reason
@@ -69,7 +69,7 @@ class ClusterRefusedError(ClusterError):
 
 
 class ApplicationNotStartedError(ClusterError, RetryableError):
-    """An application got no container in time, so it was killed; it wrote nothing.
+    """An application got no container in time, so the operator killed it; it wrote nothing.
 
     `queue` is the YARN queue or the Kubernetes namespace. `queue_kind` is "queue" or "namespace".
     """
@@ -96,7 +96,7 @@ class ApplicationNotStartedError(ClusterError, RetryableError):
 
 
 class ApplicationForgottenError(ClusterError, RetryableError):
-    """The cluster has forgotten a submitted application, and the application left no result."""
+    """The cluster has forgotten a submitted application, and the application stored no result."""
 
     def __init__(self, *, application: str, cluster: str = "YARN") -> None:
         self.application = application

@@ -17,7 +17,7 @@ class MetastoreUnavailableError(MetastoreError, RetryableError):
 
 
 class MetastoreAnswerError(MetastoreUnavailableError):
-    """The metastore's response does not belong to the call, or cannot be read.
+    """The metastore's response belongs to a different call, or cannot be read.
 
     The metastore may have executed the call.
     """

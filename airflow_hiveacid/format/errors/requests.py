@@ -211,7 +211,7 @@ class SourceUnreadableError(InputError):
 
 
 class MergeCardinalityError(TableError):
-    """More than one source row matched one target row."""
+    """Several source rows matched the same target row."""
 
     def __init__(self, *, table: object, count: int, example: str) -> None:
         self.count, self.example = count, example
@@ -246,7 +246,7 @@ class ConversionRefusedError(TableError):
 
 
 class StatementOrderError(InputError):
-    """The files of one transaction cannot represent these statements in this order."""
+    """The files of one transaction cannot represent the statements in the requested order."""
 
     def __init__(self, *, table: object, statement: int, overwriting: int) -> None:
         self.table, self.statement, self.overwriting = table, statement, overwriting

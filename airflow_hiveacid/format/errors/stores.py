@@ -94,7 +94,7 @@ class UnsupportedFileError(StorageError):
 
 
 class ResultUnwritableError(StorageError):
-    """A driver cannot write its result; the job was not started."""
+    """A driver cannot write its result, so it did not start the job."""
 
     def __init__(self, *, location: str, user: str, reason: str) -> None:
         self.location, self.user, self.reason = location, user, reason

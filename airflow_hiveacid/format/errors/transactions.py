@@ -19,8 +19,8 @@ class TransactionAbortedError(TransactionError, RetryableError):
 class WriteConflictError(TransactionError, RetryableError):
     """Another transaction that changed the same partition committed first.
 
-    `winner` describes the other transaction, if it is known. `policies` maps each table to its
-    conflict policy.
+    `winner` describes the transaction that committed first, if it is known. `policies` maps each
+    table to its conflict policy.
     """
 
     def __init__(self, *, txn_id: int, reason: str, winner: Winner | None = None) -> None:
@@ -123,7 +123,7 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
 
 
 class CommitStateUnknownError(TransactionError):
-    """The response to a commit was lost, so the outcome is unknown; nothing was rolled back."""
+    """The response to a commit was lost, so its outcome is unknown; nothing was rolled back."""
 
     def __init__(self, *, txn_id: int, reason: str) -> None:
         self.txn_id, self.reason = txn_id, reason
@@ -134,7 +134,7 @@ class CommitStateUnknownError(TransactionError):
 
 
 class EarlierRunUnknownError(TransactionError):
-    """An earlier try of this job may have been committed, but the evidence no longer exists."""
+    """An earlier try of this job may have committed, but the evidence no longer exists."""
 
     def __init__(self, *, table: object, job_key: str, txn_id: int, when: str, why: str) -> None:
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when

@@ -9,18 +9,19 @@ class HiveAcidError(Exception):
     """Base class of every error that this provider raises deliberately."""
 
     retryable: bool = False
-    """True if the same request, unchanged, may succeed later."""
+    """True if a retry of the unchanged request may succeed later."""
 
     def __str__(self) -> str:
-        # A server's text in the message may quote a login.
+        # A server's text in the message may contain a password or a token.
         return without_secrets(super().__str__())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default, unpickling calls the class with the message alone. Classes with keyword-only
-        # arguments would raise TypeError, so an error could not be passed between processes.
+        # By default, unpickling calls the class with the message as its only argument. With
+        # keyword-only arguments, that call would raise TypeError. Then the errors could not be sent
+        # to another process.
         return rebuild, (type(self).__name__, str(self)), self.__dict__
 
 
@@ -78,7 +79,7 @@ def error_class(name: str) -> type[HiveAcidError]:
 
 
 def rebuild(name: str, message: str) -> HiveAcidError:
-    """Return an error of the given class with this message and no other data."""
+    """Return an error of the given class with this message and without other data."""
     cls = error_class(name)
     error = cls.__new__(cls)
     Exception.__init__(error, message)

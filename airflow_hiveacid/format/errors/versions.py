@@ -34,8 +34,9 @@ class VersionUnknownError(TableError):
 class VersionDoubtfulError(TableError):
     """It is unknown whether some writes were committed by the requested time.
 
-    `doubtful` describes each of these writes. `before` is the newest version without these writes,
-    or 0 if there is no such version. `after` is the oldest version with all these writes.
+    `doubtful` describes each of these writes. `before` is the newest version that contains none of
+    these writes, or 0 if no such version exists. `after` is the oldest version that contains all
+    these writes.
     """
 
     def __init__(
@@ -93,9 +94,10 @@ class VersionNotYetError(TransactionError, RetryableError):
 class NotEnoughHistoryError(StorageError, RetryableError):
     """The snapshot is older than every remaining base.
 
-    The error occurs at a table's first major compaction if a write was open when the snapshot was
-    taken. A base's name does not show for which snapshots the base is valid, because Hive 3.1 and
-    Trino could not parse such a name. The snapshot of the next try can read the base.
+    The error occurs if a compactor wrote the table's first base, and a write was open when the
+    snapshot was taken. A base's name does not show which snapshots can read the base, because Hive
+    3.1 and Trino could not parse such a name. The next try takes a new snapshot, which can read the
+    base.
     """
 
     def __init__(self, *, location: str, high_watermark: int, oldest_base: str) -> None:
@@ -109,8 +111,8 @@ class NotEnoughHistoryError(StorageError, RetryableError):
 class VersionGoneError(StorageError):
     """A version cannot be read, because its files were deleted or cannot be proven complete.
 
-    `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if
-    keeping the table's versions would not have prevented the loss of the files.
+    `oldest` is the oldest readable version, or 0 if it is unknown. `keeping_helps` is False if the
+    files would also have been lost from a kept table.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class FeedError(StorageError):
 
 
 class FeedOvertakenError(StorageError, RetryableError):
-    """Another process, such as an earlier try, advanced the change feed during this run."""
+    """A different process, such as an earlier try, advanced the change feed during this run."""
 
     def __init__(self, *, location: str) -> None:
         self.location = location

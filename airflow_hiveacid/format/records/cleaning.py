@@ -21,8 +21,8 @@ class FirstSeen:
 class Reader:
     """An open transaction that may read the table, with its user and job if they are known.
 
-    `why` explains why the transaction may read the table. `job_key`, taken from the transaction's
-    locks, identifies one of our jobs or another engine's query.
+    `why` explains why the transaction may read the table. `job_key` comes from the transaction's
+    locks. The key identifies one of our jobs or a query of another engine.
     """
 
     txn_id: TxnId

@@ -1,4 +1,4 @@
-"""Notes of commits: what each commit changed, and the time bounds of the commit."""
+"""Notes of commits; a note contains the changes of a commit, and bounds for its time."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class TimeBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitNote:
-    """The effect of one of our committed writes on one table.
+    """The effect of one committed write by this provider on one table.
 
-    `table_id` distinguishes the table from an earlier table with the same name and location. `kind`
-    is the job's kind. `directories` are paths relative to the table's location (so that the table
-    can be renamed), or URIs of directories elsewhere. `committed` is the time span in which the
-    commit happened. `opened_s` is a time before the write ID was allocated. `seen` is the table's
-    write ID list in the writer's snapshot, in Hive's string form. The writer took this snapshot
-    between `seen_after_s` and `seen_by_s`. `seen` is empty if the metastore did not provide the
-    time.
+    `table_id` distinguishes the table from an earlier table that had the same name and location.
+    `kind` is the job's kind. `directories` are paths relative to the table's location, so that a
+    rename of the table does not change them. Directories elsewhere are listed by URI. `committed`
+    is the time span that contains the commit. `opened_s` is a time before the allocation of the
+    write ID. `seen` is the table's write ID list in the writer's snapshot, in Hive's string form.
+    The writer took this snapshot between `seen_after_s` and `seen_by_s`. `seen` is empty if the
+    metastore did not return a time.
     """
 
     table_id: str

@@ -1,10 +1,10 @@
-"""Notes about a table's past: the start of keeping versions, removed versions, and tags.
+"""Notes about a table's past: the start of keeping, removed versions, and tags.
 
 Hive's cleaner and our cleaner remove files that no reader needs. Cleaners remove files in any order
-and may fail half-way. The versions of a table are kept once Hive's cleaner is disabled for the
-table and has finished any cleaning in progress. From then on only our cleaner removes files. Before
-a removal, our cleaner records which versions become unreadable (a horizon). For each root,
-`Promises` returns the oldest version for which all files are kept.
+and may fail half-way. The versions of a table are kept from the time when Hive's cleaner is
+disabled for the table and no cleaning is in progress. From then on only our cleaner removes files.
+Before it removes files, our cleaner writes a note that says which versions become unreadable (a
+horizon). `Promises` returns, for each root, the oldest version whose files are all kept.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """A note that a partition's versions below `write_id` are no longer kept.
+    """A note that versions of a partition below `write_id` are no longer kept.
 
-    The files of those versions may be removed.
+    A cleaner may remove the files of these versions.
 
     `at_s` is the time of the note in seconds since 1970. `high_watermark` was the highest
-    transaction ID at that time.
+    transaction ID at the time of the note.
     """
 
     partition: PartitionName
@@ -42,13 +42,13 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Files of a partition that were removed without a new version.
+    """Files of a partition that were removed without a new version of the table.
 
     The cause is DROP PARTITION, TRUNCATE of Hive 3.1, or a removal by hand. Versions from `lowest`
-    to `write_id` may have contained the files; later versions never did. `highest` is the highest
-    write ID of the removed files. `names` are the directories and original files that earlier notes
-    list and that are missing. If `names` is empty, only one fact is known: versions up to
-    `write_id` are no longer readable.
+    to `write_id` may have contained the files; later versions did not. `highest` is the highest
+    write ID of the removed files. `names` are missing directories and original files that earlier
+    notes list. If `names` is empty, the note says only that versions up to `write_id` are
+    unreadable.
     """
 
     partition: PartitionName
@@ -58,17 +58,17 @@ class Reset:
     names: frozenset[str] = frozenset()
 
     def may_have_been_in(self, version: WriteId) -> bool:
-        """Return whether the removed files may have been part of a version."""
+        """Return whether a version may have contained the removed files."""
         return self.lowest <= version <= self.write_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """The time from which a table's versions are kept, and the files that were live at that time.
+    """The time from which a table's versions are kept, and the live files at that time.
 
-    `roots` maps each partition to its guarantee. A partition that is not in `roots` was created
-    later. `last_entry_id` is the newest entry of the compaction queue at that time, or -1 if the
-    queue was empty.
+    `roots` maps each partition to its guarantee. If a partition is not in `roots`, it was created
+    later. `last_entry_id` is the newest entry of the compaction queue at the start of keeping, or
+    -1 if the queue was empty.
     """
 
     table_id: str
@@ -79,9 +79,9 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCompaction:
-    """A compaction by this provider: its queue entry, and the write IDs that were aborted earlier.
+    """A compaction by this provider: its queue entry, and the earlier aborted write IDs.
 
-    Once the entry is marked as cleaned, the server may forget that these write IDs were aborted.
+    After the entry is marked as cleaned, the server may forget that these write IDs were aborted.
     """
 
     entry_id: int
@@ -106,7 +106,7 @@ class Promises:
     def is_broken(self, entry_ids: Collection[int]) -> bool:
         """Return whether another program has compacted the table.
 
-        If so, Hive's cleaner may remove files.
+        Hive's cleaner may remove files after such a compaction.
 
         Args:
             entry_ids: the IDs of the table's compactions in the metastore.
@@ -117,10 +117,10 @@ class Promises:
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
-        """Return the guarantee for one partition, or None if there is none.
+        """Return the guarantee for one partition; None if the partition has no guarantee.
 
-        If files were removed without a new version (`Reset`), the guarantee no longer covers
-        versions that contained these files. The guarantee still covers later versions.
+        If files were removed without a new version (`Reset`), the guarantee excludes all versions
+        that contained these files. The guarantee still covers later versions.
         """
         if self.keeping is None or self.has_ended:
             return None
@@ -140,7 +140,7 @@ class Promises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedRoot:
-    """One partition of a tagged version: the names of its directories and original files."""
+    """The directory names and original files of one partition of a tagged version."""
 
     partition: PartitionName
     location: str
@@ -151,9 +151,9 @@ class TaggedRoot:
 class Tag:
     """A named version whose files are kept until the tag is removed or expires.
 
-    `write_ids` is the write ID list that is visible in the version, in Hive's string form. If
-    `expires_s` is None, the tag never expires. `is_sure` is False until the tag's creator has
-    checked that no cleaner chose files of the tag for removal before the tag was written.
+    `write_ids` lists the visible write IDs of the version, in Hive's string form. A tag never
+    expires if `expires_s` is None. `is_sure` is False at first. `is_sure` becomes True after the
+    tag's creator has checked that no cleaner selected files of the tag before the tag was written.
     """
 
     name: str
@@ -169,7 +169,7 @@ class Tag:
     def version(self) -> int:
         """The version number.
 
-        If the tag names the state at a time, the version number is the newest write ID in that
+        A tag may name the state at a time. Then the version number is the newest write ID in that
         state.
         """
         return ValidWriteIdList.parse(self.write_ids).high_watermark
@@ -179,7 +179,7 @@ class Tag:
         return self.expires_s is not None and self.expires_s <= now_s
 
     def root(self, partition: PartitionName) -> TaggedRoot | None:
-        """Return the tag's entry for a partition, or None if there is none."""
+        """Return the tag's entry for a partition; None if the tag has no such entry."""
         return self._by_name.get(partition)
 
     @cached_property

@@ -1,8 +1,8 @@
-"""Choose the visible files of one root for one reader: base, deltas and original files.
+"""Choose the files of one root that a reader sees: base, deltas and original files.
 
 Input is a listing of one root, and the write IDs and transactions that are visible to a reader.
-Output is every directory with its files and its status for that reader: live, obsolete, aborted or
-invisible. `selection` makes the choice. This module must not read file contents.
+Output lists every directory with its files and its status for that reader: live, obsolete, aborted
+or invisible. `selection` makes the choice. This module must not read file contents.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -73,9 +73,9 @@ class AcidState:
     """The directories and files of one root, with each directory's status for one reader.
 
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
-    statement ascending. `originals` are live files without ACID columns, sorted by path. The row
-    IDs of rows in original files depend on that order. `obsolete` contains directories sorted by
-    name, then originals sorted by path. Hidden files and directories are not included.
+    statement ascending. `originals` are live files without ACID columns, sorted by path. Row IDs in
+    original files depend on this order. `obsolete` contains directories sorted by name, then
+    originals sorted by path. Hidden files and directories are not included.
     """
 
     location: str
@@ -106,13 +106,13 @@ class AcidState:
 
     @property
     def directories(self) -> tuple[AcidDirectory, ...]:
-        """Every base, delta and delete delta, whatever its status, sorted by directory name."""
+        """Every base, delta and delete delta of any status, sorted by directory name."""
         rest = (*self.obsolete_directories, *self.aborted, *self.invisible)
         return tuple(sorted((*self.live, *rest), key=lambda d: d.text))
 
     @property
     def delta_count(self) -> int:
-        """The number of live deltas and delete deltas together, as counted by Hive's initiator."""
+        """The number of live deltas and delete deltas together, as Hive's initiator counts them."""
         return len(self.deltas) + len(self.delete_deltas)
 
     @property
@@ -138,18 +138,18 @@ def resolve(
 
     Args:
         listing: all files and directories below the root, in any order.
-        write_ids: the reader's write ID list. A compactor or cleaner passes the list of write IDs
-            that it may process.
-        txns: the reader's transaction list; it decides whether a compactor's output (suffix `_v`)
-            is visible. If `txns` is None, every compaction is treated as committed, as in Trino.
-            Pass None only if no compaction is running and none has failed.
+        write_ids: the reader's write ID list. A compactor or cleaner passes a list with only the
+            write IDs that it can process.
+        txns: the reader's transaction list. This list shows whether a compactor's output (suffix
+            `_v`) is visible. If `txns` is None, all compactions count as committed, as in Trino.
+            Pass None only if no compaction is in progress and none has failed.
         kind: the table's kind; in an insert-only table a data file may have any name.
 
     Raises:
         NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
-            base. Data that the reader needs may have been removed.
-        UnsupportedFileError: a directory's name begins like the name of a base or delta, but is
-            invalid. Hive also fails on such a name.
+            base. A compaction may have removed data that the reader needs.
+        UnsupportedFileError: a directory's name has the prefix of a base or delta but cannot be
+            parsed. Hive also fails on such a name.
         CorruptFileError: a base's metadata has a data format that no Hive version writes.
     """
     found = _Found.of(listing, kind)
@@ -238,7 +238,7 @@ class _Found:
 
     @property
     def has_side_files(self) -> bool:
-        """True if data files may have side files, which contain the committed length."""
+        """True if data files may have side files; a side file contains the committed length."""
         return self.kind is not TransactionalKind.INSERT_ONLY
 
     def directory(self, found: FoundBase | FoundDelta, verdict: DirectoryVerdict) -> AcidDirectory:
@@ -302,15 +302,15 @@ def _why_ignored(
     """Return why a file inside a directory is not data, or None if it is data."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
-        # A rename onto an existing directory moves the renamed directory into the existing
-        # directory. Hive 3.1 and Trino then ignore the renamed directory (HIVE-25600).
+        # A rename onto an existing directory moves the source directory into that directory. Hive
+        # 3.1 and Trino then ignore the moved directory (HIVE-25600).
         return "it is in a base or delta directory inside another such directory"
-    # For a file that is still being streamed, HDFS reports only the length of closed blocks.
+    # While a file is being streamed, HDFS reports only the length of closed blocks.
     if file.size_bytes == 0 and not is_streamed:
         return "it is empty"
     if isinstance(name, BaseName) or kind is TransactionalKind.INSERT_ONLY:
-        # Hive reads every file in a base (ParsedBase.getFiles), and in any directory of an
-        # insert-only table (HiveInputFormat.processPathsForMmRead).
+        # Hive reads every file in a base (ParsedBase.getFiles). In an insert-only table, Hive reads
+        # every file in any directory (HiveInputFormat.processPathsForMmRead).
         return None
     parsed = parse_file_name(file.name)
     if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
@@ -319,7 +319,7 @@ def _why_ignored(
 
 
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
-    """Return whether a compactor, rather than INSERT OVERWRITE, wrote a base.
+    """Return whether a compactor wrote a base, not INSERT OVERWRITE.
 
     Raises:
         CorruptFileError: the base's metadata has a data format that no Hive version writes.

@@ -1,17 +1,18 @@
 """The changes between two versions of a table, derived from directory names.
 
 Input is the listing of one root (of a table or a partition), the current write IDs, and the write
-IDs at the start and end of the range. An optional guarantee (`Kept`) names a version: all files of
-that version and of later versions still exist. Output is the range as consecutive segments of the
-root's history, each with the directories to read. This module must not read rows.
+IDs before and after the range. Input may include a guarantee (`Kept`). The guarantee names a
+version: all files of that version and of later versions still exist. Output is a list of
+consecutive segments of the root's history, each with the directories to read. This module must not
+read rows.
 
 An overwrite or a truncation deletes all rows and therefore ends a segment. Within a segment, a row
-exists from the write ID of its insert event until the write ID of its delete event.
+exists from its insert event until its delete event.
 
-Cleaners remove obsolete directories one by one, in any order. So a range is read only if none of
-its directories can be missing. There are two such cases: the live directories contain the whole
-range, or no cleaner was allowed to remove directories of the range (`Kept`). All other ranges are
-refused.
+Cleaners remove obsolete directories one at a time, in any order. So a range can be read only if all
+its directories certainly exist. The existence of all directories is certain in two cases. Either
+the live directories contain the whole range, or no cleaner was allowed to remove directories of the
+range (`Kept`). The module refuses all other ranges.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:9:9223372036854775807::4")
@@ -46,10 +47,12 @@ _FIRST: WriteId = WriteId(1)
 
 
 class ChangeType(enum.Enum):
-    """The kind of a row change. Changes of one version are returned in the order of these members.
+    """The kind of a row change.
 
-    Removals come before additions, so a consumer that applies the changes in order never has the
-    same key twice.
+    The changes of one version are returned in the order of these members.
+
+    Removals come before additions. So a consumer that applies the changes in order never has two
+    rows with the same key.
     """
 
     DELETE = "delete"
@@ -62,7 +65,7 @@ class ChangeType(enum.Enum):
 class ChangeRange:
     """The write IDs that are visible in `until` but not in `since`.
 
-    Every write that is visible in `since` is also visible in `until`.
+    `until` includes every write that is visible in `since`.
     """
 
     since: ValidWriteIdList
@@ -80,7 +83,7 @@ class ChangeRange:
         return self.until.visible_within(low, high) - self.since.visible_within(low, high)
 
     def overlaps(self, directory: AcidDirectory) -> bool:
-        """Return whether a delta, or the base of an overwrite, contains writes of the range."""
+        """Return whether a delta, or the base of an overwrite, contains a write of the range."""
         name = directory.name
         if isinstance(name, DeltaName):
             return self.count_within(name.low, name.high) > 0
@@ -92,8 +95,8 @@ class ChangeSegment:
     """A part of a root's history that contains no overwrite.
 
     `state` contains the segment's directories, resolved with the write ID lists of `part`. `fresh`
-    contains the names of the directories that contain inserts or delete events of the range. If
-    `ends_with` is set, an overwrite with that write ID deletes all rows at the end of the segment.
+    names the directories that contain inserts or delete events of the range. If `ends_with` is set,
+    an overwrite with that write ID deletes all rows at the end of the segment.
     """
 
     state: AcidState
@@ -102,7 +105,7 @@ class ChangeSegment:
     ends_with: WriteId | None = None
 
     def is_all_of_range(self, directory: str) -> bool:
-        """Return whether all visible inserts in a fresh directory belong to the range."""
+        """Return whether all visible inserts in a directory of `fresh` belong to the range."""
         name = next(d.name for d in self.state.live if d.text == directory)
         if not isinstance(name, DeltaName):
             return True
@@ -111,7 +114,7 @@ class ChangeSegment:
 
 
 def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
-    """Return a write ID list without the write IDs above `write_id`."""
+    """Return a copy of a write ID list without the write IDs above `write_id`."""
     high = min(write_ids.high_watermark, write_id)
     opened = tuple(w for w in write_ids.open if w <= high)
     return ValidWriteIdList(
@@ -123,7 +126,7 @@ def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
 
 
 def settled(write_ids: ValidWriteIdList) -> WriteId:
-    """Return the highest version whose rows can no longer change: no lower write ID is open."""
+    """Return the highest version that can no longer change: no write ID up to it is open."""
     lowest_open = write_ids.min_open_write_id
     high = write_ids.high_watermark
     return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
@@ -132,9 +135,9 @@ def settled(write_ids: ValidWriteIdList) -> WriteId:
 def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Return whether the names of a root's live directories show data of a range.
 
-    A compactor normally names its base after the highest write ID of the rows in the base. After an
-    interrupted stream, the base may be named after an aborted write ID; such a base may contain any
-    write of the range.
+    A compactor normally names its base after the highest write ID in the base. After an interrupted
+    stream, the name may contain the write ID of an aborted write. A base with such a name may
+    contain any write of the range.
     """
 
     def may_hold(base: AcidDirectory) -> bool:
@@ -147,7 +150,7 @@ def is_news(state: AcidState, part: ChangeRange) -> bool:
 
 
 def holds_older(state: AcidState, version: WriteId) -> bool:
-    """Return whether a root's oldest live data was written in `version` or earlier."""
+    """Return whether the oldest live data of a root is from `version` or earlier."""
     names = [d.name for d in state.live]
     begins = [n.write_id if isinstance(n, BaseName) else n.low for n in names]
     return bool(state.originals) or any(begin <= version for begin in begins)
@@ -160,10 +163,10 @@ def oldest_since(
     kind: TransactionalKind,
     kept: Kept | None = None,
 ) -> WriteId:
-    """Return the oldest version of one root for which all later changes can be read.
+    """Return the oldest version of one root after which all changes can be read.
 
-    A live base does not record the rows that it replaced. A merged delta of an insert-only table
-    does not show which write added a row.
+    A live base does not contain the rows that it replaced. A merged delta of an insert-only table
+    does not show which write inserted a row.
 
     Raises:
         HiveAcidError: see `resolve`.
@@ -177,7 +180,7 @@ def oldest_since(
 
 
 def _promised(state: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId | None:
-    """Return the version from which all files are kept, or None if no guarantee is valid."""
+    """Return the version from which all files are kept, or None without a valid guarantee."""
     is_kept = kept is not None and missing_evidence(state, kept, kind) is None
     return kept.floor if kept is not None and is_kept else None
 
@@ -193,20 +196,19 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
 ) -> tuple[ChangeSegment, ...]:
     """Return the segments of one root in a range, oldest first.
 
-    The tuple is empty if nothing was changed.
+    The tuple is empty if no write in the range changed the root.
 
     Args:
         listing: all files and directories below the root.
-        now: the reader's write ID list. Every write that is visible in `part` is also visible in
-            `now`.
+        now: the reader's write ID list. `now` includes every write that is visible in `part`.
         part: the range.
         txns: the transactions that are visible to the reader.
         kind: the table's kind.
-        kept: the guarantee that the root's files are kept, or None if there is none.
+        kept: the guarantee that the root's files are kept, or None without a guarantee.
 
     Raises:
-        ChangesGoneError: files that the range needs may be deleted. The error contains the lowest
-            readable version.
+        ChangesGoneError: cleaners may have deleted files that the range needs. The error contains
+            the lowest readable version.
         HiveAcidError: see `resolve`.
     """
     if not part.count_within(_FIRST, part.until.high_watermark):
@@ -233,7 +235,7 @@ def _of_live(
     txns: ValidTxnList | None,
     kind: TransactionalKind,
 ) -> tuple[ChangeSegment, ...] | None:
-    """Return the range as one segment of live deltas, or None if the live base covers the range."""
+    """Return the range as one segment of live deltas; None if the live base covers the range."""
     try:
         state = resolve(listing, part.until, txns, kind)
     except NotEnoughHistoryError:
@@ -254,7 +256,7 @@ def _of_kept(
     txns: ValidTxnList | None,
     kind: TransactionalKind,
 ) -> Iterator[ChangeSegment]:
-    """Yield the segments of a range; all its files, even obsolete files, must still exist."""
+    """Yield the segments of a range; its files must all exist, including obsolete files."""
     names = {text: parse_directory_name(text) for text in _tops(listing)}
     bases = {text: name for text, name in names.items() if isinstance(name, BaseName)}
     overwrites = sorted({w for text, w in _overwrites(listing, bases) if part.holds(w)})
@@ -291,8 +293,8 @@ def _overwrites(listing: Listing, bases: dict[str, BaseName]) -> Iterator[tuple[
 def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId]) -> None:
     """Raise an error if an overwrite in a range was committed after a write with a higher ID.
 
-    An overwrite excludes other writers, so such an order should never occur. If such an order
-    occurred, the files would not show whether the overwrite or a delete event deleted a row first.
+    An overwrite excludes other writers, so commits should never have this order. In this order, the
+    files would not show whether the overwrite or a delete event deleted a row first.
     """
     for write_id in overwrites:
         if part.since.visible_within(WriteId(write_id + 1), part.since.high_watermark):
@@ -307,13 +309,13 @@ def _require_order(listing: Listing, part: ChangeRange, overwrites: list[WriteId
 def _apart(
     listing: Listing, now: ValidWriteIdList, part: ChangeRange, txns: ValidTxnList | None
 ) -> Listing:
-    """Replace the merged deltas in an insert-only root's listing with their input deltas.
+    """Replace each merged delta in an insert-only root's listing with the deltas that were merged.
 
-    A merged delta does not show which of its writes added a row.
+    A merged delta does not show which of its writes inserted a row.
 
     Raises:
-        ChangesGoneError: a delta with several writes has no inputs, because a streaming writer
-            wrote it as one delta.
+        ChangesGoneError: a delta with several writes has no input deltas, because a streaming
+            writer wrote it as a single delta.
     """
     state = resolve(listing, part.until, txns, TransactionalKind.INSERT_ONLY)
     mixed = [d for d in state.deltas if _is_mixed(d, now) and part.overlaps(d)]
@@ -331,7 +333,7 @@ def _apart(
 
 
 def _is_mixed(directory: AcidDirectory, write_ids: ValidWriteIdList) -> bool:
-    """Return whether a delta contains rows of more than one visible write."""
+    """Return whether a delta contains rows of several visible writes."""
     name = directory.name
     return isinstance(name, DeltaName) and write_ids.visible_within(name.low, name.high) > 1
 

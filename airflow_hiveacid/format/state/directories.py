@@ -1,8 +1,8 @@
-"""The contents of a table's or partition's root: files, listings, and directories with a status.
+"""The contents of a root: files, listings, and directories with their status.
 
-These are plain values. `names` parses directory names; `acid_state` creates the directories from a
-listing. This module must not read file contents. A file name alone does not prove that the file has
-the ACID columns.
+These are plain values. `names` parses directory names; `acid_state` turns a listing into these
+directories. This module must not read file contents. A file name alone does not prove that the
+file has the ACID columns.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class FileEntry:
     """A file in a listing. `path` is relative to the root and uses `/` as separator.
 
-    `modified_s` is the modification time in seconds since 1970 UTC, or None if the file system does
-    not provide it. A staged file is not yet below the listing's root. Its `root` is the URI of its
-    current directory, and `path` is relative to that directory.
+    `modified_s` is the modification time in seconds since 1970 UTC. `modified_s` is None if the
+    file system does not provide the time. A staged file is not yet below the listing's root. For a
+    staged file, `root` is the URI of its current directory, and `path` is relative to that
+    directory.
     """
 
     path: str
@@ -47,7 +48,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All files and directories below a table's or partition's root, even if they are hidden.
+    """All files and directories below a root, including hidden ones.
 
     `directories` contains relative paths, including the paths of empty directories. `metadata` maps
     the name of each directory with a `_metadata_acid` file to that file's `dataFormat`.
@@ -61,15 +62,15 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcidDirectory:
-    """A base, delta or delete delta, with its files and its status for one reader.
+    """A base, delta or delete delta with its files, and its status for one reader.
 
-    `text` is the name on disk. `text` may be padded differently from `str(name)`. `files` are the
-    data files that are not empty, sorted by path; an empty file is included only if it has a side
-    file. In a base, `files` includes files with unknown names, since Hive reads these as data.
-    `side_files` are the `_flush_length` files. `visibility` is SOME if each row must be checked,
-    and ALL if every row is visible. `is_resolved` is False while a write ID of the directory is
-    open or above the high watermark. `superseded_by` is the name of the live directory that made
-    this directory obsolete. `modified_s` is the newest modification time of any file inside,
+    `text` is the name on disk. In `text`, write IDs may be padded differently than in `str(name)`.
+    `files` are the data files, sorted by path. Empty files are included only if they have a side
+    file. In a base, `files` also includes files with unknown names, since Hive reads such files.
+    `side_files` are the `_flush_length` files. `visibility` is SOME if a reader must check each
+    row, and ALL if every row is visible. `is_resolved` is False while the directory has a write ID
+    that is open or above the high watermark. `superseded_by` names the live directory that made
+    this directory obsolete. `modified_s` is the newest modification time of all files inside,
     including hidden files.
     """
 
@@ -123,7 +124,7 @@ class AcidDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEntry:
-    """A file or directory that readers ignore or that is unusual, with the reason."""
+    """An ignored or unusual file or directory, with the reason."""
 
     path: str
     why: str

@@ -1,8 +1,8 @@
-"""Choose the files of a table without transactions: all files that are not hidden.
+"""Choose the files of a table without transactions: all files except hidden files.
 
-Input is a listing of one root; output is an `AcidState` that lists these files as original files.
-Like Hive on Tez, this module includes subdirectories at any depth: UNION ALL and LIST BUCKETING
-write files there.
+Input is a listing of one root. Output is an `AcidState` with these files as original files. Like
+Hive on Tez, this module includes files of subdirectories at any depth, because UNION ALL and LIST
+BUCKETING write files there.
 
 Example:
     >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -27,8 +27,8 @@ def flat_state(listing: Listing) -> AcidState:
     """Return the visible files of one root as original files.
 
     Raises:
-        UnsupportedFileError: a directory has the name of a base or delta, so it belongs to a
-            transactional table. Not every file of such a table is visible.
+        UnsupportedFileError: a directory is named like a base or delta, so the table is
+            transactional. Some files of a transactional table are not visible.
     """
     found = []
     for file in sorted(listing.files, key=lambda f: f.path):

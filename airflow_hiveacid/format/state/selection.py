@@ -2,16 +2,15 @@
 
 Input is the directory names below one root, and the write IDs and transactions that are visible to
 a reader. Output is the status of each directory, with a reason. The rules are those of Hive 4's
-AcidUtils.getAcidState, with four exceptions. In these cases, Hive can return wrong rows or remove
-needed files:
+AcidUtils.getAcidState, with four exceptions. Where the rules differ, Hive can return wrong rows or
+remove needed files:
 
-* a compacted base is valid only if its write ID and all lower write IDs are resolved. Hive 4 also
-  accepts a base whose write ID is the lowest open write ID;
-* if a range was compacted several times, only the last compaction is read (Hive 4 reads all of
-  them, HIVE-29210);
-* an invisible directory is never obsolete, so that no cleaner removes a directory that is still
-  being written;
-* an aborted INSERT OVERWRITE does not hide the loss of needed files.
+* a compacted base is valid only if no write ID up to the base's write ID is open; Hive 4 also
+  accepts a base if its own write ID is the lowest open write ID;
+* if a range was compacted several times, only the last compaction is read. Hive 4 reads all of
+  these compactions (HIVE-29210);
+* an invisible directory is never obsolete, because a writer may still be writing to it;
+* an aborted INSERT OVERWRITE does not hide that needed files are lost.
 
 This module must not read files.
 
@@ -47,7 +46,8 @@ class DirectoryStatus(enum.Enum):
 
     LIVE: the reader reads the directory. OBSOLETE: a live directory replaces this directory.
     ABORTED: the directory contains only aborted writes, or the result of an aborted compaction.
-    INVISIBLE: the directory is not (yet) committed for this reader and must not be deleted.
+    INVISIBLE: the directory is not yet committed for this reader. Cleaners must not delete such a
+        directory.
     """
 
     LIVE = "live"
@@ -78,12 +78,11 @@ class FoundDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryVerdict:
-    """The status of one directory for a reader, and the reason in one line.
+    """The status of one directory for a reader, with a reason in one line.
 
-    `visibility` is SOME if each row must be checked, ALL if every row is visible, and NONE if no
-    write of the directory is visible. `is_resolved` is False while a write ID of the directory is
-    open or above the high watermark. `superseded_by` is the name of the directory that makes this
-    directory obsolete.
+    `visibility` is SOME if a reader must check each row, ALL if every row is visible, and NONE if
+    no row is visible. `is_resolved` is False while the directory has a write ID that is open or
+    above the high watermark. `superseded_by` names the directory that made this directory obsolete.
     """
 
     status: DirectoryStatus = DirectoryStatus.LIVE
@@ -133,12 +132,12 @@ def select(
 ) -> dict[str, DirectoryVerdict]:
     """Return a verdict for every directory of one root, keyed by directory name.
 
-    If `txns` is None, every compaction is treated as committed. `location` is used only in error
+    If `txns` is None, all compactions count as committed. `location` is used only in error
     messages.
 
     Raises:
         NotEnoughHistoryError: no base is valid for the reader, and a compactor wrote the oldest
-            base. Data that the reader needs may have been removed.
+            base. A compaction may have removed data that the reader needs.
     """
     verdicts = {b.text: _judge_base(b, write_ids, txns) for b in bases}
     usable_bases = [b for b in bases if verdicts[b.text].status is DirectoryStatus.LIVE]
@@ -158,8 +157,8 @@ def select(
 def walk_order(delta: FoundDelta) -> tuple[int, int, int, str]:
     """Return the sort key for deltas in Hive's order (ParsedDelta.compareTo).
 
-    The order is: low ascending, high descending, statement ID ascending (no statement ID comes
-    first), directory name.
+    The order is: low ascending, high descending, statement ID ascending, directory name. Deltas
+    without a statement ID come first.
     """
     return delta.name.low, -delta.name.high, _statement(delta), delta.text
 
@@ -242,8 +241,8 @@ def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str
 def _base_rank(base: FoundBase) -> tuple[int, bool, int]:
     """Return the sort key for bases.
 
-    The key is the write ID, then the writer (a compactor's base ranks above an overwrite's), then
-    the compaction's transaction.
+    The key is the write ID, then the writer, then the compaction's transaction. A compactor's base
+    ranks above the base of an overwrite.
     """
     return base.name.write_id, base.is_compacted, base.name.visibility_txn_id or 0
 
@@ -257,9 +256,9 @@ def _require_history(
 ) -> None:
     """Raise an error if a compactor wrote the oldest base: its inputs may be gone (HIVE-20410).
 
-    A base of an uncommitted compaction does not count, because it replaces nothing yet. If an
-    overwrite wrote the oldest base, no error is raised: the overwrite may still be open, so its
-    base does not show that files were removed.
+    A base of an uncommitted compaction does not count, because it does not replace any directory
+    yet. If an overwrite wrote the oldest base, this function raises no error. The overwrite may
+    still be open. So an overwrite's base does not prove that files were removed.
     """
     standing = [
         b
@@ -304,9 +303,9 @@ def _walk(
 ) -> Iterator[tuple[str, DirectoryVerdict]]:
     """Yield a verdict for each delta.
 
-    A delta is live if its `high` exceeds the `high` of all deltas before it. A delta is also live
-    in two other cases: it has the same `high`, and comes from a further statement of the same
-    write; or it has the same range as the live delta (or delete delta) before it.
+    A delta is live if its `high` exceeds the `high` of all earlier deltas in the order. Two other
+    kinds of delta are also live. The first has the same `high` and comes from another statement of
+    the same write. The second has the same range as the live delta or delete delta before it.
     """
     reached = WriteId(0) if base is None else base.name.write_id
     cover = "" if base is None else base.text
@@ -321,8 +320,8 @@ def _walk(
                 continue
             reached, cover, statement = high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=high == reached and statement >= 0):
-            # This delta has only write ID 0, which is never allocated. If no directory covers the
-            # delta, it is invisible, not obsolete.
+            # This delta has only write ID 0, which the metastore never allocates. If no other
+            # directory covers the delta, it is invisible, not obsolete.
             none = verdict.invisible("there is no write ID 0")
             yield delta.text, verdict.obsolete(cover) if cover else none
             continue
@@ -331,7 +330,7 @@ def _walk(
 
 
 def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
-    """Return whether a delta is from a further statement, or has the same range as `previous`."""
+    """Return whether a delta is a further statement's, or has the same range as `previous`."""
     return further or (previous is not None and _range(delta) == _range(previous))
 
 

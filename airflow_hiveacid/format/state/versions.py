@@ -1,23 +1,23 @@
-"""Past versions of a table: their write IDs, and whether the remaining files are complete.
+"""Past versions of a table: their write IDs, and whether their files are complete.
 
-Version N, where N is a write ID, is the state of the table after all committed writes up to N. The
-state at a time contains the writes that were committed by that time. These writes need not have the
-lowest write IDs. A `ValidWriteIdList` represents either state, so past and present states are read
-by the same rules.
+Version N is the state of the table after all committed writes with write IDs up to N. The state at
+a time contains the writes that were committed by that time. These writes may have higher write IDs
+than writes that were committed later. A `ValidWriteIdList` can represent either kind of state. So
+the same rules apply to past and present states.
 
-A cleaner may have removed some of the obsolete files but not yet all of them. So the presence of
-obsolete files does not prove that a past version is complete. For each root (a partition or an
-unpartitioned table), there are two possible proofs:
+A cleaner may have removed some of the obsolete files but not yet all of them. So a past version may
+be incomplete even if some of its obsolete files exist. For each root (a partition or an
+unpartitioned table), one of two facts proves that a version is complete:
 
 * the live directories. Live directories contain version N, where N is the base's write ID, and all
-  later versions, because a minor compaction of a full-ACID table preserves the write IDs of rows
-  and delete events;
+  later versions. A minor compaction of a full-ACID table preserves the write IDs of rows and delete
+  events;
 * a guarantee that no files are removed (`Kept`): every directory that was live in version `floor`
   or later still exists (see docs/decisions/versions.md).
 
-Rows of insert-only tables have no write IDs. So if only some writes of a merged directory are
-visible in a version, the version needs the inputs of that directory. This module must not read
-files or the notes of a kept table.
+Rows of insert-only tables have no write IDs. Suppose a version includes only some writes of a
+merged directory. Then the version needs the input directories of the merge. This module must not
+read files or notes.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:7:9223372036854775807::4")
@@ -89,7 +89,7 @@ class VersionSpec:
         timestamp: datetime | str | None = None,
         tag: str | None = None,
     ) -> VersionSpec:
-        """Parse user arguments; numbers and times may be strings, because templates return strings.
+        """Parse user arguments; templates return strings, so numbers and times may be strings.
 
         Raises:
             ConfigurationError: an argument cannot be parsed.
@@ -181,8 +181,8 @@ class Kept:
     """A guarantee for one root: all files that were live in version `floor` or later still exist.
 
     `evidence` contains the names of directories and the paths of original files that were live when
-    the guarantee began. If a directory or file in `evidence` is missing and no cleaner was allowed
-    to remove it, the guarantee was broken (`missing_evidence`).
+    the guarantee began. A cleaner may remove only some of these files. If a different file of
+    `evidence` is missing, the guarantee was broken (`missing_evidence`).
     """
 
     floor: WriteId
@@ -227,8 +227,9 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
     if number < 1:
         raise VersionUnknownError(table=table, detail=f"has no version {number}; the first is 1")
     if number > write_ids.high_watermark:
-        # A metastore's list may temporarily end too early (docs/decisions/reading.md). So the
-        # version may exist, but it is not yet known which writes belong to it.
+        # A metastore's list may temporarily end below a committed write ID
+        # (docs/decisions/reading.md). So the version may exist, but it is unknown which writes the
+        # version contains.
         raise VersionUnknownError(
             table=table,
             detail=f"has no version {number} yet; the newest that the metastore lists is"
@@ -245,9 +246,9 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
 
 
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
-    """Return a write ID list in which some committed write IDs are not visible.
+    """Return a write ID list in which some committed write IDs are invisible.
 
-    These write IDs (`left_out`) become open, so that no base that covers them is chosen.
+    The write IDs in `left_out` become open. So no base that covers these write IDs is chosen.
 
     Example:
         >>> now = ValidWriteIdList.parse("db.t:5:9223372036854775807::3")
@@ -268,7 +269,7 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
 
 
 def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> ValidWriteIdList:
-    """Return a copy that lists `aborted` as aborted, even if the metastore has forgotten them."""
+    """Return a copy that lists `aborted` as aborted, even if the metastore forgot them."""
     more = [w for w in aborted if write_ids.is_visible(w)]
     return dataclasses.replace(write_ids, aborted=(*write_ids.aborted, *more))
 
@@ -290,15 +291,15 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
     kind: TransactionalKind,
     kept: Kept | None,
 ) -> AcidState:
-    """Return the files of one root in a past version, if they are provably complete.
+    """Return the files of one root in a past version; raise an error if they may be incomplete.
 
     Args:
         listing: all files and directories below the root.
         now: the write IDs that are committed now.
-        then: the subset of `now` that is visible in the version.
-        txns: the current transactions, which decide which compactions are visible.
+        then: the write IDs of `now` that the version includes.
+        txns: the current transactions. These transactions show which compactions are visible.
         kind: the table's kind.
-        kept: the guarantee that the root's files are kept, or None if there is none.
+        kept: the guarantee that the root's files are kept, or None without a guarantee.
 
     Raises:
         VersionGoneError: the files are incomplete, or cannot be proven complete.
@@ -347,7 +348,7 @@ def check_provable(  # noqa: PLR0913 - two lists, and the state for each
 
 
 def oldest_readable(state_now: AcidState, kept: Kept | None, kind: TransactionalKind) -> WriteId:
-    """Return the oldest readable version of one root; it is 1 if all versions are readable."""
+    """Return the oldest readable version of one root; it is 1 if all versions can be read."""
     lowest = _oldest_live(state_now, kind)
     if kept is not None and missing_evidence(state_now, kept, kind) is None:
         lowest = min(lowest, kept.floor)
@@ -355,7 +356,7 @@ def oldest_readable(state_now: AcidState, kept: Kept | None, kind: Transactional
 
 
 def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
-    """Return a guarantee for a root's files; it is valid if no files are removed from now on.
+    """Return a guarantee for a root's files; it holds while no cleaner removes files.
 
     For an insert-only table, the guarantee excludes versions whose deltas were already merged.
     """
@@ -369,15 +370,15 @@ def floor_of(state: AcidState, kind: TransactionalKind) -> Kept:
 def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> str | None:
     """Return a missing directory or file that a guarantee requires, or None.
 
-    Cleaners were allowed to remove directories below the floor and, in a full-ACID table,
-    directories that a wider delta covers.
+    Cleaners were allowed to remove some directories: those below the floor and, in a full-ACID
+    table, those that a wider delta covers.
     """
     names = {d.text: d.name for d in state.directories}
     originals = {f.path for f in (*state.originals, *state.obsolete_originals)}
     has_base = any(isinstance(n, BaseName) and n.write_id == kept.floor for n in names.values())
     for text in sorted(kept.evidence - set(names) - originals):
         name = parse_directory_name(text)
-        if name is None:  # an original file, which is older than every base
+        if name is None:  # an original file; it is older than every base
             if kept.floor == 0:
                 return text
             continue
@@ -392,10 +393,10 @@ def missing_evidence(state: AcidState, kept: Kept, kind: TransactionalKind) -> s
 
 
 def not_held(state: AcidState, names: Iterable[str]) -> str | None:
-    """Return one of `names` that is missing and not covered by a live directory, or None.
+    """Return one of `names` that is missing and not covered by a live directory, if any.
 
-    Live directories alone do not prove that a version is complete: if all files of a root without a
-    base were removed, the root looks as if it had always been empty.
+    Without a base, a root that has lost all its files looks like a root that was always empty. So
+    live directories alone do not prove that a version is complete.
 
     Args:
         state: the current state of the root.
@@ -413,7 +414,7 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
 
 
 def newest_of(state: AcidState) -> str | None:
-    """Return the name of a root's newest nonempty directory or original file, or None.
+    """Return the newest nonempty directory or original file of a root; None if there is none.
 
     `not_held` uses the name as evidence. If the directory or file is missing later and nothing has
     replaced it, the root has lost files.
@@ -433,7 +434,7 @@ def write_id_of(text: str) -> WriteId:
 def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
     """Return whether any write of a directory is visible.
 
-    Bases always count as visible, because the name of a base does not show its oldest write.
+    Bases always count as visible, because a base's name does not show its oldest write.
     """
     name = parse_directory_name(text)
     if not isinstance(name, DeltaName):
@@ -458,11 +459,11 @@ def _top(path: str) -> str:
 def _readable(
     listing: Listing, now: ValidWriteIdList, then: ValidWriteIdList, kind: TransactionalKind
 ) -> Listing:
-    """Return the listing without directories that mix a version's rows with later rows.
+    """Return the listing without directories that mix rows of a version with later rows.
 
-    Such directories are bases with rows of later writes and, for insert-only tables, deltas with
-    such rows. If the inputs of such a directory still exist, a reader of the returned listing
-    chooses the inputs instead.
+    A mixed directory is a base with rows of later writes. In an insert-only table, a mixed
+    directory may also be a delta with such rows. If the inputs of such a directory still exist, a
+    reader of the shorter listing chooses the inputs.
     """
     tops = {_top(path) for path in listing.directories}
     tops |= {_top(f.path) for f in listing.files if "/" in f.path}
@@ -503,7 +504,7 @@ def _not_live(
     now: ValidWriteIdList,
     then: ValidWriteIdList,
 ) -> str | None:
-    """Return why a version needs directories that are no longer live, or None if all are live."""
+    """Return why a version needs directories that are not live; None if all are live."""
     base_now = None if state_now.base is None else state_now.base.text
     base_then = None if state_then.base is None else state_then.base.text
     if base_now != base_then:
@@ -527,8 +528,8 @@ def _batch_in_part(
 ) -> str | None:
     """Return an insert-only delta that has no inputs and is only partly visible in a version.
 
-    A streaming writer stores several write IDs in one delta. A compacted delta is different: its
-    first input has the same lowest write ID, but a lower highest write ID.
+    A streaming writer stores several write IDs in one delta. A compacted delta differs: its first
+    input has the same lowest write ID, but a lower highest write ID.
     """
     if kind is not TransactionalKind.INSERT_ONLY:
         return None

@@ -1,1 +1,1 @@
-"""The specs of jobs, which the operator sends to the Spark application."""
+"""The specs of jobs; the operator sends a spec to the Spark application."""

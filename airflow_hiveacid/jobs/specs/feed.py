@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.parameters import (
 
 
 class WhenGone(enum.Enum):
-    """The action of a feed whose changes can no longer be read: fail, or write the whole table."""
+    """The reaction of a feed to unreadable changes: fail, or write the whole table."""
 
     FAIL = "fail"
     WHOLE = "whole"
@@ -25,15 +25,15 @@ class WhenGone(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFeedSpec:
-    """Write a table's changes since the feed's last range; each range has its own directory.
+    """Write a table's changes since the feed's last range; each range gets its own directory.
 
     `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
-    the table's primary key is used. If `columns` is empty, all columns are written. With
-    `pre_images`, old values are included. The first range has the changes after `since`, or the
-    whole table if `since` is None. `until` is the last version, by default the newest version that
-    no open write can change. `since` and `until` are `VersionSpec.text`. If `when_gone` is WHOLE
-    and changes can no longer be read, the range is the whole table. `parameters` are the parameters
-    in `where`.
+    the feed uses the table's primary key. If `columns` is empty, the feed contains all columns.
+    With `pre_images`, the feed includes old values. The first range has the changes after `since`,
+    or the whole table if `since` is None. `until` is the last version. By default, `until` is the
+    newest version that no open write can change. `since` and `until` are `VersionSpec.text`. If the
+    changes can no longer be read and `when_gone` is WHOLE, the range contains the whole table.
+    `parameters` are the parameters in `where`.
     """
 
     target: str

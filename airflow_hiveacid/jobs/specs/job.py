@@ -1,8 +1,8 @@
 """The operator's request to the Spark application: one frozen, versioned value for each job.
 
-The request is a JSON file that is shipped with the application and contains no secret. The
-application reads the file once when it starts. Both sides can import this module, because it
-depends only on the standard library.
+The request is a JSON file that is shipped with the application. This file contains no secret. The
+application reads the file once when it starts. Operator and application can both import this
+module, because it needs only the standard library.
 
 Example:
     >>> spec = JobSpec(
@@ -59,9 +59,9 @@ class ProgramSpec:
     """A user's PySpark program, with the tables that its transaction may access.
 
     The program may read all of these tables. The program may insert into the tables in `inserts`,
-    `changes` and `overwrites`, update and delete rows of the tables in `changes` and `overwrites`,
-    and overwrite the tables in `overwrites`. `digest` is the digest of the program's source code,
-    or empty if the operator cannot read the program.
+    `changes` and `overwrites`. The program may update and delete rows of the tables in `changes`
+    and `overwrites`. The program may overwrite only the tables in `overwrites`. `digest` is the
+    digest of the program's source code, or empty if the operator cannot read the program.
     """
 
     application: str
@@ -122,7 +122,7 @@ def kind_of(job: Job) -> str:
 class OnRerun(enum.Enum):
     """The behaviour of a job whose task was cleared after a success.
 
-    Retries are not affected: they never apply a change twice.
+    Retries are not affected, because they never apply a change twice.
     """
 
     APPLY = "apply"
@@ -134,15 +134,15 @@ class OnRerun(enum.Enum):
 class JobSpec:
     """A job with its metastore, its settings, and the key that makes it run only once.
 
-    `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number, because all
-    tries have the same key. `earlier_key` is the key that earlier releases used; a job that was
-    committed under this key is not repeated. `generation` is incremented when this task is cleared
-    after a success. `attempt` is the ID of this submission (`format.attempts`).
-    `ledger_retention_s` is the time for which the ledger records that the job was done. The
-    application writes its `JobResult` to `result_uri`, unless `result_uri` is None.
-    `start_timeout_s` is the longest wait for a first executor; None means Spark's limit.
-    `conflict_policy` is the job's own policy. If `conflict_policy` is None, the table's policy
-    applies, or `default_conflict_policy` if the table has no policy. With
+    `job_key` is `dag_id/run_id/task_id/map_index@installation`. `job_key` omits the try number,
+    because all tries have the same key. `earlier_key` is the key that earlier releases used. A job
+    that was already committed under this earlier key is not repeated. `generation` is incremented
+    when this task is cleared after a success. `attempt` is the ID of this submission
+    (`format.attempts`). `ledger_retention_s` says how long the ledger keeps the entry of this job.
+    The application writes its `JobResult` to `result_uri`. The application writes no result if
+    `result_uri` is None. `start_timeout_s` limits the wait for the first executor; None means
+    Spark's limit. `conflict_policy` is the job's own policy. If `conflict_policy` is None, the
+    table's policy applies. If the table has no policy, `default_conflict_policy` applies. With
     `allow_unsafe_expressions`, SQL may call Java and read the driver's files
     (docs/decisions/values.md).
     """
@@ -257,7 +257,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Envelope:
-    """All fields of a JobSpec except the job; the job's type depends on its kind."""
+    """All fields of a JobSpec except the job, because the type of the job depends on its kind."""
 
     job_key: str
     metastore: MetastoreEndpoint
@@ -286,7 +286,8 @@ def _digests(job: Job) -> dict[str, str]:
     if isinstance(source := parts.pop("source", None), dict):
         parts |= {f"source.{name}": value for name, value in source.items()}
     for name in ("parameters", "source.parameters"):
-        if not parts.get(name):  # jobs without parameters keep the digests of earlier releases
+        # jobs without parameters have the same digests as in earlier releases
+        if not parts.get(name):
             parts.pop(name, None)
     return {name: _digest(value) for name, value in {"kind": kind_of(job), **parts}.items()}
 

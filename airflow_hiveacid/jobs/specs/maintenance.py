@@ -23,9 +23,9 @@ class CompactionChoice(enum.Enum):
 class CompactSpec:
     """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
 
-    If a compaction is needed but blocked, MINOR and MAJOR fail, and AUTO only reports the reason in
-    its result. AUTO compacts if there are at least `delta_count` delta directories, or if the size
-    of the deltas is at least `delta_ratio` times the size of the base.
+    Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO only reports the
+    reason in its result. AUTO compacts in two cases: there are at least `delta_count` delta
+    directories, or the deltas have at least `delta_ratio` times the size of the base.
     """
 
     target: str
@@ -40,8 +40,8 @@ class CompactSpec:
 class CleanSpec:
     """Remove obsolete directories, aborted directories, and staging directories of crashed writers.
 
-    `retention_s` is how long a directory is kept after it was replaced. `orphan_age_s` is the
-    minimum age of a staging directory to remove.
+    `retention_s` is how long a replaced directory is kept. `orphan_age_s` is the minimum age of a
+    staging directory to remove.
     """
 
     target: str
@@ -53,11 +53,11 @@ class CleanSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSpec:
-    """Restore a table to the rows that it had at a version, with one overwrite.
+    """Restore the rows that a table had at a version, with one overwrite.
 
-    `version` is `VersionSpec.text`. Partitions that had no rows at that version are emptied, and
-    unchanged partitions are not rewritten. The job fails if a partition was dropped after the
-    version, or if the version is no longer readable. With `plan_only`, nothing is changed.
+    `version` is `VersionSpec.text`. Partitions without rows at that version become empty. Unchanged
+    partitions are not rewritten. The job fails if a partition was dropped after the version, or if
+    the version is unreadable. With `plan_only`, the job changes nothing.
     """
 
     target: str
@@ -75,7 +75,7 @@ class ConversionTarget(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSpec:
-    """Make a flat table transactional, or a transactional table flat, and keep its rows."""
+    """Make a flat table transactional, or a transactional table flat; keep its rows."""
 
     target: str
     to: ConversionTarget

@@ -19,19 +19,19 @@ from airflow_hiveacid.jobs.parameters import (
 )
 
 SOURCE_VIEW: Final = "source"
-"""The name of the view with a source's rows, for the source's own query."""
+"""The name of the view with a source's rows; the source's own query reads this view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
     """The source of rows: exactly one of files, an ACID table, values, or a query.
 
-    `query` is a Spark SQL SELECT over the view `source`. Without a query, all rows are used
-    unchanged. If `tables` is given, the query itself is the source. `tables` then maps each view in
-    the query to an ACID table (`db.table`), and may be empty.
+    `query` is a Spark SQL SELECT over the view `source`. Without a query, the statement uses all
+    rows unchanged. If `tables` is given, the query itself is the source. `tables` then maps each
+    view in the query to an ACID table (`db.table`), and may be empty.
 
-    `versions` maps a view to an earlier version of its table (`VersionSpec.text`). The view of
-    `table` has the name `source`. `parameters` are the parameters in the query.
+    `versions` maps a view to a version of its table (`VersionSpec.text`). The name of the view for
+    `table` is `source`. `parameters` are the parameters in the query.
     """
 
     format: str | None = None
@@ -47,7 +47,7 @@ class SourceSpec:
 
 
 class InsertMode(enum.Enum):
-    """The effect of an INSERT on existing rows: keep them or overwrite them."""
+    """The effect of an INSERT on existing rows: keep or overwrite them."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -65,25 +65,25 @@ class InsertSpec:
     """INSERT INTO or INSERT OVERWRITE.
 
     `columns` lists target columns in the order of the source's columns; some columns may be
-    missing. If `columns` is empty, `match` applies. If columns are matched by name, some columns
-    may be missing. If columns are matched by position, as in Hive, the source has all data columns,
-    then all dynamic partition columns.
+    missing. If `columns` is empty, `match` applies. If columns are matched by name, the source may
+    lack some columns. If columns are matched by position, as in Hive, the source has all data
+    columns, then all dynamic partition columns.
 
     `partition` contains the partition columns with a fixed value (static partition).
     `dynamic_partition` contains the columns that a PARTITION clause lists without a value. If
     columns are matched by position, the partition columns are in the order of the PARTITION clause.
     OVERWRITE replaces the partitions that receive rows. If the source has no rows, OVERWRITE still
-    empties an unpartitioned table, or a partition that has a fixed value for every partition
-    column. All other partitions keep their rows, so an OVERWRITE from an earlier version of the
-    table does not restore that version; use `RestoreSpec`.
+    empties an unpartitioned table. OVERWRITE also empties a partition if every partition column has
+    a fixed value. All other partitions keep their rows. So an OVERWRITE from an earlier version of
+    the table does not restore that version; use `RestoreSpec`.
 
     Columns without a value get their default, or NULL. The columns at `default_at` always get their
-    default, and the source has no columns for them. In the columns at `default_where`, only some
-    rows get the default. For each of these columns, in the same order, the source has an additional
-    column at its end. In the additional column, the string `true` means that the row gets the
-    default, and the string `false` means that the row does not get the default. The columns at
-    `text_at` contain only strings, which are cast to the column's type. All these positions are
-    indexes of target columns, from 0, in the order of the source's columns.
+    default, so the source does not contain them. In the columns at `default_where`, only some rows
+    get the default. For each of these columns, in the same order, the source has an extra column at
+    its end. In the extra column, the string `true` means that the row gets the default, and `false`
+    means that it does not. The columns at `text_at` contain only strings. The statement casts these
+    strings to the column's type. All these positions are indexes of target columns, from 0, in the
+    order of the source's columns.
     """
 
     target: str
@@ -116,7 +116,7 @@ class MergeAction(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """One WHEN clause of MERGE; the first clause whose condition is true applies to a row.
+    """One WHEN clause of MERGE; a row gets the first clause whose condition is true.
 
     `set` maps target columns to Spark SQL expressions over `t` (target) and `s` (source). If `set`
     is None, all columns of the same name get the source's values (`UPDATE SET *`, `INSERT *`). For
@@ -182,8 +182,9 @@ class DeleteSpec:
 class TruncateSpec:
     """TRUNCATE TABLE target [PARTITION (...)]: remove all rows without reading them.
 
-    `partition` has values for some or all partition columns. All partitions with these values are
-    truncated, and at least one must exist. Without `partition`, all partitions are truncated.
+    `partition` has values for some or all partition columns. The statement truncates all partitions
+    with these values. At least one partition with these values must exist. Without `partition`, all
+    partitions are truncated.
     """
 
     target: str
@@ -212,8 +213,8 @@ StatementSpec = InsertSpec | MergeSpec | UpdateSpec | DeleteSpec | TruncateSpec 
 class MultiInsertSpec:
     """INSERTs that all see the tables as they were before the first INSERT.
 
-    `shared` maps view names to queries that several sources use. Each query is run once, in the
-    order of `shared`, and reads the tables of the sources.
+    `shared` maps view names to queries that several sources use. Each shared query runs once, in
+    the order of `shared`. A shared query can read the tables of all sources.
     """
 
     inserts: tuple[InsertSpec, ...]
@@ -240,8 +241,8 @@ def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
 class TransactionSpec:
     """Statements that are committed together or not at all.
 
-    Each statement sees the changes of the statements before it. All statements see the same
-    snapshot of other transactions.
+    Each statement sees the changes of the earlier statements. All statements see the same snapshot
+    of other transactions.
     """
 
     statements: tuple[StatementSpec | MultiInsertSpec, ...]
@@ -277,7 +278,7 @@ class CreateAsSpec:
     if_not_exists: bool = False
 
     def hidden_prefix(self, job_key: str) -> str:
-        """Return the prefix of this job's temporary table names, which is the same in all tries."""
+        """Return the prefix of this job's temporary table names; it is the same in all tries."""
         return f"{self.target}__ctas_{hashlib.sha256(job_key.encode()).hexdigest()[:10]}_"
 
     def hidden(self, job_key: str, attempt: str) -> str:

@@ -1,10 +1,10 @@
 """A private PostgreSQL server for a metastore, from Debian's package.
 
-With PostgreSQL, a metastore can run calls concurrently; Derby serialises all calls. Input is a data
-directory. Output is databases, as `PostgresDatabase` values. The server listens only on 127.0.0.1,
-has no socket file, and requires a password. The password is generated once and stored in a file of
-mode 0600. PostgreSQL refuses to run as root. If root starts the server, it runs as the package's
-user `postgres`.
+With PostgreSQL, a metastore can run calls concurrently; Derby runs one call at a time. Input is a
+data directory. Output is databases, as `PostgresDatabase` values. The server listens only on
+127.0.0.1, has no socket file, and requires a password. The password is generated once and stored in
+a file of mode 0600. PostgreSQL refuses to run as root. If root starts the server, it runs as the
+package's user `postgres`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class LocalPostgresConfig:
 
 
 class LocalPostgres(Server):
-    """One PostgreSQL server; mutable, because the object tracks the process."""
+    """One PostgreSQL server; mutable, because the object tracks its process."""
 
     def __init__(self, config: LocalPostgresConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
@@ -95,10 +95,10 @@ class LocalPostgres(Server):
 
     @property
     def port(self) -> int:
-        """The port of the server that was started or found; a restart does not change the port.
+        """The port of the server that was started or found; a restart keeps the port.
 
         Raises:
-            LocalServerError: The server was never started and no port was chosen.
+            LocalServerError: The server was never started, and the configuration has no port.
         """
         if self._port == 0:
             raise LocalServerError(f"PostgreSQL in {self.config.data_dir} has not been started")
@@ -114,7 +114,7 @@ class LocalPostgres(Server):
         return self._find() is not None
 
     def start(self) -> None:
-        """Start the server, unless it already runs in this directory, and wait until it answers.
+        """Start the server, unless it already runs in this directory; wait until it answers.
 
         Raises:
             MissingProgramError: PostgreSQL is not installed.
@@ -171,7 +171,7 @@ class LocalPostgres(Server):
         return self.database(name).name in self._sql("SELECT datname FROM pg_database").split()
 
     def create_database(self, name: str, *, fresh: bool = False) -> PostgresDatabase:
-        """Create a database if it is missing, and return the connection to it.
+        """Create a database if it is missing; return the connection to it.
 
         Args:
             name: Lower-case letters, digits and underscores.
@@ -188,7 +188,7 @@ class LocalPostgres(Server):
         return database
 
     def destroy(self) -> None:
-        """Stop the server and remove its files, including those outside the data directory."""
+        """Stop the server; remove its files, including those outside the data directory."""
         self.stop()
         shutil.rmtree(self._files, ignore_errors=True)
         shutil.rmtree(self.config.data_dir, ignore_errors=True)
@@ -197,8 +197,8 @@ class LocalPostgres(Server):
     def _files(self) -> Path:
         # If root starts the server, the cluster belongs to the user `postgres`. This user often
         # cannot access a home directory or a test's temporary folder. So the files are in a
-        # separate folder in /var/tmp, and its name depends on the data directory. The folder has
-        # mode 0700 and must be new, so no other user can put files there in advance.
+        # separate folder in /var/tmp. The name of this folder depends on the data directory. The
+        # folder has mode 0700 and must be new, so no other user can put files there in advance.
         if self._user is None:
             return self.config.data_dir / "cluster"
         digest = hashlib.sha256(str(self.config.data_dir).encode()).hexdigest()[:16]
@@ -236,7 +236,7 @@ class LocalPostgres(Server):
     def _create_cluster(self) -> None:
         self._progress("creating a PostgreSQL database cluster")
         files = self._files
-        shutil.rmtree(files, ignore_errors=True)  # a cluster without `ready` is unfinished
+        shutil.rmtree(files, ignore_errors=True)  # a cluster without the file `ready` is unfinished
         files.mkdir(mode=0o700)
         passwords = (self._password_file, files / "password")
         secret = secrets.token_urlsafe(24)
@@ -357,7 +357,7 @@ def _environment() -> dict[str, str]:
 
 
 def _program(name: str) -> str:
-    """Return the path of a PostgreSQL program: in Debian's newest package, or else in PATH."""
+    """Return the path of a PostgreSQL program, from Debian's newest package or else from PATH."""
     found = shutil.which(name)
     # Debian's psql in PATH is a Perl wrapper that requires Debian's own cluster layout.
     folders = sorted(_DEBIAN_ROOT.glob("*/bin"), key=lambda folder: _version(folder.parent.name))

@@ -1,8 +1,7 @@
 """The settings of a metastore for each kind of login, and for TLS.
 
 Input is the locations of keys and users. Output is an `Access`. Hive 3.1 silently ignores unknown
-settings and would accept every user. So if an `Access` needs settings of Hive 4, it is limited to
-Hive 4.
+settings and would accept every user. So an `Access` with settings of Hive 4 is limited to Hive 4.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 LOCALHOST: Final = "localhost"
 SERVICE: Final = f"hive/{LOCALHOST}"
 _ONLY_4: Final = ("4",)
-# By default, clients may announce a user (`set_ugi`). With this default, a server that requires a
+# By default, clients may announce a user (`set_ugi`). With this default, a server with a required
 # login does not start.
 _NO_ANNOUNCING: Final = {"metastore.execute.setugi": "false"}
 
@@ -39,8 +38,8 @@ def kerberos(
     Args:
         kdc: The realm; the server's keytab is created if it is missing.
         protections: The protection levels that the server offers, as in hadoop.rpc.protection.
-        proxies: Maps the short name of each proxy user to the users that it may represent.
-            These users are separated by commas.
+        proxies: Maps the short name of each proxy user to the users that it may represent. The
+            names of these users are separated by commas.
 
     Raises:
         LocalServerError: Kerberos refused.
@@ -60,8 +59,8 @@ def kerberos(
             "metastore.kerberos.keytab.file": str(keytab),
         },
         core_settings={
-            # The server's own login reads only core-site.xml. Without this setting, no user can log
-            # in.
+            # The server's own login reads only core-site.xml. Without this setting, every login
+            # fails.
             "hadoop.security.authentication": "kerberos",
             "hadoop.rpc.protection": protections,
             **allowed,
@@ -84,7 +83,7 @@ def ldap(directory_uri: str, *, beside: Access = PLAIN) -> Access:
 
 
 def one_user(user: str, password: str, *, beside: Access = PLAIN) -> Access:
-    """Return the access for one user, whose password is in the server's settings."""
+    """Return the access for one user; the server's settings contain the password."""
     return _password(
         beside,
         {
@@ -108,7 +107,7 @@ def custom(class_name: str, class_path: Path) -> Access:
 
 
 def http() -> Access:
-    """Return the access by HTTP; a header contains the user name, which is not authenticated."""
+    """Return the access by HTTP; a header has the user name, which the server does not check."""
     return Access(
         language=Language.HTTP,
         host=LOCALHOST,
@@ -136,7 +135,7 @@ def in_tls(access: Access, certificates: Certificates) -> Access:
         "metastore.keystore.type": "PKCS12",
     }
     if access.language is Language.HTTP:
-        # By default, this setting is empty, and Jetty would use the empty string as the name of an
+        # By default, this setting is empty. Jetty would then use the empty string as the name of an
         # algorithm.
         settings["metastore.keymanagerfactory.algorithm"] = "SunX509"
     return replace(access, host=LOCALHOST, settings=settings, authority=certificates.authority)

@@ -1,8 +1,8 @@
 """A private LDAP directory for a metastore, from Debian's package slapd.
 
 Input is a folder. Output is an LDAP server with one user. The server listens on its own port of
-localhost, and does not need root. Passwords are generated and stored in files of mode 0600. A
-password is never in an argument or a log.
+localhost. The server does not need root. Passwords are generated and stored in files of mode 0600.
+A password is never in an argument or a log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LocalDirectoryConfig:
 
 
 class LocalDirectory(Server):
-    """One LDAP server (slapd); mutable, because the object tracks the process."""
+    """One LDAP server (slapd); mutable, because the object tracks its process."""
 
     def __init__(self, config: LocalDirectoryConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
@@ -86,7 +86,7 @@ class LocalDirectory(Server):
         return self._daemon.port is not None
 
     def start(self) -> None:
-        """Start the server, unless it already runs; at the first start, create the entries.
+        """Start the server, unless it already runs; create the entries at the first start.
 
         Raises:
             MissingProgramError: slapd is not installed.
@@ -109,7 +109,7 @@ class LocalDirectory(Server):
     def _write_configuration(self, programs: Programs) -> None:
         data, root = self.config.data_dir, programs.root
         includes = "".join(f'include "{root}/etc/ldap/schema/{name}.schema"\n' for name in _SCHEMAS)
-        # The directory has no administrator, so there is no administrator's password.
+        # The directory has no administrator, so no administrator's password exists.
         (data / "slapd.conf").write_text(
             f"""{includes}pidfile "{data}/slapd.pid"
 modulepath "{root}/usr/lib/ldap"
@@ -166,7 +166,7 @@ userPassword:: {hidden}
         listening = ("-h", f"ldap://{HOST}:{port}")
         arguments = [programs["slapd"], "-f", str(self.config.data_dir / "slapd.conf"), *listening]
         self._daemon.start(
-            [*arguments, "-d", "0"],  # stays in the foreground, and prints errors only
+            [*arguments, "-d", "0"],  # stays in the foreground, and prints only errors
             programs.environment(),
             port=port,
             log=self.log_file,

@@ -81,7 +81,7 @@ class Entrance:
 
 
 def login_of(config: LocalMetastoreConfig) -> LoginOption | None:
-    """Return the original login of the data directory, or None if it has no login."""
+    """Return the original login of the data directory; None if it has no login."""
     for login in LoginOption:
         if (_folder(config) / login.value).is_dir():
             return login
@@ -142,8 +142,8 @@ def with_access(config: LocalMetastoreConfig) -> LocalMetastoreConfig:
     With this access, the command line can inspect a metastore that requires a login.
     """
     login = login_of(config)
-    # If the servers for the login have stopped, the settings are unknown. In that case no client
-    # can log in, so the settings are not needed.
+    # If the servers for the login have stopped, the settings are unknown. In this case, no client
+    # can log in, so nothing needs the settings.
     with suppress(LocalServerError):
         if login is not None:
             return replace(config, access=_access(config, login, log_progress))

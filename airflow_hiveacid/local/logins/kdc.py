@@ -1,9 +1,9 @@
 """A private Kerberos realm for a metastore, from Debian's packages.
 
-Input is a folder. Output is a realm with a KDC on its own port, keytabs, and tickets. The system's
-Kerberos configuration is not changed, and root is not needed. A process selects the realm with
-KRB5_CONFIG, and a JVM with `java.security.krb5.conf`. Keys are random and stored in keytabs of mode
-0600.
+Input is a folder. Output is a realm with a KDC on its own port, keytabs, and tickets. The module
+does not change the system's Kerberos configuration, and does not need root. A process selects the
+realm with KRB5_CONFIG, and a JVM with `java.security.krb5.conf`. Keys are random and stored in
+keytabs of mode 0600.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LocalKdcConfig:
 
 
 class LocalKdc(Server):
-    """One realm with its KDC; mutable, because the object tracks the process."""
+    """One realm with its KDC; mutable, because the object tracks the KDC's process."""
 
     def __init__(self, config: LocalKdcConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
@@ -82,7 +82,7 @@ class LocalKdc(Server):
         return self._daemon.port is not None
 
     def start(self) -> None:
-        """Start the KDC, unless it already runs; at the first start, create the realm.
+        """Start the KDC, unless it already runs; create the realm at the first start.
 
         Raises:
             MissingProgramError: A program is not installed; the error names all missing packages.
@@ -158,7 +158,7 @@ class LocalKdc(Server):
         plugins = programs.libraries / "krb5" / "plugins"
         base = f"\n  plugin_base_dir = {plugins}" if programs.is_unpacked else ""
         modules = f"[dbmodules]\n  db_module_dir = {plugins}/kdb\n" if programs.is_unpacked else ""
-        # All processes are on this machine, so clients use only TCP and look up no names.
+        # All processes are on this machine. So clients use only TCP, and need no DNS.
         self.configuration.write_text(
             f"""[libdefaults]
   default_realm = {realm}

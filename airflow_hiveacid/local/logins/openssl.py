@@ -35,7 +35,7 @@ class Certificates:
 
     @property
     def authority(self) -> Path:
-        """The authority's certificate, which clients trust."""
+        """The authority's certificate, for clients to trust."""
         return self.folder / "ca.pem"
 
     @property
@@ -89,7 +89,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """A signer of bearer tokens, and the key list with which a server verifies the tokens."""
+    """A signer of bearer tokens, and the key list for the server."""
 
     folder: Path
 

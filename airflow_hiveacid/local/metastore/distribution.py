@@ -2,8 +2,8 @@
 
 Input is a `HiveRelease`. Output is a `Distribution`. Maven resolves a generated pom into Maven's
 local repository. The class path and the unpacked schema scripts are stored in a cache folder
-outside of any data directory. So later starts need neither Maven nor a network. The name of the
-cache folder contains a digest of the pom, so each version of the pom has its own folder.
+outside of all data directories. Later starts therefore need neither Maven nor a network. The name
+of the cache folder contains a digest of the pom. So each version of the pom has its own folder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def fetch(
 ) -> Distribution:
     """Return the release's files; download missing files (about 150 MB the first time).
 
-    Several processes may call this function concurrently: only one downloads, and the others wait.
+    Several processes may call this function at the same time: one downloads, and the others wait.
 
     Raises:
         MissingProgramError: Maven is needed but not installed.
@@ -76,7 +76,7 @@ def fetch(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _ready(release, folder)  # another process may have fetched the files meanwhile
+        found = _ready(release, folder)  # a different process may have fetched the files meanwhile
         if found is not None:
             return found
         what = f"the jars of Hive metastore {release.version}"
@@ -94,7 +94,7 @@ def fetch_class_path(
 ) -> tuple[Path, ...]:
     """Return the jars of a Maven project; download missing jars.
 
-    Several processes may call this function concurrently: only one downloads, and the others wait.
+    Several processes may call this function at the same time: one downloads, and the others wait.
 
     Args:
         folder: The folder for the class path; each project needs its own folder.
@@ -111,7 +111,7 @@ def fetch_class_path(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder, progress):
-        found = _class_path(folder)  # another process may have fetched the files meanwhile
+        found = _class_path(folder)  # a different process may have fetched the files meanwhile
         if found is None:
             _resolve(project, folder, what, progress)
             found = _class_path(folder)
@@ -159,8 +159,9 @@ def _unpack_scripts(release: HiveRelease, folder: Path, progress: Progress) -> N
             f"-Dartifact={scripts_coordinates(release)}",
             f"-DoutputDirectory={scratch}",
             "-Dmdep.unpack.includes=**/scripts/**",
-            # The plugin's markers record which files it has unpacked. If the markers were in the
-            # default folder, the plugin would not unpack the scripts again after their removal.
+            # The plugin's markers record which files it has already unpacked. If other programs
+            # remove the scripts, markers in the default folder would stop the plugin from unpacking
+            # them again.
             f"-DmarkersDirectory={scratch / 'markers'}",
         ],
         f"the schema scripts of Hive metastore {release.version}",

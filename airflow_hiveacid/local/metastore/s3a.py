@@ -1,7 +1,8 @@
 """The jars that Hadoop needs to access S3 (S3A), fetched with Maven.
 
-Metastore and Spark have different versions of Hadoop, which need different jars. Instead of AWS's
-bundles (641 MB for Spark), only the modules that S3A uses are fetched (11 and 13 MB).
+Metastore and Spark use different Hadoop versions, and these versions need different jars. AWS's
+bundles are large (641 MB for Spark). So this module fetches only the modules that S3A uses (11 and
+13 MB).
 
 Example:
     >>> "aws-java-sdk-bundle" in METASTORE_S3A.pom
@@ -29,10 +30,10 @@ class S3aJars:
     Attributes:
         hadoop: The Hadoop version.
         group: The Maven group of AWS's modules.
-        bundle: AWS's jar with all modules, which is left out.
+        bundle: AWS's jar with all modules. It is excluded.
         modules: The modules that S3A uses, by name.
-        version: The version of AWS's modules that was used to build this Hadoop version.
-        left_to_host: Substrings of jar paths. Jars with such paths are left out, because the host
+        version: The version of AWS's modules with which this Hadoop version was built.
+        left_to_host: Substrings of jar paths. Jars with such paths are excluded, because the host
             program brings its own versions of these jars.
     """
 
@@ -91,7 +92,7 @@ METASTORE_S3A: Final = S3aJars(
     hadoop=HADOOP_VERSION,
     group="com.amazonaws",
     bundle="aws-java-sdk-bundle",
-    # The third module is also needed, because S3A refers to one of its classes.
+    # The third module of the list is needed, because S3A refers to one of its classes.
     modules=("aws-java-sdk-s3", "aws-java-sdk-sts", "aws-java-sdk-dynamodb"),
     version="1.12.367",
 )
@@ -101,6 +102,6 @@ SPARK_S3A: Final = S3aJars(
     bundle="bundle",
     modules=("s3", "s3-transfer-manager", "sts"),
     version="2.29.52",
-    # Spark would load this netty, which lacks methods, instead of Spark's own netty.
+    # Spark would load this netty instead of its own, but this netty lacks methods.
     left_to_host=("/io/netty/", "/slf4j/", "commons-logging", "commons-codec", "/httpcomponents/"),
 )

@@ -1,8 +1,8 @@
 """A Hive metastore on this machine: fetch it, create its schema, start and stop it.
 
 Input is a `LocalMetastoreConfig`. Output is the `uri` of a running server. The server is Hive's own
-Java program, so clients behave as with a metastore in a cluster. This module uses Thrift only to
-check whether the server answers.
+Java program, so clients behave as with a metastore in a cluster. Thrift serves only to check
+whether the server answers.
 
 Example, in a test or a script:
 
@@ -69,7 +69,7 @@ _JVM_FLAGS: Final = (
 
 
 class LocalMetastore(Server):
-    """One metastore in one data directory; mutable, because the object tracks the process."""
+    """One metastore in one data directory; mutable, because the object tracks its process."""
 
     def __init__(self, config: LocalMetastoreConfig, *, progress: Progress = log_progress) -> None:
         self.config = config
@@ -85,10 +85,10 @@ class LocalMetastore(Server):
 
     @property
     def port(self) -> int:
-        """The port of the server that was started or found; a restart does not change the port.
+        """The port of the server that was started or found; a restart keeps the port.
 
         Raises:
-            LocalServerError: The server was never started and no port was chosen.
+            LocalServerError: The server was never started, and the configuration has no port.
         """
         if self._port == 0:
             raise LocalServerError(f"{self.label} in {self.config.data_dir} has not been started")
@@ -139,12 +139,12 @@ class LocalMetastore(Server):
         return record is not None and answers(HOST, record.port, access=self.config.access)
 
     def start(self) -> None:
-        """Start the server, unless it already runs in this directory, and wait until it answers.
+        """Start the server, unless it already runs in this directory; wait until it answers.
 
         Raises:
             MissingProgramError: Java or Maven is not installed.
             DownloadError: The server could not be fetched.
-            ServerStartError: The server ended or did not answer in time; the error has the last
+            ServerStartError: The server ended or did not answer in time. The error has the last
                 lines of its log.
             ServerConflictError: The directory or the port is in use.
         """
@@ -178,7 +178,7 @@ class LocalMetastore(Server):
         self._forget()
 
     def restart(self) -> None:
-        """Stop the server and start it on the same port."""
+        """Stop the server; start it again on the same port."""
         self.stop()
         self.start()
 
@@ -254,7 +254,7 @@ class LocalMetastore(Server):
     def _create_schema(self, distribution: Distribution) -> None:
         derby = isinstance(self.config.database, DerbyDatabase)
         if derby and self.config.derby_dir.exists():
-            # The marker is written last, so the schema of a database without a marker is
+            # The marker is written last. So without a marker, the schema of a database may be
             # unfinished.
             self._progress("removing a database whose schema was left unfinished")
             shutil.rmtree(self.config.derby_dir)
@@ -282,7 +282,7 @@ class LocalMetastore(Server):
         self._schema_marker.write_text(f"{self.config.version}\n")
 
     def _copy_schema(self, distribution: Distribution) -> bool:
-        """Copy an empty database that the schema tool has created; return False if none exists."""
+        """Copy an empty database from the schema tool; return False if no copy exists."""
         try:
             shutil.copytree(_empty_database(distribution), self.config.derby_dir)
         except FileNotFoundError:
@@ -296,7 +296,7 @@ class LocalMetastore(Server):
         try:
             shutil.copytree(self.config.derby_dir, scratch)
             scratch.rename(kept)
-        except OSError as error:  # another process stored a copy first, or the disk is full
+        except OSError as error:  # a different process stored a copy first, or the disk is full
             self._progress(f"no copy of the empty database is kept: {error}")
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -308,7 +308,7 @@ class LocalMetastore(Server):
             try:
                 self._serve_on(port, distribution)
             except ServerStartError as error:
-                # Another process may have taken the free port before the server listened on it.
+                # A different process may have taken the free port before the server listened on it.
                 taken = "Address already in use" in error.tail
                 if self.config.port or not taken or attempt == _PORT_ATTEMPTS:
                     raise
@@ -383,8 +383,8 @@ class LocalMetastore(Server):
                 f"-Dderby.stream.error.file={data / 'logs' / 'derby.log'}",
                 *arguments,
             ],
-            # The class path is in the environment, because 120 jars would make the command line
-            # unreadable.
+            # The class path is an environment variable, because 120 jars would make the command
+            # line unreadable.
             environment={
                 **os.environ,
                 "CLASSPATH": class_path,

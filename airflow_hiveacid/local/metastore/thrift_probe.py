@@ -1,12 +1,12 @@
 """A probe of a Hive metastore on a port, without any Thrift library.
 
 The probe sends one call, `get_all_databases`, in Thrift's binary protocol. The call has no
-argument, is the same in every release, and needs the server's database. An open port alone proves
-nothing, because the server starts to listen before it can answer.
+argument, is the same in every release, and needs the server's database. An open port is not
+sufficient proof, because the server starts to listen before it can answer.
 
-If the server requires a login, the probe does not log in. The probe requests an unknown kind of
-login, or calls without a login. The server's refusal proves that the server answers. A login would
-not prove more, because the server opens its database before it listens.
+The probe does not log in, even if the server requires a login. Instead, the probe requests an
+unknown kind of login, or calls without a login. The server's refusal then proves that the server
+answers. A login would not prove more, because the server opens its database before it listens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STOP: Final = b"\x00"
 _REQUEST: Final = (
     struct.pack(">Ii", _VERSION_1 | _CALL, len(_METHOD)) + _METHOD + struct.pack(">i", 0) + _STOP
 )
-# SASL statuses: a client begins with START, and a server refuses a login with one of `_REFUSALS`.
+# SASL statuses. A client begins with START; a server refuses a login with one of `_REFUSALS`.
 _START: Final = 1
 _REFUSALS: Final = (3, 4)
 _NO_MECHANISM: Final = b"LOOKING"
@@ -103,7 +103,8 @@ def _is_success(head: bytes) -> bool:
 def _hang_up(connection: socket.socket) -> None:
     if isinstance(connection, ssl.SSLSocket):
         return  # a TLS connection cannot be half closed
-    # Closing a connection with unread bytes resets it, and the server would log a stack trace.
+    # Closing a connection with unread bytes resets the connection, and the server would log a stack
+    # trace.
     connection.shutdown(socket.SHUT_WR)
     while connection.recv(4096):
         pass

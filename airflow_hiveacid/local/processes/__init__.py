@@ -1,1 +1,1 @@
-"""Server processes that outlive the program that started them and can be found again."""
+"""Server processes that outlive their parent and can be found again."""

@@ -1,4 +1,4 @@
-"""One server that a metastore needs: start it, find it by its record, stop it."""
+"""A server process that a metastore needs: start it, find it by its record, stop it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Daemon:
 
     Args:
         label: The server's name for messages.
-        folder: The server's working folder, which also contains its record.
+        folder: The server's working folder. The folder also contains the record.
         ends_with_parent: See `LocalMetastoreConfig`.
         progress: Receives messages about starts and stops.
     """
@@ -48,7 +48,7 @@ class Daemon:
 
     @property
     def port(self) -> int | None:
-        """The port on which the server listens, or None if the server does not run."""
+        """The port on which the server listens; None if the server does not run."""
         record = ProcessRecord.read_alive(self._record_file)
         return None if record is None else record.port
 

@@ -1,8 +1,8 @@
-"""The paths of programs from Debian packages, which are installed or only unpacked.
+"""The paths of programs from Debian packages; a package may be installed or only unpacked.
 
-Daemons are in folders that are not in most users' PATH. A user who cannot install packages can
-unpack them (`dpkg -x`) and add their program folders to PATH. The programs' libraries, plugins and
-schemas are then found in the folder with the unpacked packages.
+Daemons are in folders that most users do not have in PATH. A user without root can unpack packages
+(`dpkg -x`) and add their program folders to PATH. The module then finds the programs' libraries,
+plugins and schemas in the folder with the unpacked packages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Programs:
 
     @property
     def is_unpacked(self) -> bool:
-        """True if the packages are unpacked in a user's folder instead of installed."""
+        """True if the packages are unpacked in a user's folder, not installed."""
         return self.root != _SYSTEM
 
     @property

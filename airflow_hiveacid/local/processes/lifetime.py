@@ -1,4 +1,4 @@
-"""Servers as context managers, which start on entry and stop on exit."""
+"""Servers as context managers: a server starts on entry and stops on exit."""
 
 from __future__ import annotations
 

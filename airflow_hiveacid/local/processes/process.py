@@ -1,6 +1,6 @@
 """Records with which any program can identify a server process, even after a reboot.
 
-The system may reuse a server's process ID, but the ID and the start time together identify one
+The system may reuse the process ID of a server. But the ID and the start time together identify one
 process. `ProcessRecord` stores both in a small JSON file next to the server's data. So `down` in a
 different shell stops only the process that `up` started.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _POLL_S: Final = 0.05
-_STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the name
+_STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
 _START_FIELD: Final = 19
 
 # The child processes of this process, by process ID. A child that has ended stays a zombie until
-# its parent reads its status, and PostgreSQL treats a zombie as a running server. Any object of
-# this process may have started the child, so this mapping is global.
+# its parent reads its status. PostgreSQL treats a zombie as a running server. This mapping is
+# global, because any object of this process may have started the child.
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
 
 
@@ -51,7 +51,7 @@ class ProcessRecord:
     fingerprint: str
 
     def is_alive(self) -> bool:
-        """Return True if this process still runs; ignore a later process with the same ID."""
+        """Return True if this process still runs; a later process with its ID does not count."""
         is_there = birth_of(self.pid) == self.birth
         # Poll last, so that a child that has just ended does not stay a zombie.
         child = _CHILDREN.get(self.pid)
@@ -67,7 +67,7 @@ class ProcessRecord:
 
     @classmethod
     def read(cls, file: Path) -> ProcessRecord | None:
-        """Return the record in a file, or None if the file is missing or contains no record."""
+        """Return the record in a file; None if the file is missing or contains no record."""
         try:
             return cls(**json.loads(file.read_text()))
         except (FileNotFoundError, ValueError, TypeError):
@@ -84,7 +84,7 @@ class ProcessRecord:
 
 
 def birth_of(pid: int) -> str | None:
-    """Return the start time of a process, or None if it has ended or is a zombie."""
+    """Return the start time of a process; None if the process has ended or is a zombie."""
     if not Path("/proc/self/stat").exists():
         return _birth_by_ps(pid)
     try:
@@ -92,8 +92,8 @@ def birth_of(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The program name is in brackets and may contain blanks and brackets, so split at the last
-    # bracket.
+    # The program name is in brackets and may itself contain blanks and brackets. So split at the
+    # last bracket.
     fields = stat.rpartition(")")[2].split()
     if fields[_STATE_FIELD] in {"Z", "X"}:
         return None
@@ -118,8 +118,8 @@ class Command:
         arguments: Program and arguments.
         environment: The whole environment.
         cwd: Working directory.
-        log: The file to which standard output and standard error are appended.
-        user: The user who runs the process, or None for the current user.
+        log: The file for standard output and standard error, which are appended.
+        user: The user who runs the process; None for the current user.
         ends_with_parent: See `LocalMetastoreConfig`.
     """
 
@@ -188,7 +188,7 @@ def _send(record: ProcessRecord, number: signal.Signals) -> None:
 
 
 def free_port(host: str) -> int:
-    """Return a port that is free now; another process may take the port later."""
+    """Return a port that is free now; a different process may take the port later."""
     with socket.socket() as listener:
         listener.bind((host, 0))
         port: int = listener.getsockname()[1]

@@ -40,9 +40,9 @@ class Address:
 
 
 class ConnectError(Exception):
-    """One address could not be reached; the message gives the reason.
+    """An address could not be reached; the message gives the reason.
 
-    This package always catches this error.
+    This package always catches the error.
     """
 
 
@@ -51,13 +51,16 @@ class LoginRefusedError(ConnectError):
 
 
 class CountedRefusalError(LoginRefusedError):
-    """The password or key was wrong. Directories and KDCs lock an account after too many tries."""
+    """The password or key was wrong.
+
+    Directories and KDCs lock an account after too many failed logins.
+    """
 
 
 class NotAdmittedError(TTransportException):  # type: ignore[misc] # Thrift has no types
-    """A call was not executed: its login was refused, or no server could be reached.
+    """A call was not executed: the login was refused, or no server could be reached.
 
-    Like `ConnectError`, this error is caught in `metastore/client/connection.py`.
+    `metastore/client/connection.py` catches this error, like `ConnectError`.
     """
 
     def __init__(self, reason: str) -> None:

@@ -1,9 +1,8 @@
 """Time limits for functions that cannot be interrupted, and for sockets.
 
-`bounded` runs a function in a thread. If the function exceeds the time limit, the thread continues
-and its result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
-and writes of a call. So a server that sends one byte per second cannot extend the time limit of a
-call.
+`bounded` runs a function in a thread. If the function exceeds the time limit, its thread continues,
+and the result is ignored. `BoundedSocket` and `BoundedTlsSocket` apply one deadline to all reads
+and writes of a call. So a server that sends one byte per second cannot extend the time limit.
 
 Example:
     >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")

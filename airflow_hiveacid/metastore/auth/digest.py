@@ -44,7 +44,7 @@ class DigestMd5:
     """An implementation of `sasl.Mechanism`. Mutable: it counts messages and keeps cipher state."""
 
     name: Final = "DIGEST-MD5"
-    # A refusal is not final, because the token's owner may replace the token with a new one.
+    # A refusal is not final, because the token's owner may replace the token.
     refusal: Final = ConnectError
     hint: Final = (
         "The token has expired, was cancelled, belongs to another metastore, or was lost when a"
@@ -97,7 +97,7 @@ class DigestMd5:
         return b",".join(name + b"=" + value for name, value in fields)
 
     def finish(self, last: bytes) -> None:
-        """Check the server's proof that it knows the token; see `Mechanism.finish`."""
+        """Check the server's proof that it has the token; see `Mechanism.finish`."""
         proof = _directives(last).get(b"rspauth", b"")
         if self._protection is None or not hmac.compare_digest(proof, self._proof(b"")):
             raise MechanismError("the server did not prove that it knows the token")
@@ -147,7 +147,7 @@ def _offered(offer: Mapping[bytes, bytes]) -> set[Protection]:
 
 
 def _directives(text: bytes) -> dict[bytes, bytes]:
-    """Return a dict of a challenge's directives; the first value of a repeated directive counts."""
+    """Return a dict of a challenge's directives; for a repeated directive, the first value."""
     if len(text) >= _MAX_CHALLENGE_BYTES:
         raise MechanismError(f"a DIGEST-MD5 challenge cannot have {len(text)} bytes")
     found: dict[bytes, bytes] = {}

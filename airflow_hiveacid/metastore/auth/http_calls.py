@@ -1,8 +1,8 @@
-"""Thrift calls over HTTP: each call is one POST request on a connection that is kept open.
+"""Thrift calls over HTTP: each call is one POST request on a persistent connection.
 
-Takes an address and a function that makes headers. The function is called for each request, so a
-renewed token is used from the next request on. This module replaces Thrift's own HTTP client, which
-opens a connection for every call, parses error pages as Thrift messages, and uses $http_proxy.
+Takes an address and a function that makes headers. The function is called for each request, so each
+request has the current token. This module replaces Thrift's own HTTP client. Thrift's client opens
+a connection for every call, parses error pages as Thrift messages, and uses $http_proxy.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
 from airflow_hiveacid.metastore.auth.address import ConnectError, NotAdmittedError
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
@@ -112,8 +113,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def flush(self) -> None:
         """Send the request and read the response.
 
-        A server refuses a login before it executes the call. After a refusal, the call is therefore
-        sent once more with the current bearer token.
+        A server refuses a login before it executes the call. So after a refusal, this method sends
+        the call once more with the current bearer token.
         """
         body, self._out = self._out.getvalue(), BytesIO()
         status, answer = self._post(body)
@@ -180,8 +181,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         try:
             return self._headers()
         except ConfigurationError as error:
-            # The token was valid at the start. The token's file may be empty while another process
-            # rewrites the file.
+            # The token was valid at the start. The token's file may be empty while a different
+            # process rewrites it.
             raise NotAdmittedError(f"{error}. It was readable before") from error
 
     def _reopen(self) -> None:
@@ -257,8 +258,8 @@ def _token(login: BearerLogin) -> str:
 
 def _page(page: bytes) -> str:
     """Return the text of an HTML page on one line."""
-    # The time of the regular expression is quadratic in the page's length, and the expression holds
-    # the interpreter lock.
+    # The regular expression takes quadratic time in the page's length, and holds the interpreter
+    # lock.
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
-    return " ".join(text.split())[:_MAX_SHOWN] or "nothing"
+    return beginning_of(" ".join(text.split()), _MAX_SHOWN) or "nothing"

@@ -1,7 +1,7 @@
-"""SASL GSSAPI (RFC 4752): the login with Kerberos, and errors that explain why a ticket is missing.
+"""SASL GSSAPI (RFC 4752): the login with Kerberos. Errors explain why a ticket is missing.
 
-Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits how long the
-library waits for a KDC; otherwise the library waits for almost a minute.
+Takes a `KerberosLogin` and the server's host, returns a mechanism. The caller limits the library's
+wait for a KDC. Without a limit, the library waits for almost a minute.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Kerberos:
 
         Raises:
             LoginRefusedError: the KDC does not know the client, its key or the service.
-            ConnectError: no ticket or no KDC is available now.
+            ConnectError: no ticket is available now, or no KDC answers.
         """
 
         def work() -> tuple[Context, bytes]:
@@ -132,7 +132,7 @@ class Kerberos:
             raise MechanismError(str(error)) from error
 
     def finish(self, last: bytes) -> None:
-        """Check that the server has offered protection levels, which proves its identity."""
+        """Check that the server offered protection levels; the offer proves its identity."""
         if self._protection is None:
             raise MechanismError(f"the server ended the login early, with {len(last)} bytes")
 
@@ -222,8 +222,8 @@ class Kerberos:
 def service_of(login: KerberosLogin, host: str) -> str:
     """Return the principal of the metastore on this host.
 
-    The result is always a full principal. Given only a service and a host, the library would look
-    up the host's canonical name and request a ticket for that name.
+    The result is always a full principal. For a service and a host alone, the library would look up
+    the host's canonical name and request a ticket for that name.
     """
     service, _, rest = login.service.partition("/")
     name, at, realm = rest.partition("@")

@@ -1,7 +1,7 @@
 """Kerberos through the system library libgssapi_krb5, called with ctypes.
 
 Takes principals and the location of credentials, returns a security context. A YARN container
-cannot install packages, so this module requires no Python package. Hosts that use Kerberos have the
+cannot install packages, so this module needs no Python package. Hosts that use Kerberos have the
 library (libgssapi-krb5-2, krb5-libs). Credentials from a keytab need MIT's library, 1.11 or later.
 """
 
@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 
 _GSSAPI: Final = "libgssapi_krb5.so.2"
 _KRB5: Final = "libkrb5.so.3"
-_Library: TypeAlias = Any  # ctypes knows the functions only by name
+_Library: TypeAlias = Any  # ctypes finds the functions only by name
 
 
 class GssError(Exception):
@@ -49,7 +49,7 @@ class _Store(ctypes.Structure):
     _fields_ = (("count", c_uint32), ("elements", POINTER(_Pair)))
 
 
-# The OIDs of the mechanism and of the name type of a full principal (RFC 1964).
+# The OIDs of the Kerberos mechanism and of the name type for a full principal (RFC 1964).
 _MECHANISM: Final = _Oid(9, b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02")
 _PRINCIPAL: Final = _Oid(10, b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01")
 
@@ -58,8 +58,8 @@ _CONTINUE: Final = 1
 _MUTUAL, _REPLAY, _SEQUENCE, _CONFIDENTIAL, _INTEGRITY = 2, 4, 8, 16, 32
 _WANTED: Final = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
 _NEEDED: Final = _MUTUAL | _INTEGRITY
-# If a bit in the upper half of a status is set, the call failed. Bits in the lower half mean that a
-# message was repeated, late or out of order.
+# If a bit in the upper half of a status is set, the call failed. A bit in the lower half means that
+# a message was repeated, late or out of order.
 _FAILED: Final = 0xFFFF0000
 _OUT_OF_ORDER: Final = 2 | 4 | 8 | 16
 _OF_GSSAPI, _OF_MECHANISM = 1, 2
@@ -68,8 +68,8 @@ _OF_GSSAPI, _OF_MECHANISM = 1, 2
 class GssContext:
     """One side of a security context with a service. Mutable; for one thread at a time.
 
-    The context's credentials come from the client's key in `keytab`, from the tickets in `cache`,
-    or from the process's own cache. The credentials are freed when this object is
+    The context's credentials have one of three sources: the client's key in `keytab`, the tickets
+    in `cache`, or the process's own cache. The credentials are freed when this object is
     garbage-collected.
     """
 
@@ -87,8 +87,8 @@ class GssContext:
         self._context, self._credentials = c_void_p(), c_void_p()
         self._service, own_name = c_void_p(), c_void_p()
         self.is_complete = False
-        # Use a memory cache for this context only: the process's cache may hold another user's
-        # tickets.
+        # Use a memory cache for this context only, because the process's cache may contain tickets
+        # of a different user.
         private = f"MEMORY:hiveacid-{secrets.token_hex(8)}" if keytab else None
         handles = (self._context, self._credentials, self._service, own_name)
         weakref.finalize(self, _release, self._gss, handles, private).atexit = False
@@ -156,8 +156,8 @@ class GssContext:
         """Verify and decrypt a message.
 
         Raises:
-            GssError: the message arrived out of order or twice; or `is_secret` is set, and the
-                message is not encrypted.
+            GssError: the message arrived out of order or twice. The same error is raised if
+                `is_secret` is set, but the message is not encrypted.
         """
         out, was_encrypted = _Buffer(), c_int()
         major = self._gss.gss_unwrap(
@@ -190,7 +190,7 @@ class GssContext:
 
 def _buffer(data: bytes) -> _Buffer:
     buffer = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
-    buffer.kept = data  # keeps the bytes in memory while the library may read them
+    buffer.kept = data  # keep the bytes in memory while the library may read them
     return buffer
 
 
@@ -227,7 +227,7 @@ def _release(gss: _Library, handles: tuple[c_void_p, ...], private: str | None) 
 
 
 def _forget(cache: str) -> None:
-    """Remove a memory cache, which would otherwise remain after its credentials are freed."""
+    """Remove a memory cache; otherwise it would outlive its credentials."""
     krb5 = ctypes.CDLL(_KRB5)
     context, handle = c_void_p(), c_void_p()
     if krb5.krb5_init_context(byref(context)):

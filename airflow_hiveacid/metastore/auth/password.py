@@ -20,7 +20,7 @@ class Plain:
 
     def __init__(self, login: PasswordLogin) -> None:
         self._login = login
-        # Read the password before connecting, so that an unusable password raises here.
+        # Read the password before connecting, so that an unusable password raises an error here.
         self._response = b"\0".join(
             (b"", login.user.encode(), read_secret_text(login.password).encode())
         )
@@ -42,7 +42,7 @@ class Plain:
         raise MechanismError(f"PLAIN has one round, got a challenge of {len(challenge)} bytes")
 
     def finish(self, last: bytes) -> None:
-        """Accept the end of the login: TLS has already proved the server's identity."""
+        """Accept the end of the login, since TLS has already proved the server's identity."""
 
     def wrap(self, message: bytes) -> bytes:
         """Return the message unchanged."""

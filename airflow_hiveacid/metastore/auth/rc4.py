@@ -1,4 +1,4 @@
-"""The stream cipher RC4, which a Java server requires for tokens with privacy.
+"""The stream cipher RC4; Java servers require RC4 for tokens with privacy.
 
 Example:
     >>> Rc4(b"Key").update(b"Plaintext").hex()
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 
 class Rc4:
-    """The cipher of one direction of one connection.
+    """The cipher for one direction of one connection.
 
     Mutable: it keeps the position in the key stream. The cipher encrypts a few megabytes per
-    second, which is enough for metastore calls. This module is written in Python because the
-    libraries on some hosts do not offer RC4 any more.
+    second. This speed is sufficient for metastore calls. The module is in Python because the
+    libraries of some hosts no longer include RC4.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -24,7 +24,7 @@ class Rc4:
         self._state, self._i, self._j = state, 0, 0
 
     def update(self, data: bytes) -> bytes:
-        """Encrypt or decrypt the next bytes; RC4 uses the same operation for both."""
+        """Encrypt or decrypt the next bytes; both are the same operation in RC4."""
         state, i, j = self._state, self._i, self._j
         stream = bytearray(len(data))
         for at in range(len(data)):

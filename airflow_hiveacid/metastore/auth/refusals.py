@@ -1,8 +1,8 @@
 """Pauses after refused logins, so that a wrong secret is not sent repeatedly.
 
-Takes a login and the result of each try; raises an error if the same secret is tried too early.
-LDAP directories and KDCs count wrong passwords and keys, and lock an account after too many tries.
-Heartbeats and checks of a commit's outcome log in repeatedly while a transaction is open.
+Takes a login and the result of each try. Raises an error if a secret is tried again too early. LDAP
+directories and KDCs count wrong passwords and keys. Both lock an account after too many tries.
+While a transaction is open, heartbeats and checks of a commit's outcome log in again and again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.logins import Login
     from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 
-# The first pause is short, because a metastore also refuses a login while its LDAP directory is
-# down. Two tries fit into the default transaction time-out of 300 s, and five into half an hour.
+# The first pause is short, because the refused secret may be correct: a metastore also refuses
+# logins while its LDAP directory is down. Two tries fit into the default transaction time-out of
+# 300 s, and five into half an hour.
 _FIRST_PAUSE_S: Final = 120.0
-# The key of the secrets' fingerprints. A fingerprint reveals nothing about its secret to anyone who
-# does not have this key.
+# The key of the secrets' fingerprints. A fingerprint reveals nothing about its secret to a person
+# without this key.
 _KEY: Final = secrets.token_bytes(32)
 
 
@@ -62,13 +63,13 @@ class Refusals:
             )
 
     def note(self, address: Address, error: ConnectError) -> None:
-        """Remember a counted refusal; each further refusal of the same secret doubles the pause."""
+        """Store a counted refusal; each further refusal of the same secret doubles the pause."""
         if not isinstance(error, CountedRefusalError):
             return
         known, now_s, found = self._known.get(address), time.monotonic(), self._print()
         if known is not None and known.print == found:
             if now_s < known.until_s:
-                return  # raised by `check`; no server was contacted
+                return  # raised by `check`, before any contact with a server
             pause_s = known.pause_s * 2
         else:
             pause_s = _FIRST_PAUSE_S

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class WeakProtectionError(MechanismError):
 
 
 class Mechanism(Protocol):
-    """One way to log in and to wrap messages afterwards. Each connection has its own instance."""
+    """One way to log in, and to wrap messages after the login.
+
+    Each connection has its own instance.
+    """
 
     @property
     def name(self) -> str:
@@ -69,7 +73,10 @@ class Mechanism(Protocol):
         """Check that the server proved its identity. Raises MechanismError."""
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message, signed and encrypted as agreed at login. Raises MechanismError."""
+        """Return a message that is signed and encrypted as agreed at login.
+
+        Raises MechanismError.
+        """
 
     def unwrap(self, message: bytes) -> bytes:
         """Return the original message.
@@ -86,7 +93,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         self._out, self._in = BytesIO(), BytesIO()
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Return True if the server still seems connected; sends nothing."""
+        """Return True if the server still seems connected; send nothing."""
         return bool(self._socket.isOpen())
 
     def close(self) -> None:
@@ -139,8 +146,8 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
     """Authenticate to the server and agree on how messages are wrapped.
 
     Raises:
-        LoginRefusedError: the server refuses this login, or offers too weak protection; a retry is
-            useless.
+        LoginRefusedError: the server refuses this login, or offers only weak protection. A retry
+            does not help.
         ConnectError: the server refuses the login for now, does not speak SASL, or disconnected.
     """
     first = mechanism.start()
@@ -166,7 +173,7 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
 
 
 def _refusal(mechanism: Mechanism, payload: bytes) -> ConnectError:
-    said = payload[:_MAX_SHOWN].decode(errors="replace")
+    said = beginning_of(payload.decode(errors="replace"), _MAX_SHOWN)
     return mechanism.refusal(
         f"it refused the login by {mechanism.name}: {said}. {mechanism.hint}; if the"
         " reason is an unsupported mechanism, the server accepts no such logins"

@@ -1,4 +1,4 @@
-"""Secrets, which are read from a file or variable at each use and never shown in messages."""
+"""Secrets: they are read from a file or variable at each use, and never shown in messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_secret_text(source: SecretSource) -> str:
     """Return the secret as ASCII text, without the line end that editors add.
 
     Raises:
-        ConfigurationError: as for `read_secret`, or the secret has characters that the metastore
+        ConfigurationError: `read_secret` failed, or the secret has characters that the metastore
             does not accept.
     """
     text = read_secret(source).decode(errors="replace").rstrip("\r\n")

@@ -1,6 +1,6 @@
-"""Connected sockets to one server, plain or TLS, with a liveness check and the TLS settings.
+"""Connected sockets to one server, with or without TLS, and a check that the server is alive.
 
-The socket's time-out limits a whole call. The time-out starts at the last write and covers all
+The socket's time-out limits a whole call. The time-out starts at the last write, and covers all
 reads of the response.
 """
 
@@ -62,7 +62,8 @@ def connect_named(
         except OSError as error:
             trouble = error
         else:
-            connected.settimeout(None)  # without this, the file descriptor stays non-blocking
+            # without this call, the file descriptor would stay non-blocking
+            connected.settimeout(None)
             found = BoundedSocket(fileno=connected.detach())
             found.settimeout(timeout)
             return found
@@ -89,12 +90,13 @@ def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[
 
 
 def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
-    """Return True if a call can be sent: the server is connected and has sent no unrequested data.
+    """Return True if a call can be sent: the server is connected, and has sent no unrequested data.
 
-    Unrequested data means that the server has closed the connection. If the closed connection is
-    detected before a call, the caller reconnects. If the connection closes during a call, the
-    caller does not know whether the call was executed. The data may also be a late response, which
-    the next call would read as its own. If the result is False, the caller closes the connection.
+    Unrequested data usually means that the server has closed the connection. If this check finds
+    the closed connection before a call, the caller reconnects. If the connection closes during a
+    call, the caller does not know whether the server executed the call. Unrequested data may also
+    be a late response. The next call would read that late response as its own response. If the
+    result is False, the caller closes the connection.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)
@@ -117,10 +119,10 @@ def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
         ConfigurationError: a certificate file is missing or unreadable.
     """
     try:
-        # If the endpoint has no CA file, it trusts this machine's CAs.
+        # Without a CA file, the endpoint trusts this machine's CAs.
         context = ssl.create_default_context(cafile=endpoint.ca_certificate)
         if endpoint.client_certificate is not None:
-            # An empty password makes an encrypted key an error. Without a password argument,
+            # With an empty password, an encrypted key causes an error. Without a password argument,
             # OpenSSL would prompt at the terminal.
             context.load_cert_chain(endpoint.client_certificate, endpoint.client_key, password=str)
     except (OSError, ssl.SSLError) as error:
@@ -138,7 +140,7 @@ class _Bounded:
     """A mixin for Thrift's sockets that applies the time-out to name lookups and whole calls."""
 
     def write(self, buff: bytes) -> None:
-        """Send a whole message, which shares one time-out with its response."""
+        """Send a whole message; the message and its response share one time-out."""
         thrift: Any = self
         if thrift.handle is not None:
             thrift.handle.end_within(thrift._timeout)  # noqa: SLF001 - as its own code
@@ -154,7 +156,7 @@ class _Bounded:
 
 
 class _PlainSocket(_Bounded, TSocket):  # type: ignore[misc] # Thrift has no types
-    """A TSocket that checks with `is_quiet` whether the connection is open."""
+    """A TSocket that uses `is_quiet` to check whether the connection is open."""
 
     def _do_open(self, family: int, kind: int) -> BoundedSocket:
         return BoundedSocket(family, kind)
@@ -164,7 +166,7 @@ class _PlainSocket(_Bounded, TSocket):  # type: ignore[misc] # Thrift has no typ
 
 
 class _TlsSocket(_Bounded, TSSLSocket):  # type: ignore[misc] # Thrift has no types
-    """A TSSLSocket that checks with `is_quiet` whether the connection is open."""
+    """A TSSLSocket that uses `is_quiet` to check whether the connection is open."""
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
         return self.handle is not None and is_quiet(self.handle)
@@ -186,7 +188,7 @@ def _tls(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
 
 
 def _any_host(certificate: object, host: object) -> None:
-    """Accept every host name; TSSLSocket checks host names even if the TLS context does not."""
+    """Accept every host name; without this callback, TSSLSocket would check host names."""
 
 
 def _reason(error: TTransportException) -> str:

@@ -28,9 +28,9 @@ KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
 """The variable that names a YARN container's credentials file."""
 
-# The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). These tokens and
-# the metastore's tokens have the same kind. Some writers also give the metastore's token this name.
-# So a token with this name is used if there is no other token.
+# The service name of HiveServer2's tokens (HiveAuthConstants.HS2_CLIENT_TOKEN). HiveServer2's
+# tokens have the same kind as the metastore's tokens. Some writers also give this name to the
+# metastore's token. So a token with this name is used only if no other token exists.
 _HIVE_SERVER: Final = "hiveserver2ClientToken"
 _MAGIC: Final = b"HDTS"
 # A first byte below this value encodes how many bytes follow (Hadoop's WritableUtils).
@@ -50,7 +50,7 @@ class DelegationToken:
 
     @property
     def owner(self) -> str:
-        """The token's user, as the issuing server recorded it: a principal or a short name.
+        """The token's user, as the issuing server recorded the name: a principal or a short name.
 
         Raises:
             ValueError: the identifier is not in Hadoop's format
@@ -60,7 +60,7 @@ class DelegationToken:
 
     @property
     def issued_ms(self) -> int:
-        """The time at which the token was issued, in ms since 1970, by the issuer's clock.
+        """The token's issue time, in ms since 1970, by the issuer's clock.
 
         Raises:
             ValueError: as for `owner`.
@@ -71,7 +71,7 @@ class DelegationToken:
         return stream.number()
 
     def _named(self) -> _Stream:
-        """Return a stream of the identifier, positioned after its version byte."""
+        """Return a stream of the identifier; its position is after the version byte."""
         stream = _Stream(self.identifier)
         if stream.take(1) != b"\0":
             raise ValueError("its identifier has an unknown version")
@@ -82,7 +82,7 @@ def read_token(login: TokenLogin) -> DelegationToken:
     """Read the current token of the login from its file or variable.
 
     Raises:
-        ConfigurationError: there is no token, or more than one token may belong to the metastore.
+        ConfigurationError: there is no token, or several tokens may belong to the metastore.
     """
     source = login.token or _container_file()
     content = read_secret(source)
@@ -91,8 +91,8 @@ def read_token(login: TokenLogin) -> DelegationToken:
             return parse_token("".join(_ascii(content).split()))
         tokens = parse_credentials(content)
     except ValueError as error:
-        # The content is secret, so no error raised above may contain any part of the content. `from
-        # None` only hides the cause from the traceback.
+        # The content is secret, so the errors above must not contain any part of it. `from None`
+        # only hides the cause of the error from the traceback.
         raise ConfigurationError(f"cannot read a delegation token from {source}: {error}") from None
     ours = {token.identifier: token for token in tokens if token.kind == KIND}
     if len(ours) > 1:
@@ -112,10 +112,11 @@ def parse_token(text: str) -> DelegationToken:
     """Parse the text that a metastore returns from `get_delegation_token`.
 
     Raises:
-        ValueError: the text is not a token; the error message does not contain the text.
+        ValueError: the text is not a token. The error message does not contain the text.
     """
     raw = b""
-    # Raise the error after this block: inside the block, its context would contain the secret.
+    # Raise the error after this block. Inside the block, the error's context would contain the
+    # secret.
     with contextlib.suppress(binascii.Error, ValueError):
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if not raw:
@@ -137,7 +138,7 @@ def parse_credentials(content: bytes) -> list[DelegationToken]:
 
 
 def named_tokens(content: bytes) -> dict[str, DelegationToken]:
-    """Return a dict from alias to token; the writer of the credentials file chose the aliases.
+    """Return a dict from alias to token; the writer of the file chose the aliases.
 
     Raises:
         ValueError: the content is not a credentials file in format 0.
@@ -170,12 +171,12 @@ def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
             token.service.encode(),
         ):
             found += [_printed(len(part)), part]
-    # The count of secret keys is 0; secret keys would follow the tokens.
+    # The count of secret keys is 0. Secret keys would follow the tokens.
     return b"".join([*found, _printed(0)])
 
 
 def _printed(number: int) -> bytes:
-    """Encode a non-negative number so that `_Stream.number` can read it."""
+    """Encode a non-negative number for `_Stream.number`."""
     if number <= _ONE_BYTE_MOST:
         return bytes([number])
     size = (number.bit_length() + 7) // 8
@@ -206,7 +207,7 @@ def _token(stream: _Stream) -> DelegationToken:
 
 
 class _Stream:
-    """A reader of Hadoop's Writables that raises ValueError if they are truncated."""
+    """A reader of Hadoop's Writables; truncated data causes a ValueError."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._stream = data, BytesIO(data)

@@ -1,8 +1,8 @@
 """Implementation of `CatalogPort` over Thrift: databases, tables, partitions.
 
-Calls that list names or drop objects use hmsclient: its Hive 2.3 stubs also fit 3.1 and 4.x. Calls
-with whole definitions use our stubs (see idl/tables.thrift). Never use the call `get_table`: Hive
-4.0.1 does not have it.
+Calls that list names or drop objects use hmsclient, because its Hive 2.3 stubs also fit 3.1 and
+4.x. Calls with whole definitions use our stubs (see idl/tables.thrift). The call `get_table` must
+not be used, because Hive 4.0.1 lacks it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WRITER_CAPABILITIES: Final = [
     "HIVEBUCKET2",
 ]
 _IDENTIFIER: Final = "airflow-provider-hiveacid"
-# This number limits the size of one response; a partition takes a few kilobytes.
+# The batch size limits the size of one response, because a partition takes a few kilobytes.
 _PARTITIONS_PER_CALL: Final = 500
 # Each whole definition contains all columns of the table. A server accepts 100 MB per message.
 _COLUMNS_PER_CALL: Final = 50_000
@@ -74,7 +74,7 @@ class _WriteContext:
 
 
 class CatalogCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 
@@ -180,8 +180,8 @@ class CatalogCalls:
     ) -> tuple[PartitionInfo, ...]:
         """See CatalogPort."""
         if table.is_partitioned:
-            # Read only the names. If a request for whole partitions names only missing partitions,
-            # the first SQL query of 4.0.1 fails, and a slow query follows.
+            # Read only the names. Suppose a request for whole partitions names only missing
+            # partitions. Then 4.0.1 runs a failed SQL query, and after it a slow query.
             there = set(self._partition_names(table.ref))
             missing = [name for name in dict.fromkeys(names) if str(name) not in there]
             if missing:
@@ -308,11 +308,11 @@ class CatalogCalls:
         ).table
 
     def _raw_partitions(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
-        """Return whole partition definitions, which can be changed and sent back."""
+        """Return whole partition definitions that can be changed and sent back."""
         return _by_chunks(self._connection.call, ref, names)
 
     def _locations(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
-        """Return partitions without column lists, which would make up most of the response."""
+        """Return partitions without column lists; most of the response would be column lists."""
         return _by_chunks(self._connection.brief_call, ref, names)
 
     def _add(
@@ -321,7 +321,7 @@ class CatalogCalls:
         names: Sequence[PartitionName],
         locations: Mapping[PartitionName, str],
     ) -> None:
-        # Imported late: hmsclient has a megabyte of stubs, which most connections never need.
+        # Import hmsclient late: its stubs take a megabyte, and most connections never need them.
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415
 
         storage = self._connection.catalog_call(
@@ -381,7 +381,8 @@ class CatalogCalls:
         )
         if context is not None:
             request.writeId, request.validWriteIdList = context.write_id, context.write_ids
-            # 4.0.1 ignores the write ID of the request and reads the write ID in the table struct.
+            # 4.0.1 ignores the write ID of the request. Instead, the server reads the write ID in
+            # the table struct.
             table.writeId = context.write_id
         self._connection.call("alter_table_req", request, repeat=Repeat.NEVER)
 

@@ -1,9 +1,9 @@
-"""A connection to one server of a metastore; it reconnects and repeats calls after failures.
+"""A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-Takes an endpoint; returns the results of calls, or raises this provider's error classes. This
+Takes an endpoint. Returns the results of calls, or raises this provider's error classes. This
 module maps transport faults and calls of unknown methods to error classes. The caller maps the
-exception classes that a call declares; error messages are never examined. This module does not know
-what the calls mean.
+exception classes that a call declares. No code examines error messages. This module does not depend
+on the meaning of the calls.
 
 Example:
     connection = Connection(endpoint)
@@ -65,7 +65,8 @@ _NO_FAULTS: Final[Faults] = {}
 # The errors of a broken connection. If the server closes during a response, the compiled protocol
 # raises EOFError.
 _BROKEN: Final = (TTransportException, OSError, EOFError)
-# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do.
+# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do derive
+# from TException.
 _REFUSALS: Final = (TException, TExceptionBase)
 
 _FIRST_PAUSE_S: Final = 0.2
@@ -79,10 +80,10 @@ def _impatient() -> float:
 
 
 class Repeat(enum.Enum):
-    """The rule for repeating a call after its response was lost (Hive's RetrySemantics).
+    """The rule for repeating a call whose response was lost (Hive's RetrySemantics).
 
-    SAFE: repeating changes nothing. NEVER: repeating would take a second lock, claim a second
-    entry, or fail because the first call succeeded.
+    SAFE: repeating changes nothing. NEVER: a repeated call would take a second lock or claim a
+    second entry, or would fail because the first call succeeded.
     """
 
     SAFE = "safe"
@@ -92,7 +93,7 @@ class Repeat(enum.Enum):
 class _NotDoneError(MetastoreUnavailableError):
     """The error of a call that was certainly not executed: it was not sent, or its login failed.
 
-    `Connection` raises `plain` instead, because callers do not need this information.
+    `Connection` raises `plain` instead, because callers do not need this distinction.
     """
 
     def __init__(self, plain: MetastoreUnavailableError) -> None:
@@ -110,9 +111,10 @@ class _Call(NamedTuple):
 
 
 class Connection:
-    """A connection that opens at the first call and reopens after a failure. Not thread-safe.
+    """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
-    Tries servers in the order of the endpoint; after a failure, starts with the next server.
+    The connection tries servers in the order of the endpoint. After a failure, the connection
+    starts with the next server.
     Mutable: it holds the current socket.
     """
 
@@ -135,11 +137,11 @@ class Connection:
         self._refusals = Refusals(endpoint.login)
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """Retry unanswered calls while `left_s()` is above 0; with None, do not retry any more.
+        """Retry unanswered calls while `left_s()` is above 0; if it is None, stop retrying.
 
         SAFE calls are sent again, with growing pauses. A NEVER call is sent again only if the
-        server certainly did not execute the call: no connection could be opened, or the login was
-        refused (401). A refused token may be renewed soon.
+        server certainly did not execute it. This is certain if no connection could be opened, or if
+        the login was refused (401). A refused token may be renewed soon.
         """
         self._patience_s = left_s or _impatient
 
@@ -147,8 +149,8 @@ class Connection:
     def translating(self, method: str) -> Iterator[None]:
         """Treat a missing or unknown value as an unreadable response to this call.
 
-        Use this method around code that looks up enum values of a response. Thrift's decoder checks
-        neither required fields nor enum values.
+        Use this method around code that converts enum values of a response. Thrift's decoder does
+        not check required fields and enum values.
 
         Raises:
             MetastoreAnswerError: the code in the `with` block raised a KeyError.
@@ -166,9 +168,10 @@ class Connection:
 
         Raises:
             MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
-                internal error; a NEVER call may have been executed.
-            MetastoreAnswerError: the response was unreadable; a NEVER call may have been executed.
-            MetastoreLoginError: every server refuses the login; a NEVER call was not sent.
+                internal error. The server may have executed a NEVER call.
+            MetastoreAnswerError: the response was unreadable. The server may have executed a NEVER
+                call.
+            MetastoreLoginError: every server refuses the login. A NEVER call was not sent.
             MetastoreVersionError: the server does not have the method.
             MetastoreCallError: the server refused the call, and `faults` has no more specific
                 error.
@@ -187,14 +190,15 @@ class Connection:
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
-        """Make one call through hmsclient, over the same connection. Raises as `call` does."""
+        """Make one call through hmsclient over the same connection. Raises as `call` does."""
         return self._call(self.hms, _Call(method, arguments, repeat, faults))
 
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
         if self._hms is None:
-            # Imported late: hmsclient has a megabyte of stubs, which most connections never need.
+            # Import hmsclient late: its stubs take a megabyte, and most connections never need
+            # them.
             from hmsclient import HMSClient  # noqa: PLC0415
 
             self._hms = HMSClient(iprot=protocol)
@@ -202,7 +206,7 @@ class Connection:
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """The server's generation, which each connection detects once by a call that 3.1 lacks.
+        """The server's generation; each connection detects it once, by a call that 3.1 lacks.
 
         Raises:
             MetastoreVersionError: the server is older than 3.0 and has no write IDs.
@@ -271,16 +275,16 @@ class Connection:
                 is_general = _is_internal(error) or isinstance(error, self._general_faults())
                 if not (attempts_left and is_general):
                     self._refused(call, error)
-                # After a restart, 4.0.1 may answer every call of one connection with "Persistence
-                # Manager has been closed", while a new connection works. Permanent errors have the
-                # same class, so a SAFE call is repeated only once.
+                # After a restart, 4.0.1 may answer every call of a connection with "Persistence
+                # Manager has been closed". A new connection works. Permanent errors have the same
+                # class, so a SAFE call is repeated only once.
                 words = without_secrets(str(error))
                 _log.warning("%s was refused, retrying on a new connection: %s", call.method, words)
                 self._next_server()
                 attempts_left = 1
             except BaseException:
-                # The call was interrupted. On this connection, the next call would read the
-                # response to this call.
+                # The call was interrupted. Otherwise, the next call on this connection would read
+                # the response to this call.
                 self.close()
                 raise
             else:
@@ -306,7 +310,7 @@ class Connection:
         except ConfigurationError as error:
             if not self._has_answered:
                 raise
-            # The configuration was valid before. A file may be missing while another process
+            # The configuration was valid before. A file may be missing while a different process
             # rewrites it.
             away = self._unavailable(call.method, f"{error}. It was readable before")
             away.__cause__ = error
@@ -389,7 +393,8 @@ class Connection:
         raise self._unavailable("connect", reason)
 
     def _announce_user(self, protocol: CallProtocol) -> None:
-        # A login already identifies the user, so the metastore ignores a user name sent here.
+        # A login already identifies the user, so the metastore ignores a user name sent by
+        # `set_ugi`.
         if self.endpoint.user is None or self.endpoint.login is not None:
             return
         try:
@@ -416,8 +421,8 @@ class Connection:
         self._first = (self._first + 1) % len(self._addresses)
 
     def _probe(self) -> MetastoreGeneration:
-        # Send an empty list of excluded types. If the list is missing and transactions exist, 4.0.1
-        # fails.
+        # Send an empty list of excluded types. 4.0.1 fails if the list is missing and transactions
+        # exist.
         if self._knows("get_open_txns_req", GetOpenTxnsRequest(excludeTxnTypes=[])):
             return MetastoreGeneration.V4
         request = GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
@@ -436,7 +441,7 @@ class Connection:
         except (MetastoreCallError, MetastoreUnavailableError) as error:
             if isinstance(error, MetastoreUnavailableError) and not _is_internal(error.__cause__):
                 raise
-            # The server refused the call, so it has the method.
+            # The server refused the call, so the method exists.
             _log.debug("probing %s: %s", method, error)
         return True
 

@@ -1,7 +1,7 @@
 """A table's constraints over Thrift: DEFAULT, NOT NULL, CHECK and the primary key.
 
-Hive's clients enforce the constraints when they write; the server does not. The stubs of hmsclient
-can read a primary key from 3.1 and 4.x, since only the names of its columns are needed.
+The server does not enforce the constraints. Hive's clients enforce constraints when they write. The
+stubs of hmsclient can read primary keys of 3.1 and 4.x, since we need only the column names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CATALOG: Final = "hive"
 
 
 class ConstraintCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 

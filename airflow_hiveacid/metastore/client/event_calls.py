@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 2000
 _MOST_EVENTS: Final = 200_000
-"""Only this many of the newest events are read; on 3.1 they take a few hundred MB."""
+"""The number of newest events to read; on 3.1 they take a few hundred MB."""
 
 # Frequent event types that are not needed here; a 4.x server omits them on request.
 _SKIPPED: Final = [
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 
@@ -63,7 +63,7 @@ class EventCalls:
             return {}
 
     def _events(self) -> Iterator[Event]:
-        """Yield the newest events in ascending order; yield nothing if the server keeps no log."""
+        """Yield the newest events in ascending order; yield nothing if the server has no log."""
         newest: int = self._connection.call(
             "get_current_notificationEventId", repeat=Repeat.NEVER
         ).eventId
@@ -86,7 +86,7 @@ class EventCalls:
         return list(answer.events)
 
     def _around_long_messages(self, last: int) -> list[Struct]:
-        """Read the events of a page one by one, because one message is too long to read."""
+        """Read the events of a page one at a time, because one message is too long to read."""
         heads = self._connection.brief_call(
             "get_next_notification", _request(last, _PAGE), repeat=Repeat.NEVER
         ).events

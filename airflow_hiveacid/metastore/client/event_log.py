@@ -2,8 +2,8 @@
 
 A metastore with Hive's `DbNotificationListener` logs each write ID allocation and each commit, with
 the time and the transaction ID. Takes a table's name, and events in ascending order of their
-numbers. Returns commit times of the write IDs that certainly belong to the table that has this name
-now. This module does not know how events are read.
+numbers. Returns commit times of write IDs that certainly belong to the current table of this name.
+This module does not depend on how events are read.
 
 Example:
     >>> from airflow_hiveacid.format.table import TableRef
@@ -53,8 +53,8 @@ class Event:
     """One event of the log.
 
     `time_s` is in whole seconds since 1970. `table` is "db.name" if the event concerns a table's
-    definition. `message` is JSON, or JSON in gzip and base64; it is empty if it was too long to
-    read.
+    definition. `message` is JSON, or JSON in gzip and base64. `message` is empty if it was too long
+    to read.
     """
 
     kind: str
@@ -66,10 +66,10 @@ class Event:
 def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
     """Derive the commit times of a table's writes from these events, in seconds since 1970.
 
-    Each new table starts at write ID 1 again. So each creation, drop or rename that affects this
-    name discards all earlier IDs. IDs that were allocated under an older name of the table are not
-    found. The result is empty if the log's times go backwards: a clock was set back, or the clocks
-    of several servers differ.
+    Each new table starts at write ID 1 again. So if this name is created, dropped or renamed, all
+    earlier IDs are discarded. The function does not find IDs that were allocated under an older
+    name of the table. The result is empty if the log's times go backwards. Then a clock was set
+    back, or the clocks of several servers differ.
 
     Args:
         events: the events in ascending order; only events at the beginning may be missing.

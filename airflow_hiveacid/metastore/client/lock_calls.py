@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class LockCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 
@@ -53,8 +53,8 @@ class LockCalls:
             agentInfo=request.agent_info,
         )
         # The call `lock` declares no exception for a lost database connection. The server then
-        # reports an internal error. The caller then aborts the transaction, which also releases a
-        # lock that was granted.
+        # reports an internal error. Then the caller aborts the transaction. The abort also releases
+        # a lock that was granted.
         faults = {**_faults_of(request.txn_id), TApplicationException: self._lost_database}
         answer = self._connection.call("lock", wire, repeat=Repeat.NEVER, faults=faults)
         return _response(answer)

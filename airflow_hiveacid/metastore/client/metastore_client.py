@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
-# Even an urgent heartbeat needs time for a login, which takes several round trips and may use a
+# Even an urgent heartbeat needs time for a login. A login takes several round trips, and may use a
 # KDC.
 _SHORTEST_CONNECT_S: Final = 2.0
 
@@ -74,8 +74,8 @@ class MetastoreClient(
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection, for calls that `MetastorePort` lacks.
 
-        Call this again after an error, because a new connection has a new client. Do not use the
-        client for transactions: its Hive 2.3 stubs have no write IDs.
+        Call this again after an error, because a new connection has a new client. Do not use this
+        client for transactions, because its Hive 2.3 stubs have no write IDs.
         """
         return self._connection.hms()
 

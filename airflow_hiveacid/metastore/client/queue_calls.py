@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class QueueCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 
@@ -81,7 +81,7 @@ class QueueCalls:
         if ref is not None:  # 3.1 ignores these fields
             wire.dbName, wire.tbName, wire.partName = ref.db, ref.name, _text(partition)
         answer = self._connection.call("show_compact", wire, repeat=Repeat.SAFE)
-        # 3.1 returns the whole queue, which may hold several entries for each partition of each
+        # 3.1 returns the whole queue. The queue may hold several entries for each partition of each
         # table.
         may_be = _look_for(ref, partition)
         with self._connection.translating("show_compact"):
@@ -105,8 +105,8 @@ class QueueCalls:
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """See QueuePort."""
-        # If an entry has no user, 4.0.1's cleaner fails on the entry (CompactorUtil.runJobAsSelf),
-        # removes nothing, and still marks the entry as succeeded.
+        # The cleaner of 4.0.1 fails on an entry without a user (CompactorUtil.runJobAsSelf). This
+        # cleaner then removes nothing, but still marks the entry as succeeded.
         struct = _struct(replace(claim, run_as=claim.run_as or user_name(self._connection)))
         self._connection.call("update_compactor_state", struct, txn_id, repeat=Repeat.SAFE)
 

@@ -1,10 +1,10 @@
 """Thrift's binary protocol with a check that a reply belongs to the call.
 
-Thrift's generated clients read the name, type and sequence ID of a reply but do not check them. So
+Thrift's generated clients read the name, type and sequence ID of a reply, but do not check them. So
 these clients would accept a late reply to an earlier call.
 
-Takes an open transport; returns a protocol for generated clients. This module does not know what
-the calls mean.
+Takes an open transport; returns a protocol for generated clients. This module does not depend on
+the meaning of the calls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
         self._numbers = count()
         self._name, self._number = "", 0
         self.is_reading = False
-        """True while a reply is awaited or read, so that a failure can be blamed on the reply."""
+        """True while a reply is awaited or read; an error then comes from the reply."""
 
     def writeMessageBegin(self, name: str, type: int, seqid: int) -> None:  # noqa: A002, N802 - Thrift's
         """Begin a call with a unique sequence ID, since generated clients always send 0."""

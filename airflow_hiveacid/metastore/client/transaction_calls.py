@@ -1,6 +1,6 @@
 """Implementation of `TransactionPort` over Thrift: transactions, write IDs, snapshots.
 
-Maps each exception class that these calls declare to an error class of this provider. The
+Map each exception class that these calls declare to an error class of this provider. The
 RetrySemantics annotations of Hive's TxnStore methods decide which calls may be repeated.
 """
 
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionCalls:
-    """A mixin of `MetastoreClient`, which provides the connection."""
+    """A mixin of `MetastoreClient`; the client provides the connection."""
 
     _connection: Connection
 
@@ -70,7 +70,7 @@ class TransactionCalls:
         )
         if self._connection.generation is MetastoreGeneration.V4:
             request.txn_type = _TYPES[txn_type]
-        # The call is repeated after a lost response. A transaction that the first call opened stays
+        # The call is repeated if its response is lost. Then a transaction of the first call stays
         # open until the server aborts it.
         answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
         return TxnId(answer.txn_ids[0])
@@ -128,8 +128,8 @@ class TransactionCalls:
     def _txns(self, left_out: list[int]) -> ValidTxnList:
         """Return all transactions whose type is not in `left_out`; 3.1 has no transaction types."""
         if self._connection.generation is MetastoreGeneration.V4:
-            # get_open_txns of 4.x omits read-only transactions, such as Hive's queries. With that
-            # call, a cleaner would remove files that these transactions still read.
+            # get_open_txns of 4.x omits read-only transactions, such as Hive's queries. So a
+            # cleaner that used this call would remove files that these transactions still read.
             request = ttypes.GetOpenTxnsRequest(excludeTxnTypes=left_out)
             answer = self._connection.call("get_open_txns_req", request, repeat=Repeat.SAFE)
         else:
@@ -238,8 +238,8 @@ def _aborted(txn_id: TxnId, text: str) -> TransactionAbortedError:
 def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
     # Only this function interprets an error message. The server raises the same exception class for
     # a conflict and for a timed-out transaction (TxnHandler.commitTxn, "due to a write conflict").
-    # In both cases nothing was committed. If Hive changes the message, only our error becomes less
-    # precise.
+    # In both cases, the server committed nothing. If Hive changes the message, only our error
+    # becomes less precise.
     if _CONFLICT in text:
         found = _WINNER.search(text)
         winner = Winner(txn_id=int(found[1])) if found else None

@@ -1,8 +1,8 @@
 """Opens a transport to a metastore server and logs in.
 
-Takes a `MetastoreEndpoint` and one of its addresses, returns an open Thrift transport after a
-successful login. Combines the transports and logins of `auth`. Makes no metastore call, and does
-not try other addresses.
+Takes a `MetastoreEndpoint` and one of its addresses. Returns an open Thrift transport after a
+successful login. Combines the transports and logins of `auth`. Makes no metastore call. Tries no
+other address.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def open_transport(endpoint: MetastoreEndpoint, address: Address) -> TTransportB
     """Connect to one address and log in.
 
     Connecting and each step of the login take at most `connect_timeout_s`. Each later call takes at
-    most `call_timeout_s`, from its first byte to the last byte of its response. Secrets are read
-    again for each connection.
+    most `call_timeout_s`, measured from its first byte to the last byte of its response. Secrets
+    are read again for each connection.
 
     Raises:
         LoginRefusedError: the server refuses the login and would refuse it again.
-        ConnectError: no server answers at the address, or the TLS handshake or the login failed.
-        ConfigurationError: a file or variable that the endpoint refers to is missing or unreadable.
+        ConnectError: no server answers at the address, or the TLS handshake failed, or the login
+            failed.
+        ConfigurationError: a file or variable of the endpoint is missing or unreadable.
     """
     if endpoint.transport.is_http:
         return open_http(endpoint, address)

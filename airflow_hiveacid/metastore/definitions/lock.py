@@ -36,7 +36,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockTerms:
-    """The owner and time-out of a lock request. If `job_key` is None, no copies are fenced.
+    """The owner and time-out of a lock request.
+
+    If `job_key` is None, no other copies of the job are fenced.
 
     `earlier_key` is the job key in an earlier release (`fencing.FencingToken`).
     """
@@ -68,8 +70,8 @@ def locked(
     try:
         commit(client, txn_id, {}, patience_s=client.txn_timeout_s / 2, clock=terms.clock)
     except HiveAcidError as error:
-        # The failed commit can be ignored: the transaction held only locks, and the change is
-        # already made.
+        # A failed commit can be ignored: the transaction held only locks, and the change is already
+        # made.
         _log.warning("cannot end txn_id=%s, its locks stay until it times out: %s", txn_id, error)
 
 

@@ -1,6 +1,6 @@
 """`CREATE TABLE IF NOT EXISTS` that also compares an existing table with the definition.
 
-Takes a client and a definition; creates the table, or checks that the existing table matches. The
+Takes a client and a definition. Creates the table, or checks that an existing table matches. The
 call may be repeated, even after a lost response.
 
 Example:
@@ -56,14 +56,15 @@ def define(  # noqa: PLR0913 - a table needs that many
         table: `db.table`.
         columns: dict from column name to Hive type, in the table's order.
         partition_columns: Hive types by partition column, in order.
-        bucket_columns: the columns for the hash that assigns a row to one of `num_buckets` buckets;
-            none by default.
+        bucket_columns: the columns whose hash assigns a row to one of `num_buckets` buckets; none
+            by default.
         num_buckets: the number of buckets; 0 without `bucket_columns`.
         location: a URI; by default a directory below the database's location.
         insert_only: True for an insert-only table; the default is full ACID.
         stored_as: `orc`; for an insert-only table also `parquet`, `avro` or `textfile`.
         comments: comments by column.
-        parameters: table parameters in addition to the parameters that its kind requires.
+        parameters: additional table parameters. The parameters for the table's kind are added
+            automatically.
 
     Raises:
         InputError: a name, type, column list, bucket column or format is not valid for the table.
@@ -157,7 +158,7 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
 def _made_by_another(
     client: MetastorePort, ref: TableRef, refusal: MetastoreCallError
 ) -> TableInfo:
-    """Return the table if another client has created it; otherwise raise `refusal`."""
+    """Return the table if a different client has created it; otherwise raise `refusal`."""
     try:
         return client.get_table(ref)
     except TableNotFoundError:
@@ -176,7 +177,7 @@ def _text(columns: Sequence[Column]) -> str:
 
 
 def same_directory(one: str, other: str) -> bool:
-    """Return True if two locations are the same directory, even if their spellings differ."""
+    """Return True if two locations are the same directory, even with different spellings."""
     return _path(one) == _path(other)
 
 

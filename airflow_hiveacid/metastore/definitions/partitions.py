@@ -1,7 +1,7 @@
-"""The rules for ADD PARTITION and DROP PARTITION, which `statements.py` calls.
+"""The rules for ADD PARTITION and DROP PARTITION; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work, or None
-if nothing remains. Makes no change.
+Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
+nothing remains. Makes no change.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def add_partitions(
     """Return the work that creates the statement's missing partitions.
 
     Raises:
-        DefinitionError: a partition exists, and the statement has no IF NOT EXISTS; a partition
-            exists, but not at the location in the statement; or the statement gives a new partition
-            a location other than the default location.
+        DefinitionError: a partition exists, and the statement lacks IF NOT EXISTS or has a
+            different location. The same error is raised if the statement gives a new partition a
+            location other than the default.
         ConfigurationError: the values do not identify a partition of the table.
     """
     table = transactional_table(client, asked.target)
@@ -82,8 +82,8 @@ def add_partitions(
 
 
 def _check_location(table: TableInfo, name: PartitionName, location: str | None) -> None:
-    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA: it creates
-    # the partition below the table's directory, and loads the files as a delta
+    # For a transactional table, Hive executes ADD PARTITION ... LOCATION like LOAD DATA. Hive
+    # creates the partition below the table's directory, and loads the files as a delta
     # (AlterTableAddPartitionAnalyzer).
     if location is not None and not same_directory(
         location, table.default_partition_location(name)
@@ -98,7 +98,7 @@ def _check_location(table: TableInfo, name: PartitionName, location: str | None)
 def drop_partitions(
     client: MetastorePort, asked: DropPartitions, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that drops partitions, except partitions created after an earlier try.
+    """Return the work that drops partitions; skip partitions created after an earlier try.
 
     Raises:
         PartitionNotFoundError: a partition specification matches no partition, and the statement
@@ -150,7 +150,7 @@ def whole_partition(table: TableInfo, values: PartitionValues) -> PartitionName:
     """Return the name of the partition with these values.
 
     Raises:
-        ConfigurationError: a partition column has no value, or a value that does not fit its type.
+        ConfigurationError: a partition column has no value, or a value of the wrong type.
     """
     return _whole_name(table, values)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST_MESSAGE = 500
 
 Row = dict[str, Any]
-"""One row of a result: values by column name."""
+"""One row of a result: a dict from column name to value."""
 
 
 def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:

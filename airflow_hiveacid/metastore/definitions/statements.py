@@ -1,10 +1,10 @@
 """Statements that the metastore itself runs: changes of definitions, and queries of its state.
 
-Takes a client and a statement. Compares the current state with the requested state, takes locks,
-compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
-change by another client is detected. An earlier try of the same statement may have made the change.
-`Before` records the state right before the change. After such a try, a state such as "the table
-exists" means success, not an error. See docs/decisions/definitions.md.
+Takes a client and a statement. Compares the current state with the requested state, takes locks and
+compares again. Then makes the change. So a repeated statement changes nothing, and this module
+detects a conflicting change by a different client. An earlier try of the same statement may have
+made the change. `Before` records the state right before the change. After such a try, a state such
+as "the table exists" means success, not an error. See docs/decisions/definitions.md.
 
 Example:
     outcome = run_statement(client, DropTable(target="db.t"), LockTerms(lock_timeout_s=60))
@@ -62,16 +62,16 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         client: a metastore client that only this thread uses.
         statement: the statement to run.
         terms: the owner and time-out of the locks.
-        before: the argument of `on_begin` in an earlier try, if that try may have made the change.
-        on_begin: called right before the call that makes the change.
-        around_drop: a function that returns a context manager for the client, the table and the
-            partitions to drop. The partitions are dropped inside the context manager, while their
-            locks are held.
+        before: what an earlier try passed to `on_begin`, if that try may have made the change.
+        on_begin: called directly before the call that makes the change.
+        around_drop: a function of the client, the table and the partitions to drop. This function
+            returns a context manager. The statement drops the partitions inside this context
+            manager, while it holds their locks.
 
     Raises:
-        InputError: the current state does not allow the change; nothing was changed.
-        LockNotAcquiredError: other transactions hold locks on the table for longer than the terms
-            allow.
+        InputError: the current state does not allow the change. Nothing was changed.
+        LockNotAcquiredError: other transactions held locks on the table until the lock time-out of
+            `terms`.
         MetastoreUnavailableError: the response was lost; the change may have been made.
         MetastoreCallError: the server refuses the change or query.
     """
@@ -88,7 +88,7 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         ref, work.locked_partitions, work.lock_type, client.generation
     )
     with locked(client, components, terms) as txn_id:
-        # Another client may have held the lock before and changed the definition.
+        # A different client may have held the lock before, and changed the definition.
         work = _work(client, statement, before)
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)

@@ -1,7 +1,7 @@
 """The rules for statements that define databases and tables; `statements.py` calls these functions.
 
-Takes a client, a statement and the `Before` of an earlier try; returns the remaining work, or None
-if nothing remains. Changes nothing itself.
+Takes a client, a statement and the `Before` of an earlier try. Returns the remaining work; None if
+nothing remains. Changes nothing itself.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def create_table(
     """Return the work that creates a table, unless it exists with the same definition.
 
     Raises:
-        TableDiffersError: the table exists with a different definition; this error is raised even
-            with IF NOT EXISTS.
+        TableDiffersError: the table exists with a different definition. IF NOT EXISTS does not
+            prevent this error.
         DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
     """
     new = new_table(asked)
     found = found_table(client, new.ref)
     if found is None:
-        # With IF NOT EXISTS, it is no error if another client creates the same table first.
+        # With IF NOT EXISTS, it is no error if a different client creates the same table first.
         make = partial(ensure_table, client) if asked.if_not_exists else client.create_table
         return DefinitionWork(do=partial(make, new), before=Before())
     if wrong := differences(new, found):
@@ -124,7 +124,7 @@ def new_table(asked: CreateTable) -> NewTable:
 def drop_table(
     client: MetastorePort, asked: DropTable, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that drops a table, unless it was created after an earlier try.
+    """Return the work that drops a table, unless the table was created after an earlier try.
 
     Raises:
         TableNotFoundError: the table does not exist, and the statement has no IF EXISTS.
@@ -222,7 +222,7 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
     """Return the work that sets table properties.
 
     Raises:
-        DefinitionError: the statement sets a property that no statement may set.
+        DefinitionError: the statement sets a property that statements must not set.
     """
     table = transactional_table(client, asked.target)
     wanted = dict(asked.properties)
@@ -238,8 +238,8 @@ def unset_properties(
     """Return the work that removes table properties.
 
     Raises:
-        DefinitionError: the statement removes a property that no statement may remove; or a
-            property is missing, and the statement has no IF EXISTS.
+        DefinitionError: the statement removes a property that statements must not remove. The same
+            error is raised if a property is missing, and the statement has no IF EXISTS.
     """
     table = transactional_table(client, asked.target)
     _check_parameters(table, asked.names)
@@ -281,9 +281,9 @@ def _change(client: MetastorePort, table: TableInfo, change: TableChange) -> Def
 def _set(
     client: MetastorePort, table: TableInfo, values: Mapping[str, str | None]
 ) -> DefinitionWork:
-    # Unlike Hive, take an exclusive lock, because the whole definition is read, changed and sent
-    # back. With a weaker lock, a concurrent writer could mark statistics as outdated after the
-    # read. Writing the definition back would then remove the mark.
+    # Unlike Hive, take an exclusive lock, because this function reads, changes and sends back the
+    # whole definition. With a weaker lock, a concurrent writer could mark statistics as outdated
+    # after the read. The sent definition would then overwrite that mark.
     return DefinitionWork(
         do=partial(client.set_table_parameters, table.ref, values),
         before=Before(table_id=table.table_id),

@@ -1,4 +1,4 @@
-"""The metastore call that a definition statement requires, determined before any lock is taken.
+"""The metastore call of a definition statement, determined before any lock is taken.
 
 `tables.py` and `partitions.py` return these values, and `statements.py` makes the calls.
 
@@ -50,8 +50,8 @@ class Before:
 class DefinitionOutcome:
     """The result of a statement. `txn_id` is the transaction that held the locks, if any.
 
-    `has_changed` is False if an earlier try or another client had already made the change. For a
-    query, `has_changed` is also False, and `rows` are the query's result.
+    `has_changed` is False if an earlier try or a different client had already made the change. For
+    a query, `has_changed` is also False, and `rows` are the query's result.
     """
 
     has_changed: bool = False
@@ -64,8 +64,8 @@ class DefinitionOutcome:
 class DefinitionWork:
     """The call to make under a lock on a table, or on some of its partitions.
 
-    If `ref` is None, no lock is needed: the metastore makes or refuses the change in one step.
-    `partitions` are the partitions that the call creates or drops.
+    If `ref` is None, the call needs no lock. The metastore then makes or refuses the change in one
+    step. `partitions` are the partitions that the call creates or drops.
     """
 
     do: Callable[[], object]

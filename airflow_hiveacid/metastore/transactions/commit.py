@@ -53,18 +53,18 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
     clock: Clock,
     timeout_s: float = math.inf,
 ) -> None:
-    """Commit a transaction; if the response is lost, determine the outcome within `patience_s`.
+    """Commit a transaction; if the response is lost, find the outcome within `patience_s`.
 
-    The server deletes aborted transactions after some time. A deleted transaction cannot be
-    distinguished from a committed one, so `patience_s` must be shorter than that time. A missing
-    transaction does not prove a commit if `timeout_s` or more have passed since the request, for
-    example because the process was suspended.
+    The server deletes aborted transactions after some time. A deleted transaction looks like a
+    committed transaction. So `patience_s` must be shorter than that time. The process may have been
+    suspended for `timeout_s` or longer since the request. Then a missing transaction does not prove
+    a commit.
 
     Raises:
         WriteConflictError: another transaction changed the same data and committed first.
         TransactionAbortedError: the transaction was aborted before the commit.
-        MetastoreLoginError: the transaction was not and will not be committed, because no server
-            accepts the login.
+        MetastoreLoginError: no server accepts the login. The transaction was not committed and
+            never will be.
         CommitStateUnknownError: the outcome is unknown, so the caller must not undo its work.
     """
     sent_s = clock.monotonic()
@@ -72,7 +72,7 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
     try:
         request.send()
     except MetastoreError as error:
-        # Even after an "internal error" the commit may have succeeded in the server's database.
+        # Even after an "internal error", the server's database may have committed the transaction.
         _log.warning("the response to commit was lost txn_id=%s: %s", txn_id, error)
         try:
             is_sure = _settle(
@@ -96,16 +96,16 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
     """Determine a transaction's outcome from a new snapshot.
 
     Raises:
-        MetastoreError: the metastore did not answer, or the answer does not show the outcome.
+        MetastoreError: the metastore did not answer, or its answer does not show the outcome.
     """
     txns = client.valid_txns()
     if txn_id > txns.high_watermark:
         raise MetastoreCallError(
             method="get_open_txns", reason=f"it does not know transaction {txn_id}, which it opened"
         )
-    # Also check the transaction: its write IDs alone are not enough. If 4.0.1 has removed its
-    # records of all committed write IDs, its list of write IDs ends at the lowest invalid ID. Our
-    # write ID, open or committed, may be above the end of the list.
+    # Also check the transaction, because the write IDs are not sufficient. 4.0.1 may have removed
+    # its records of all committed write IDs. The list of write IDs then ends at the lowest invalid
+    # ID. Our write ID may be above the end of the list, whether it is open or committed.
     if txn_id in txns.open:
         return Fate.OPEN
     if txns.is_aborted(txn_id):
@@ -120,7 +120,7 @@ def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, W
 
 @dataclass(slots=True)
 class _Request:
-    """The commit of a transaction. Mutable: records whether a request may have arrived."""
+    """The commit of a transaction. Mutable: stores whether a request may have arrived."""
 
     client: MetastorePort
     txn_id: TxnId
@@ -131,7 +131,7 @@ class _Request:
         try:
             self.client.commit_txn(self.txn_id)
         except MetastoreLoginError:
-            raise  # if the login is refused, nothing was sent (Connection.call)
+            raise  # after a refused login, nothing was sent (Connection.call)
         except MetastoreError:
             self.may_have_arrived = True
             raise
@@ -162,13 +162,13 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
     fate = fate_of(client, txn_id, write_ids)
     if fate is Fate.OPEN:
         # The server has not executed the first request, so send another. If the first request still
-        # arrives, the server executes only one of them.
+        # arrives later, the server executes only one of them.
         try:
             request.send()
             is_sure = True
         except TransactionAbortedError as error:
             # 3.1 deletes a transaction at commit. So "unknown transaction" may mean that the first
-            # request committed it.
+            # request committed the transaction.
             if (
                 not request.may_have_arrived
                 or fate_of(client, txn_id, write_ids) is not Fate.COMMITTED
@@ -176,8 +176,8 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
                 raise
             _log.info("committed by the first request txn_id=%s (%s)", txn_id, error)
     elif fate is Fate.ABORTED or not request.may_have_arrived:
-        # Only this process commits the transaction. If it sent no request and the server does not
-        # list the transaction, the transaction was aborted and deleted.
+        # Only this process commits the transaction. If the server does not list the transaction,
+        # and this process sent no request, the transaction was aborted and deleted.
         raise TransactionAbortedError(
             txn_id=txn_id, reason="it was aborted before the commit arrived"
         )
@@ -186,7 +186,7 @@ def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bo
 
 
 def abort_quietly(client: MetastorePort, txn_id: TxnId) -> None:
-    """Abort a transaction during the handling of an error; log a failure instead of raising it."""
+    """Abort a transaction while an error is handled; log a failure instead of raising it."""
     try:
         client.abort_txn(txn_id)
     except HiveAcidError as error:

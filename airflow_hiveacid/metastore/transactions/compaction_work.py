@@ -1,19 +1,19 @@
 """The transaction and the queue entry of a compaction.
 
-A compaction allocates no write ID, since its result replaces its input files. The steps are similar
-to the steps of Hive's worker: transaction, snapshot, `update_compactor_state`, the rewrite of the
-files, the shared lock (`Transaction.lock_reads`), a second check, commit, `mark_compacted`. The
-lock is taken after the rewrite, so that overwrites, truncates and drops do not wait for a
-compaction (docs/decisions/compaction.md). Hive's worker calls `mark_compacted` before its commit; a
-`_v` suffix hides its result until the commit. Our results may have names without this suffix. The
-server's cleaner does not wait for readers if an entry is marked before its transaction commits
-(docs/decisions/compaction-queue.md).
+A compaction allocates no write ID, because its result replaces its input files. The steps are
+similar to those of Hive's worker. The steps are: transaction, snapshot, `update_compactor_state`,
+the rewrite of the files, the shared lock (`Transaction.lock_reads`), a second check, commit,
+`mark_compacted`. A compaction takes the lock after the rewrite. So overwrites, truncates and drops
+do not wait for the rewrite (docs/decisions/compaction.md). Hive's worker calls `mark_compacted`
+before its commit. A `_v` suffix hides its result until the commit. Our results may have names
+without this suffix. Suppose an entry is marked before its transaction commits. In that case, the
+server's cleaner does not wait for readers (docs/decisions/compaction-queue.md).
 
 Before these steps, the compactor takes a lock that only compactors of the same partition request.
 The lock proves that the compactor is alive. If the lock is gone, the next run ends our queue entry
-(`end_dead_entries`). A compaction replaces other clients' queued requests, and repeats these
-requests if the compaction fails. On 3.1 only Hive can process the queue, so a compaction has only
-its transaction and locks.
+(`end_dead_entries`). A compaction replaces queued requests of other clients. If the compaction
+fails, these requests are repeated. On 3.1, only Hive can process the queue. So on 3.1, a compaction
+has only its transaction and its locks.
 
 Example:
     with compacting(client, table=table, partition=name, compaction_type=kind, ...) as work:
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
-# COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not hold a stack trace.
+# COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
 _LONGEST_MESSAGE: Final = 2000
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
@@ -91,11 +91,11 @@ _log = logging.getLogger(__name__)
 class CompactionWork:
     """A running compaction; `write_ids` are the write IDs that it may compact. Mutable.
 
-    `snapshot` was taken while holding the compactors' lock and the queue entry, so it includes the
-    previous compactor's result. The transaction's own snapshot may be older. `claim` is None on
-    3.1. If `refusal` is set, for example because another compactor is running, the transaction has
-    ended and the `with` block has nothing to do. `served` are the other clients' requests that this
-    compaction replaces. These requests are repeated if the compaction fails.
+    `snapshot` was taken while the compactors' lock and the queue entry were held. So `snapshot`
+    includes the result of the previous compactor. The transaction's own snapshot may be older.
+    `claim` is None on 3.1. `refusal` is set if, for example, another compactor is running. Then the
+    transaction has ended, and the `with` block must do nothing. `served` are the requests of other
+    clients that this compaction replaces. If the compaction fails, these requests are repeated.
     """
 
     def __init__(self, client: MetastorePort, txn: MetastoreTransaction, ref: TableRef) -> None:
@@ -110,7 +110,7 @@ class CompactionWork:
 
     @property
     def serves(self) -> str:
-        """A description of the other clients' requests that this compaction replaces, if any."""
+        """A description of the requests of other clients that this compaction replaces, if any."""
         return ", ".join(entry.asked_by for entry in self.served)
 
     @property
@@ -136,8 +136,8 @@ class CompactionWork:
             self.refuse(claim.why)
             return
         self.claim = claim
-        # Take the snapshot after the claim, as Hive's worker does. By then, the previous worker has
-        # ended.
+        # Take the snapshot after the claim, as Hive's worker does. The previous worker has ended
+        # before the claim.
         self.snapshot = self.txn.newest(self._ref).for_compactor()
         if claim is not None:
             highest = self.write_ids.high_watermark
@@ -145,10 +145,10 @@ class CompactionWork:
             self._client.update_compactor_state(self.claim, self.txn.txn_id)
 
     def has_rival(self) -> bool:
-        """Refuse to compact, and return True, if a worker of a 3.1 server may also be compacting.
+        """Return True and refuse to compact if a worker of a 3.1 server may also be compacting.
 
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
-        publishing, and check the directory afterwards. If a worker's entry is no longer queued, the
+        publishing, and check the directory afterwards. If a worker's entry has left the queue, the
         worker has already published its result.
         """
         taken = None if self._worker is None else self._worker.taken_on_3()
@@ -157,11 +157,12 @@ class CompactionWork:
         return taken is not None
 
     def refuse(self, why: str, *, is_pointless: bool = False) -> None:
-        """Abort the transaction and record in the queue why nothing was compacted.
+        """Abort the transaction; record in the queue why nothing was compacted.
 
         Args:
             why: the reason.
-            is_pointless: there is nothing to compact, so other clients' requests are not repeated.
+            is_pointless: there is nothing to compact, so requests of other clients are not
+                repeated.
         """
         self.refusal = why
         if is_pointless:
@@ -170,10 +171,10 @@ class CompactionWork:
         self.give_up(why)
 
     def give_up(self, why: str) -> None:
-        """End the queue entry and repeat other clients' requests, if the server accepts this.
+        """End the queue entry; repeat requests of other clients if the server accepts this.
 
-        Call this after the end of the transaction. The entry ends first, because the server accepts
-        no request for a partition with a waiting or claimed entry.
+        Call this method after the end of the transaction. The entry ends first, because the server
+        accepts no request for a partition with a waiting or claimed entry.
         """
         if self.claim is not None:
             end_entry(self._client, self.claim, why)
@@ -203,17 +204,17 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; after an error, mark the queue entry as refused.
 
-    After such an error, the replaced requests of other clients are also repeated.
+    After an error, this function also repeats the replaced requests of other clients.
 
     For arguments and errors that are not described here, see `transaction.begin`. `partition` is
     None for an unpartitioned table. The partition's name is also the `job_part`. If another
-    compaction is running, `policy` decides whether this compaction gives way, waits, or fails.
+    compaction is running, `policy` decides whether this compaction gives way, waits or fails.
     `on_alone` is called while this compaction holds the compactors' lock, before it claims an
     entry. An error from `on_alone` ends the compaction.
 
     Raises:
-        WriteConflictError: another compaction is running, and under the policy the later compaction
-            fails.
+        WriteConflictError: another compaction is running, and the policy lets the later compaction
+            fail.
         LockNotAcquiredError: the other compaction did not finish within `lock_timeout_s`.
     """
     access = TableAccess(
@@ -259,7 +260,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
             work.begin(worker, compaction_type, on_alone)
             yield work
     except CommitStateUnknownError:
-        raise  # the next run asks the server for the outcome and ends the entry
+        raise  # the next run asks the server for the outcome and ends the queue entry
     except BaseException as error:
         if work is not None and not is_committed:
             work.give_up(f"{type(error).__name__}: {error}")
@@ -287,7 +288,7 @@ class _QueueWorker:
     policy: ConflictPolicy
     timeout_s: float
     clock: Clock
-    # A separate pool ensures that the worker claims the entry that it requested.
+    # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
     def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
@@ -326,7 +327,7 @@ class _QueueWorker:
         return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
 
     def _at_work_here(self) -> str:
-        """Return the agent info of the running compactor's lock; empty if there is none."""
+        """Return the agent info of a running compactor's lock; empty if none runs."""
         locks = self.client.show_locks(_lock_of_compactors(self.ref))
         partition = None if self.partition is None else str(self.partition)
         here = (
@@ -340,8 +341,8 @@ class _QueueWorker:
     def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
         """Try to take the lock that only compactors of this partition request.
 
-        No table has the lock's name, so no reader or writer ever waits for the lock. The lock is
-        released when the transaction ends.
+        The lock's name is not the name of a table, so readers and writers never wait for the lock.
+        The lock is released when the transaction ends.
         """
         component = LockComponent(
             table=_lock_of_compactors(self.ref),
@@ -365,16 +366,15 @@ class _QueueWorker:
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.
 
-        The blocking entries are those of our dead workers, and other clients' requests that no
-        worker has claimed. The compaction that follows also fulfils those requests. The entries of
-        these requests cannot be claimed directly, because the server returns the oldest entry of a
-        shared pool, for any table. If a Hive worker claims such an entry at the same time, the
-        worker cannot mark the entry as compacted, and commits nothing. Call this while holding the
-        compactors' lock.
+        The method ends the entries of our dead workers, and unclaimed requests of other clients.
+        The following compaction also fulfils those requests. A worker cannot claim these requests
+        directly, because the server returns the oldest entry of a shared pool, for any table. A
+        Hive worker may claim such an entry at the same time. That worker cannot mark the entry as
+        compacted, and commits nothing. Call this while holding the compactors' lock.
 
         Args:
             kind: the type of our compaction.
-            served: a list. This method adds each request to the list right before ending the
+            served: a list. This method adds each request to the list directly before it ends the
                 request's entry. If the compaction fails, the caller must repeat these requests.
         """
         if self.client.generation is MetastoreGeneration.V3:
@@ -391,7 +391,7 @@ class _QueueWorker:
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
-        """Claim the requested entry; return the entry, or the reason why the claim failed.
+        """Claim the requested entry; return the entry, or a reason if the claim failed.
 
         On 3.1, return None if the queue has no entry. Call this while holding the compactors' lock.
         """
@@ -399,7 +399,7 @@ class _QueueWorker:
             return self.taken_on_3()
         answer = self.client.request_compaction(self.ref, self.partition, kind, pool=self.pool)
         # Try to claim even if the request was refused. If an earlier response was lost, our entry
-        # is already queued, and the server refuses a second request.
+        # is already in the queue, and the server refuses a second request.
         claim = self.client.find_next_compaction(
             our_worker_id(self.job_key), worker_version=airflow_hiveacid.__version__, pool=self.pool
         )
@@ -411,9 +411,9 @@ class _QueueWorker:
         return _Taken(f"the metastore's queue has an entry for it already: {reason}")
 
     def taken_on_3(self) -> _Taken | None:
-        """Return the reason not to compact this partition on 3.1; None if the queue has no entry.
+        """Return why not to compact this partition on 3.1; None if the queue has no entry.
 
-        3.1 does not show which entries its workers will claim, so every entry prevents a
+        3.1 does not show which entries its workers will claim. So every entry prevents a
         compaction.
         """
         if self.client.generation is not MetastoreGeneration.V3:
@@ -445,14 +445,14 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     """End a table's queue entries that belong to dead workers of this provider.
 
     While such an entry exists, the server refuses all requests for its partition. Only the server's
-    Initiator resets the entry, after a day, and the Initiator may be disabled. Our workers take the
-    compactors' lock before their request, and hold it until their transaction ends. So if a listed
-    entry has no such lock when the locks are listed later, its worker has died or committed. The
-    entries are read again after the check, since a worker may have committed since the first
-    reading.
+    Initiator resets the entry, and only after a day. The Initiator may also be disabled. Our
+    workers take the compactors' lock before their request, and hold it until their transaction
+    ends. Entries are listed first, then locks. If a listed entry has no such lock, its worker has
+    died or committed. The entries are then read again, because a worker may have committed after
+    the first reading.
 
     Returns:
-        Other clients' requests that no worker has claimed; empty on 3.1.
+        Requests of other clients that no worker has claimed; empty on 3.1.
     """
     if client.generation is MetastoreGeneration.V3:
         return ()
@@ -472,7 +472,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
 
 
 def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """Return what `end_dead_entries` returns, but change nothing in the queue."""
+    """Return the entries that `end_dead_entries` would end, but change nothing in the queue."""
     if client.generation is MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.is_at_work and e.waits_for_anybody)
@@ -486,7 +486,7 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
     """End an entry of one of our workers that has died.
 
     `next_txn_id` is set only when the entry's transaction commits. If `next_txn_id` is set, the
-    result is valid, and the entry is marked as compacted.
+    result is valid, and this function marks the entry as compacted.
     """
     _log.warning("ending compaction %s of dead worker %s", entry.entry_id, entry.worker_id)
     claim = ClaimedCompaction.of_entry(entry)
@@ -497,7 +497,7 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
-    """Repeat another client's request; log a warning if the server refuses."""
+    """Repeat a request of another client; log a warning if the server refuses."""
     try:
         answer = client.request_compaction(
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool
@@ -511,9 +511,9 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
-    """Mark a committed compaction as compacted, for the cleaners; log a refusal without raising it.
+    """Mark a committed compaction as compacted, for the cleaners; only log a refusal.
 
-    The server refuses if a later run has already marked the entry and a cleaner has processed it.
+    The server refuses if a later run has already marked the entry, and a cleaner has processed it.
     """
     try:
         client.mark_compacted(claim)
@@ -522,11 +522,11 @@ def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
 
 
 def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
-    """Record in the queue that an entry was not compacted; log a warning if that fails.
+    """Record in the queue that an entry was not compacted; log a warning if this fails.
 
-    The entry is marked as refused, not as failed: after two failures in a row, Hive's Initiator
+    The entry is marked as refused, not as failed. After two failures in a row, Hive's Initiator
     ignores the partition for a week. The state "failed" also does not show whether a cleaner has
-    begun to process the entry.
+    started to process the entry.
     """
     message = why[:_LONGEST_MESSAGE]
     try:

@@ -1,24 +1,24 @@
-"""Fencing: if several copies of a job run, only the newest continues.
+"""Fencing: if several copies of a job run, only the newest copy continues.
 
-When a task's heartbeats are missing, the scheduler restarts the task, although the first copy may
-still be running. Both copies have the same job key. A copy writes the job key into the agent info
-of its locks, because only `show_locks` returns a client's description (`open_txns` drops
-agentInfo). A job may run several parts in parallel, each part in its own transaction. A copy aborts
-only copies of the same part, but a kill aborts all parts.
+If a task's heartbeats are missing, the scheduler restarts the task, although the first copy may
+still run. Both copies of the task have the same job key. A copy writes the job key into the agent
+info of its locks. Only `show_locks` returns a client's description (`open_txns` drops agentInfo). A
+job may run several parts in parallel. Each part has its own transaction. A copy aborts only copies
+of the same part, but a kill aborts all parts.
 
-A single check after a copy's own lock request is enough. The copy that requests its lock second
-sees the lock of the first copy, unless the first copy has ended. If the first copy has committed,
-the second copy's later snapshot includes the commit.
+One check, after a copy's own lock request, is sufficient. Suppose two copies request locks. The
+later copy sees the lock of the earlier copy, unless the earlier copy has ended. If the other copy
+has committed, this copy's later snapshot includes the commit.
 
-The copy with the higher try number is newer, even if it began first: a driver that waits in a
-cluster's queue may begin after the try that replaces it. If two copies belong to the same try, the
-copy with the higher ID of its first transaction is newer. A copy that reopens its transaction keeps
-its rank.
+The copy with the higher try number is newer, even if it started first. A driver may wait in a
+cluster's queue, and then start after the try that replaces it. If two copies belong to the same
+try, the newer copy is the copy whose first transaction has the higher ID. If a copy reopens its
+transaction, it keeps its rank.
 
-A driver of an earlier release uses a job key without the installation's name, and counts as a copy
-(`FencingToken.earlier_key`). This release writes a mark before the digest. The mark distinguishes
-the locks of this release from the locks of earlier releases, even if the installation has no name.
-See docs/decisions/ledger.md.
+A driver of an earlier release uses a job key without the installation's name. Such a driver also
+counts as a copy (`FencingToken.earlier_key`). In the agent info, this release writes a mark before
+the digest. The mark shows that the locks are not from an earlier release, even if the installation
+has no name. See docs/decisions/ledger.md.
 
 Example:
     >>> attempt = AttemptId.parse("2-00c0ffee0123")
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
-"""The agent info that this provider writes on the locks of transactions without a job."""
+"""The agent info on locks of this provider's transactions without a job."""
 
 # The agent info on the lock that only compactors of the same partition request.
 COMPACTOR: Final = re.compile(r"hiveacid (minor|major) compaction")
@@ -72,10 +72,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingToken:
-    """The identity of a copy of a job, for the agent info of the copy's locks.
+    """The identity of a copy of a job; the agent info of the copy's locks contains it.
 
-    `part` distinguishes the job's parallel transactions. `earlier_key` is the job key that an
-    earlier release uses for the same job.
+    `part` distinguishes the job's parallel transactions. `earlier_key` is the key of the same job
+    in an earlier release.
     """
 
     job_key: str
@@ -86,7 +86,7 @@ class FencingToken:
 
     @property
     def rank(self) -> tuple[int, TxnId]:
-        """The rank of this copy: try number and first transaction.
+        """The rank of this copy: its try number and its first transaction.
 
         This copy aborts copies of lower rank.
         """
@@ -113,7 +113,7 @@ class FencingToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """A transaction of another copy of the same job, with the rank of that copy."""
+    """A transaction of another copy of the same job, with that copy's rank."""
 
     txn_id: TxnId
     digest: str
@@ -184,9 +184,9 @@ def newer(fencing_token: FencingToken, copies: Iterable[Rival]) -> tuple[Rival, 
 def find_copies(
     client: MetastorePort, fencing_token: FencingToken, refs: Iterable[TableRef]
 ) -> tuple[Rival, ...]:
-    """Return this job part's transactions that have locks on the tables, sorted by ID.
+    """Return the transactions of this job part that have locks on the tables, sorted by ID.
 
-    A transaction under `earlier_key` is included only if an earlier release runs it, because an
+    A transaction under `earlier_key` is included only if an earlier release runs it. An
     installation without a name may use the same key for a different job.
     """
     locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
@@ -204,7 +204,7 @@ def fence(
     """Abort every older copy of the job; call this function after our own lock request.
 
     Returns:
-        True if there were older copies, which may have blocked our lock request.
+        True if there were older copies, because they may have blocked our lock request.
 
     Raises:
         FencedError: a newer copy has requested its locks, so this copy must end.
@@ -235,8 +235,8 @@ def raise_if_fenced(
     """Raise an error if a newer copy of the job has aborted the transaction.
 
     Raises:
-        FencedError: there is a newer copy. Otherwise, or if the search fails, nothing is raised and
-            the job may be retried.
+        FencedError: there is a newer copy. Otherwise, or if the search fails, this function raises
+            nothing, and the job may be retried.
     """
     try:
         ahead = newer(fencing_token, find_copies(client, fencing_token, refs))
@@ -250,9 +250,9 @@ def raise_if_fenced(
 def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
     """Return an error that contains the newest copy's transaction ID.
 
-    If the newer copy is a try of the same task, this copy must not be retried. If the newer copy
-    runs an earlier release, a retry is allowed: if that copy fails, only a retry can finish the
-    job.
+    If the newer copy is a try of the same task, this copy must not be retried. If an earlier
+    release runs the newer copy, a retry is allowed. If the newer copy fails, only a retry can
+    finish the job.
     """
     own = [copy for copy in ahead if copy.digest == fencing_token.digest]
     kind = FencedError if own else FencedByEarlierReleaseError
@@ -263,13 +263,13 @@ def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) ->
 def abort_job(
     client: MetastorePort, job_key: str, attempt: AttemptId, refs: Iterable[TableRef]
 ) -> tuple[TxnId, ...]:
-    """Abort the transactions of a killed attempt and of earlier tries; return the aborted ones.
+    """Abort the transactions of a killed attempt and of earlier tries; return their IDs.
 
     A process that kills the job calls this function. Later tries are not aborted, because the kill
-    may arrive long after the task was restarted. A job without a lock request cannot be identified;
-    its transaction times out after its heartbeats stop. If a job reopens its transaction during the
-    search, the next iteration finds it: the job requests new locks before it ends the old
-    transaction (`handover`). A failed abort does not prevent the other aborts.
+    may arrive long after the task was restarted. A job without a lock request cannot be found. The
+    transaction of such a job times out after its heartbeats stop. A job may reopen its transaction
+    during the search. The job requests new locks before it ends the old transaction (`handover`),
+    so the next iteration finds the job. A failed abort does not prevent the other aborts.
 
     Raises:
         MetastoreError: the first error when aborting or when listing the locks.

@@ -2,12 +2,12 @@
 
 A process that kills a job may have access only to the metastore. The process therefore finds the
 job through the job's locks (`fencing.abort_job`). So an old transaction stays open, with locks and
-heartbeats, until the next transaction has requested its locks. The job then checks whether another
-client has aborted the old transaction, for example to kill the job. After this check, the job ends
-the old transaction. See docs/decisions/restarts.md.
+heartbeats, until the next transaction has requested its locks. The job then checks whether a
+different client has aborted the old transaction, for example to kill the job. After this check, the
+job ends the old transaction. See docs/decisions/restarts.md.
 
-Between two transactions the job may work for a long time, and read tables that it has locked.
-During this time a transaction with only shared locks replaces the old one (`hold_locks`).
+Between two transactions, the job may work for a long time, and may read tables that it has locked.
+During this time, a transaction with only shared locks replaces the old transaction (`hold_locks`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Handover:
-    """The open transactions of a job that its next transaction replaces.
+    """The open transactions of a job that the job's next transaction replaces.
 
     Mutable. Not thread-safe.
     """
@@ -40,13 +40,14 @@ class Handover:
         self._left: dict[TxnId, ExitStack] = {}
 
     def leave(self, txn_id: TxnId, undo: ExitStack) -> None:
-        """Keep a replaced transaction open until `undo` ends its heartbeats and the transaction."""
+        """Keep a replaced transaction open; `undo` ends its heartbeats and the transaction."""
         self._left[txn_id] = undo
 
     def hold_locks(self, fencing_token: FencingToken, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
-        The locks need not be granted: a process that kills the job also finds waiting requests.
+        The locks need not be granted, because a process that kills the job also finds waiting
+        requests.
 
         Raises:
             TransactionAbortedError: another client has ended a kept transaction.
@@ -73,8 +74,7 @@ class Handover:
         """End the kept transactions; call this after the next transaction has requested its locks.
 
         Returns:
-            True if there were kept transactions, which may have blocked the next transaction's
-            request.
+            True if there were kept transactions, because they may have blocked the next request.
 
         Raises:
             TransactionAbortedError: another client has ended a kept transaction.

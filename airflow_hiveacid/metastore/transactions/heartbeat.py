@@ -64,7 +64,7 @@ class Heartbeat:
 
     @property
     def lost(self) -> TransactionAbortedError | None:
-        """The error that reported the loss of the transaction; None while no loss was reported."""
+        """The error that reported the loss of the transaction; None if no loss was reported."""
         return self._lost
 
     @property
@@ -77,7 +77,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the heartbeats; a heartbeat that is already being sent may still finish."""
+        """Stop the heartbeats; a heartbeat that is already in progress may still finish."""
         self._stopped.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_STOP_WAIT_S)

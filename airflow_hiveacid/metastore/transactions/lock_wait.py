@@ -1,6 +1,6 @@
 """Waits for a lock with a time limit, and withdraws the request after a time-out.
 
-Takes a lock request; returns the granted lock, or raises an error that lists the lock holders.
+Takes a lock request. Returns the granted lock, or raises an error that lists the lock holders.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
     from airflow_hiveacid.metastore.port import MetastorePort
 
-# Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A short
-# job should not pause for longer than it runs.
+# Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
+# should not be longer than a short job.
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 _MOST_HOLDERS: Final = 5
@@ -49,9 +49,9 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
     raises an error, the wait ends, and the caller must end the transaction.
 
     Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is
+        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
             withdrawn.
-        TransactionAbortedError: the transaction was aborted meanwhile.
+        TransactionAbortedError: the transaction was aborted during the wait.
     """
     began_s = clock.monotonic()
     on_asking()
@@ -86,13 +86,13 @@ def acquire_without_queueing(
 ) -> None:
     """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
-    A request that is not granted immediately is withdrawn before the pause, so other requests never
-    wait for this request. The first request is made even if `timeout_s` is 0.
+    A request that is not granted immediately is withdrawn before the pause. So other requests never
+    wait for such a request. The first request is made even if `timeout_s` is 0.
 
     Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`; the request is
+        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
             withdrawn.
-        TransactionAbortedError: the transaction was aborted meanwhile.
+        TransactionAbortedError: the transaction was aborted during the wait.
     """
     began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
     while True:
@@ -115,7 +115,7 @@ def _give_up(
     try:
         client.unlock(answer.lock_id)
     except HiveAcidError as error:
-        # The caller then aborts the transaction, which also withdraws the request.
+        # Afterwards, the caller aborts the transaction. The abort also withdraws the request.
         _log.warning("cannot withdraw lock_id=%s: %s", answer.lock_id, error)
     return LockNotAcquiredError(
         tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders

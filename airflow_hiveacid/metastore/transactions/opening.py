@@ -1,12 +1,13 @@
 """The start of a transaction: open, heartbeat, write IDs, locks, fence, snapshot.
 
-Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot;
-after an error, the transaction is aborted. Does not commit.
+Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot.
+After an error, the transaction is aborted. Does not commit.
 
-If a change is committed after a writer's transaction was opened, the metastore treats the change as
-a conflict, even if the writer's snapshot includes it. The writer would fail at commit, after all
-its work. So if another transaction commits between the opening and the snapshot, the writer's
-transaction is reopened, as in Hive's Driver.validateTxnList. Reopening takes milliseconds.
+A change may be committed after a writer's transaction was opened. The metastore then treats this
+change as a conflict, even if the writer's snapshot includes it. So the writer would fail at commit,
+after all its work. To prevent this, the writer's transaction is reopened if another transaction
+commits between the opening and the snapshot, as in Hive's Driver.validateTxnList. Reopening takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -99,12 +100,12 @@ class Plan:
 
     @property
     def changed(self) -> tuple[TableRef, ...]:
-        """Tables where a conflict is possible: tables with changes other than inserts."""
+        """Tables with possible conflicts: the job makes changes other than inserts to them."""
         return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
 
     @property
     def watched(self) -> tuple[TableRef, ...]:
-        """Tables for which the job must know the writes that were committed when it began."""
+        """Tables for which the job must know the writes that were committed at its start."""
         watching = (
             a.ref for a in self.writes if looks_for_rivals(a.policy, doing_of(a.operations))
         )
@@ -112,7 +113,7 @@ class Plan:
 
     @property
     def fenced(self) -> tuple[TableRef, ...]:
-        """The tables with locks that are searched for other copies of the job."""
+        """The tables whose locks are searched for other copies of the job."""
         if self.presence is not None:
             return (self.presence,)
         return self.written or tuple(sorted({access.ref for access in self.reads}))
@@ -120,7 +121,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """Readings of the local clock before and after the server's steps during the opening."""
+    """Local clock times before and after the server's steps during the opening."""
 
     opened_s: float
     lock_asked_s: float
@@ -130,14 +131,14 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A transaction that has its locks and its snapshot.
+    """A transaction with its locks and its snapshot.
 
     `fencing_token` is None for a job without a key. Closing `undo` stops the heartbeats and aborts
-    the transaction. Call `be_patient(None)` on the client before you close `undo`, because the
-    client's retries depend on the heartbeats. `began` holds, for each of the `watched` tables, the
-    write IDs that were committed when the job first opened a transaction. `has_waited` is True if
-    the locks were not granted immediately. `timeout_s` is the server's transaction time-out, which
-    cannot be read while the server is unreachable.
+    the transaction. Before you close `undo`, call `be_patient(None)` on the client, because the
+    client's retries depend on the heartbeats. For each `watched` table, `began` contains the write
+    IDs that were committed when the job first opened a transaction. `has_waited` is True if the
+    locks were not granted immediately. `timeout_s` is the server's transaction time-out. The
+    time-out cannot be read while the server is unreachable.
     """
 
     txn_id: TxnId
@@ -160,7 +161,8 @@ def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opene
     Args:
         client: the metastore.
         plan: the arguments of the transaction.
-        leaving: the job's earlier transactions, which the new transaction replaces and ends.
+        leaving: the job's earlier transactions. The new transaction replaces and ends these
+            transactions.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time.
@@ -180,7 +182,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     timeout_s = client.txn_timeout_s
     interval_s = _interval_s(plan, timeout_s)
     deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
-    # A transaction that never waits for locks may also be reopened: reopening delays no other
+    # A transaction that never waits for locks may be reopened, too, because this delays no other
     # transaction.
     never_waits = plan.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id
@@ -211,8 +213,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
             plan = replace(plan, began=vain.began)
             continue
         except _AnswerLostError as lost:
-            # The state of a lock request is unknown. The request is withdrawn when its transaction
-            # ends.
+            # The state of a lock request is unknown. The server withdraws the request when its
+            # transaction ends.
             if is_last:
                 raise lost.error from lost.error.__cause__
             _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
@@ -225,8 +227,8 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
         plan = replace(plan, began=opened.began)
-        # Do not count the reopenings that a wait for locks causes. The wait has its own time limit,
-        # and each commit ahead in the queue reopens the transaction.
+        # Do not count the reopenings that a wait for locks causes. A wait for locks has its own
+        # time limit. Each commit of a transaction ahead in the queue causes a reopening.
         reopenings += not opened.has_waited
 
 
@@ -260,7 +262,7 @@ class _Opening:
 
     @property
     def changed(self) -> Mapping[TableRef, ValidWriteIdList]:
-        """The write IDs of tables where a conflict is possible, right before the opening."""
+        """For tables with possible conflicts, the write IDs right before the opening."""
         return {ref: self.before[ref] for ref in self.plan.changed}
 
     def run(self, *, deadline_s: float) -> Opened:
@@ -286,7 +288,7 @@ class _Opening:
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
         """Check that the transaction is open.
 
-        Another client may have aborted the transaction to kill the job
+        A different client may have aborted the transaction to kill the job
         (docs/decisions/restarts.md).
 
         Raises:
@@ -386,8 +388,9 @@ class _Opening:
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
         """Return the write IDs of the watched tables that were committed when the job began.
 
-        If a table's list may have been incomplete, use a slightly later list. The later list is
-        complete, because the transaction now has a write ID (docs/decisions/reading.md).
+        If the list of a table may have been incomplete, the result contains a slightly later list.
+        The later list is complete, because the transaction now has a write ID
+        (docs/decisions/reading.md).
         """
         began = self.began
         short = [ref for ref in self.plan.watched if ref not in began]
@@ -409,9 +412,9 @@ class _Opening:
 
         fencing_token = self._fencing_token
         agent_info = ANONYMOUS if fencing_token is None else fencing_token.agent_info
-        # Fence before waiting: an older copy may hold the required locks. One check is enough. A
-        # newer copy that starts later aborts this copy. An older copy that checks later finds this
-        # copy and ends.
+        # Fence before waiting, because an older copy may hold the required locks. One check is
+        # enough. A newer copy that starts later will abort this copy. An older copy that checks
+        # later will find this copy and end.
         answer = acquire(
             self.client,
             LockRequest(txn_id=self.txn_id, components=self._components, agent_info=agent_info),
@@ -448,15 +451,15 @@ class _Opening:
         """Take the newest snapshot.
 
         Unlike the snapshot of a Hive query, this snapshot includes commits of transactions with
-        higher IDs. A newer copy of the job may have committed while this copy was suspended, and
-        the writes of the newer copy must be visible.
+        higher IDs. A newer copy of the job may have committed while this copy was suspended. Then
+        the snapshot must include the writes of the newer copy.
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:
             raise TransactionAbortedError(
                 txn_id=self.txn_id, reason="the metastore no longer lists it as open"
             )
-        # If a server records this history, its cleaner uses only the history to find readers.
+        # If a server records this history, its cleaner finds readers only through the history.
         lowest = {
             ref: write_ids.min_open_write_id or WriteId(write_ids.high_watermark + 1)
             for ref, write_ids in snapshot.tables.items()
@@ -472,11 +475,11 @@ def take_snapshot(
     refs: Iterable[TableRef],
     own: Mapping[TableRef, WriteId],
 ) -> Snapshot:
-    """Return a snapshot of the committed state, in which the `own` write IDs are open.
+    """Return a snapshot of the committed state; the `own` write IDs are open in it.
 
     As in Hive, the request treats the transaction `txn_id` as committed. If Hive 4.0.1 has no
-    record of a valid write ID, it ends a table's list at the lowest invalid ID. In this request our
-    own write ID is valid, so the list includes at least this ID. See docs/decisions/reading.md.
+    record of a valid write ID, it ends a table's list at the lowest invalid ID. In this request,
+    our own write ID is valid, so the list includes at least this ID. See docs/decisions/reading.md.
     """
     txns = client.valid_txns()
     if txn_id in txns.open:

@@ -1,22 +1,21 @@
 """Open transactions that may read the files of one table.
 
-Takes a metastore and a table; returns the transactions for which a cleaner must wait. Readers
+Takes a metastore and a table. Returns the transactions that a cleaner must wait for. Readers
 register tables in MIN_HISTORY_LEVEL or MIN_HISTORY_WRITE_ID, but no Thrift call returns these
-records. So readers are identified by their locks. In case of doubt, a transaction is treated as a
-reader:
+records. So this module identifies readers by their locks. In case of doubt, a transaction counts as
+a reader:
 
 * A transaction with a lock on the table, one of its partitions, or its database is a reader. A
-  running compaction of this provider is also a reader of its table, even before it locks the table
-  to publish its result.
-* A transaction without any lock is treated as a reader, because it may already have its snapshot
-  and take locks later. Streaming batches, replication, and readers that never lock also have no
-  locks.
-* A transaction that has requested locks only on other tables is not a reader if its client is
-  known. Queries of Hive and jobs of this provider request all locks at once. Queries of Trino lock
-  a table before they take their snapshot of it. Other clients, such as spark-acid, take one
-  snapshot and then lock table by table, so they may still read this table.
+  running compaction of this provider counts as a reader of its table, even before it locks the
+  table to publish its result.
+* A transaction without locks counts as a reader, because it may already have its snapshot and take
+  locks later. Examples are streaming batches, replication, and readers that never take locks.
+* A transaction with locks only on other tables is not a reader if its client is Hive, Trino or this
+  provider. Queries of Hive and jobs of this provider request all their locks at once. Queries of
+  Trino lock a table before they take their snapshot of it. Other clients, such as spark-acid, take
+  one snapshot and then lock table by table. So these clients may still read this table.
 * Hive 4 can read without locks (`hive.acid.lockless.reads.enabled`). If the metastore's
-  configuration enables this, only locks of this provider show which tables are read.
+  configuration enables such reads, only locks of this provider show which tables are read.
 
 See docs/decisions/cleaning.md.
 """
@@ -56,8 +55,8 @@ def possible_readers(
 ) -> tuple[Reader, ...]:
     """Return the open transactions that may read a table, sorted by ID.
 
-    The locks are read after `txns`. A transaction that ends between the two reads no longer has a
-    lock, so it is treated as a reader. Treating a transaction as a reader by mistake only delays
+    The locks are read after `txns`. If a transaction ends between the two calls, its lock is gone.
+    So the transaction counts as a reader. A transaction that wrongly counts as a reader only delays
     the cleaning.
 
     Args:
@@ -97,7 +96,7 @@ def possible_readers(
 
 
 def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str | None:
-    """Return the reason why a transaction with these locks may read a table, or None."""
+    """Return why a transaction with these locks may read a table; None if it cannot."""
     if not locks:
         return "it has no lock, so it may read any table"
     for lock in locks:
@@ -113,7 +112,7 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
 
 
 def _locks_are_complete(client: MetastorePort) -> bool:
-    """Return True if other engines' transactions lock every table that they read."""
+    """Return True if transactions of other engines lock every table that they read."""
     if client.generation is MetastoreGeneration.V3:
         return True
     return client.config_value(_LOCKLESS, "false").strip().lower() != "true"

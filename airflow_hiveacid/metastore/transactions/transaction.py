@@ -1,13 +1,14 @@
 """A job's transaction from opening to commit or abort.
 
 Takes a client, the tables that the job reads and writes, and the job's key. Returns a
-`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
+`MetastoreTransaction`. The transaction holds its locks, sends heartbeats, and has one fixed
+snapshot. The order
 is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
 are allocated before the lock request, because the server copies them into the lock. The snapshot is
-taken after the locks are granted, because it must include the writes of their previous holders.
+taken after the locks are granted, because it must include the writes of the previous lock holders.
 
-Other modules handle files: they stage files in hidden directories, and call `register_partitions`
-before they publish any file.
+Other modules handle files. These modules stage files in hidden directories, and call
+`register_partitions` before they publish a file.
 
 Example:
     with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
@@ -66,7 +67,7 @@ STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_don
 """The arguments of `on_step`, in this order; a reopened transaction repeats the first five."""
 
 # The time limit for determining a commit's outcome, as a share of the server's time-out. The
-# transaction must not time out meanwhile.
+# transaction must not time out during this time.
 _PATIENCE: Final = 0.5
 
 _log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ _log = logging.getLogger(__name__)
 class MetastoreTransaction:
     """An open transaction with its locks and its snapshot. Not thread-safe.
 
-    Mutable: it records the written partitions and whether it has ended.
+    Mutable: it stores the written partitions, and whether it has ended.
     """
 
     def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
@@ -103,14 +104,14 @@ class MetastoreTransaction:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The job's fixed snapshot, in which its own write IDs are open."""
+        """The job's fixed snapshot; the job's own write IDs are open in it."""
         return self._opened.snapshot
 
     @property
     def began(self) -> Mapping[TableRef, ValidWriteIdList]:
         """Write IDs that were committed when the job began.
 
-        Contains only tables where another transaction's commit may end the job.
+        Contains only tables where a commit of another transaction may end the job.
         """
         return self._opened.began
 
@@ -132,7 +133,7 @@ class MetastoreTransaction:
     def on_abort(self, take_back: Callable[[], None]) -> None:
         """Register a callback that is called after an abort; callbacks run in reverse order.
 
-        No callback runs if the outcome of a commit is unknown. Errors of callbacks are logged.
+        No callback runs if the outcome of a commit is unknown. Errors of callbacks are only logged.
         """
         self._take_backs.append(take_back)
 
@@ -141,7 +142,7 @@ class MetastoreTransaction:
         self._plan.on_step(name)
 
     def ensure_alive(self) -> None:
-        """Check that the transaction is still open; ask the server only after failed heartbeats.
+        """Check that the transaction is open; ask the server only after failed heartbeats.
 
         Raises:
             TransactionAbortedError: the server has aborted the transaction.
@@ -151,7 +152,7 @@ class MetastoreTransaction:
         if heartbeat.lost is not None:
             self.raise_why(heartbeat.lost)
         if heartbeat.silent_s >= self._opened.timeout_s:
-            # After so long without a successful heartbeat, the server may have aborted the
+            # After this time without a successful heartbeat, the server may have aborted the
             # transaction.
             self.confirm_alive()
 
@@ -195,11 +196,11 @@ class MetastoreTransaction:
         names: Collection[PartitionName],
         operations: Collection[DataOperation],
     ) -> None:
-        """Register the written partitions with the metastore, before any file is published.
+        """Register the written partitions with the metastore before a file is published.
 
-        Without this record, a 3.1 server would delete the transaction after an abort and treat its
-        write ID as committed (observed). The rows of files that are already published would then
-        become visible. Conflict detection and compaction also need the record.
+        Without this record, a 3.1 server would delete the transaction after an abort. The server
+        would then treat the write ID as committed (observed). So the rows of already published
+        files would become visible. Conflict detection and compaction also need the record.
 
         Raises:
             TransactionAbortedError: the server has aborted the transaction.
@@ -223,7 +224,10 @@ class MetastoreTransaction:
         self._unchanged.add(ref)
 
     def server_time(self) -> ServerTime | None:
-        """Return the server's time, or None if unknown; read it only once, while locks are held."""
+        """Return the server's time; None if unknown.
+
+        Read the time only once, while locks are held.
+        """
         if self._server_time is None and not self._is_ended:
             readings = self._opened.readings
             try:
@@ -243,7 +247,7 @@ class MetastoreTransaction:
 
     @property
     def times(self) -> TransactionTimes | None:
-        """The times of the steps; None before the commit, or if the server reported no time.
+        """The times of the steps; None before the commit, and if the server reported no time.
 
         If the transaction writes, `settle` reads the server's time.
         """
@@ -267,7 +271,7 @@ class MetastoreTransaction:
         self._take_back()
 
     def leave_to(self, handover: Handover) -> None:
-        """Undo the work, but stay open until the next transaction has requested its locks."""
+        """Undo the work; stay open until the next transaction has requested its locks."""
         self._is_ended = True
         self._client.be_patient(None)
         handover.leave(self.txn_id, self._opened.undo)
@@ -279,9 +283,9 @@ class MetastoreTransaction:
         for access in self._plan.writes:
             late = access.table.is_partitioned and not self._written[access.ref]
             if late or access.ref in self._unchanged:
-                # With the lock, 4.x recorded a write of the whole table. Nothing was written, so
-                # this call removes that record. Otherwise the record would cause conflicts, and a
-                # cleaner would look for a partition without a name (HIVE-21052).
+                # With the lock, 4.x recorded a write of the whole table. The transaction wrote
+                # nothing, so this call removes the record. Otherwise, the record would cause
+                # conflicts, and a cleaner would look for a partition without a name (HIVE-21052).
                 self._client.add_dynamic_partitions(
                     self.txn_id, self.write_ids[access.ref], access.ref, (), DataOperation.UPDATE
                 )
@@ -321,7 +325,7 @@ class MetastoreTransaction:
         """End the transaction after an error in the `with` block; only `begin` calls this.
 
         Raises:
-            TransactionAbortedError, FencedError: the reason why the `with` block failed.
+            TransactionAbortedError, FencedError: the reason for the failure of the `with` block.
             MetastoreError: another transaction committed first, and it is unknown whether this
                 transaction is still open.
         """
@@ -332,15 +336,15 @@ class MetastoreTransaction:
         if isinstance(error, TransactionAbortedError):
             self.raise_why(error)
         if self.lost is not None and isinstance(error, Exception):
-            # The loss of the transaction is the cause of any other error.
+            # If the transaction was lost, this loss is the cause of all other errors.
             self.raise_why(self.lost)
 
     def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
-        """Undo the work, and leave the transaction open if another transaction follows.
+        """Undo the work; leave the transaction open if another transaction follows.
 
-        If another client aborts the transaction, its locks are released, and another transaction
-        may soon overtake it. The job must not open a new transaction after an abort, nor while the
-        state is unknown (docs/decisions/restarts.md).
+        If a different client aborts the transaction, its locks are released. Then another
+        transaction may soon overtake the aborted transaction. The job must not open a new
+        transaction after an abort, or while the state is unknown (docs/decisions/restarts.md).
 
         Raises:
             TransactionAbortedError, FencedError, MetastoreError: the transaction was aborted, or
@@ -431,10 +435,12 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     transaction is open, the cleaner keeps the files that the transaction may read.
 
     Args:
-        client: Used only by this thread until the `with` block ends; the heartbeats use a clone.
-        job_key: Identifies the task across tries; if several copies have the same key, only the
+        client: Only this thread may use the client until the `with` block ends; the heartbeats use
+            a clone.
+        job_key: Identifies the task across tries. Of several copies with the same key, only the
             newest continues. None disables the search for copies.
-        earlier_key: The job's key in an earlier release; a driver of that release is also a copy.
+        earlier_key: The job's key in an earlier release. A driver of that release also counts as a
+            copy.
         attempt: The run of the task; None creates a new ID.
         job_part: Distinguishes a job's parallel transactions.
         reads: Tables to read that are not in `writes`.
@@ -442,26 +448,28 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         lock_timeout_s: The total time limit for all waits for locks.
         heartbeat_s: Seconds between heartbeats; None means half of the server's time-out.
         txn_type: The type that a 4.x server records for the transaction.
-        first_txn_id: For a retry: `first_txn_id` of an earlier transaction of the same process.
-        began: For a retry: `Transaction.began` of that earlier transaction.
-        handover: The job's earlier transactions, which the new transaction replaces. If another
-            commit overtakes the new transaction, the work of the new transaction is undone. The
-            handover then keeps the new transaction open until the next transaction replaces it or
-            the owner closes the handover. None means that the job has no other transaction.
+        first_txn_id: Only for a retry. This is the `first_txn_id` of an earlier transaction of this
+            process.
+        began: Only for a retry. This is the `Transaction.began` of the earlier transaction.
+        handover: The job's earlier transactions. The new transaction replaces these transactions.
+            If another commit overtakes the new transaction, its work is undone. The handover then
+            keeps the new transaction open, until the next transaction replaces it or the owner
+            closes the handover. None means that the job has no other transaction.
         clock: The source of time; None means this machine's clock.
         on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
             reported right before the commit. An error in `on_step` aborts the transaction.
-        on_lost: Called in another thread when a heartbeat finds that the server has aborted the
-            transaction, so that the `with` block can stop.
-        presence: A name that a reading transaction locks at first instead of the tables, so that
-            copies of the job find each other. `Transaction.lock_reads` locks the tables.
+        on_lost: Called in another thread if a heartbeat finds that the server has aborted the
+            transaction. This callback can stop the `with` block.
+        presence: The name that a reading transaction locks first, before it locks tables. The lock
+            shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
+            tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
         FencedError: a newer copy of the job is running.
         TransactionAbortedError: another client aborted the transaction, or its heartbeats failed.
         WriteConflictError: another transaction changed the same partition and committed first.
-        CommitStateUnknownError: the response to the commit was lost and its outcome is unknown.
+        CommitStateUnknownError: the response to the commit was lost, and its outcome is unknown.
         NotTransactionalError, InsertOnlyTableError: the table does not allow the operations.
     """
     for access in writes:
@@ -496,7 +504,8 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     except BaseException as error:
         txn.end_after(error, handover)
         raise
-    # Commit outside the `try` block: if the response of a commit is lost, no abort may follow.
+    # Commit outside the `try` block, because no abort may follow if the response of a commit is
+    # lost.
     if not txn.is_ended:
         txn.commit()
 

@@ -1,7 +1,7 @@
-"""Checks that a table or partition still has the definition that a job read when it began.
+"""Checks that a table or partition still has the definition that a job read at its start.
 
-The checks are needed because Trino's DDL, unlike Hive's DDL, does not wait for the locks of readers
-and writers.
+The checks are needed because Trino's DDL does not wait for the locks of readers and writers. Hive's
+DDL does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Detection, during a wait for locks, of commits that require a new transaction.
+"""Detection of commits, during a wait for locks, that require a new transaction.
 
 A transaction that changes rows must see all earlier commits. If another transaction commits during
 the wait, the waiting transaction must be reopened.
@@ -33,10 +33,10 @@ class WaitedInVainError(Exception):
 class Waiting:
     """Checks for commits during one wait for locks. Mutable: records the holders of the locks.
 
-    On 3.1, transactions that change rows of a partition wait in a queue. Each transaction in the
-    queue must see the writes of all transactions ahead. So after each commit, all waiting
-    transactions must be reopened. Reopening them right after the commit is faster than reopening
-    each transaction after it gets its lock.
+    On 3.1, transactions that change rows of the same partition wait in a queue. Each transaction in
+    the queue must see the writes of all earlier transactions in the queue. So after each commit,
+    all waiting transactions must be reopened. It is faster to reopen all waiting transactions
+    directly after the commit than to reopen each transaction after it gets its lock.
     """
 
     client: MetastorePort
@@ -63,7 +63,7 @@ class Waiting:
         left = self.holders.intersection(txns.open)
         if left == self.holders or self.txn_id not in txns.open:
             # Either no holder has ended, or this transaction was aborted. An aborted transaction
-            # must not be reopened; the next lock check raises an error.
+            # must not be reopened. The next check of the lock raises an error.
             return
         self.holders = left
         if is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
@@ -82,5 +82,5 @@ class Waiting:
 def is_overtaken(
     before: Mapping[TableRef, ValidWriteIdList], now: Mapping[TableRef, ValidWriteIdList]
 ) -> bool:
-    """Return True if the newer lists contain a commit that the older lists do not contain."""
+    """Return True if the newer lists contain a commit that the older lists lack."""
     return any(now[ref].shows_more_than(old) for ref, old in before.items())

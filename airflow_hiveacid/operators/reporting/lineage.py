@@ -2,9 +2,9 @@
 
 OpenLineage's provider calls methods of an operator at the start and the end of a task, in the
 process of the task. Input is the operator's jobs and, at the end, their results. Output has a
-dataset for each table, with its columns. At the end, a written table also has its write ID as its
-version, counts of rows, files and bytes, and whether it was created, altered, renamed or dropped.
-The files at a location are one dataset.
+dataset for each table, with its columns, and the columns from which they got their values. At the
+end, a written table also has its write ID as its version, counts of rows, files and bytes, and
+whether it was created, altered, renamed or dropped. The files at a location are one dataset.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators.reporting import lineage_facets
+from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
 from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
 from airflow_hiveacid.operators.reporting.lineage_files import files_read, files_written
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -65,6 +66,7 @@ def lineage_of(
         read={table: {} for table in read},
         written={table: known[table] for table in written},
         counts=lineage_facets.counts(results),
+        origins=partial(column_lineage, jobs, results),
     )
     feeds = (job.location for job in jobs if isinstance(job, ChangeFeedSpec))
     lineage.inputs += files_read(location for job in jobs for location in locations_read(job))
@@ -97,6 +99,7 @@ def _lineage(
     read: TableFacets = NO_TABLES,
     written: TableFacets = NO_TABLES,
     counts: TableFacets = NO_TABLES,
+    origins: Callable[..., TableFacets] = lambda *_: NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
     """Return datasets with these facets, and with the columns that the metastore knows now."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
@@ -105,16 +108,21 @@ def _lineage(
     )
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
 
-    now = lineage_facets.columns_now(conn_id, dict.fromkeys((*read, *written)))
+    now = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
+    found = origins(now, partial(_address, conn_id))
 
     def described(table: TableRef, facets: Mapping[str, Any]) -> dict[str, Any]:
         namespace, name = _address(conn_id, table)
-        return {"namespace": namespace, "name": name, "facets": {**facets, **now.get(table, {})}}
+        more = lineage_facets.columns_of(now[table]) if table in now else {}
+        return {"namespace": namespace, "name": name, "facets": {**facets, **more}}
 
     return OperatorLineage(
         inputs=[Dataset(**described(table, facets)) for table, facets in read.items()],
         outputs=[
-            OutputDataset(**described(table, facets), outputFacets=dict(counts.get(table, {})))
+            OutputDataset(
+                **described(table, {**facets, **found.get(table, {})}),
+                outputFacets=dict(counts.get(table, {})),
+            )
             for table, facets in written.items()
         ],
     )

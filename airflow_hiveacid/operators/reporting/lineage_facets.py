@@ -6,6 +6,7 @@ their names in OpenLineage. If this process cannot ask the metastore, columns ar
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -42,10 +43,10 @@ from airflow_hiveacid.jobs.specs.statements import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 Facets: TypeAlias = Mapping[str, Any]
 TableFacets: TypeAlias = Mapping[TableRef, Facets]
@@ -88,25 +89,24 @@ def merged(*parts: TableFacets) -> TableFacets:
     return found
 
 
-def columns_now(conn_id: str, tables: Iterable[TableRef]) -> TableFacets:
-    """Return the schema facets of those tables that the metastore can describe now."""
-    found: dict[TableRef, Facets] = {}
+def tables_now(conn_id: str, tables: Iterable[TableRef]) -> Mapping[TableRef, TableInfo]:
+    """Return those tables that the metastore can describe now."""
+    found: dict[TableRef, TableInfo] = {}
     try:
         with HiveAcidHook(conn_id).metastore() as client:
             for table in tables:
-                found[table] = _columns_of(client, table)
+                # A table is missing if it was dropped, or is not created yet.
+                with contextlib.suppress(TableError):
+                    found[table] = client.get_table(table)
     except (ConfigurationError, MetastoreError) as error:
         # The login may exist only on the driver's machine.
         _log.info("OpenLineage gets no columns: %s", error)
     return found
 
 
-def _columns_of(client: MetastorePort, table: TableRef) -> Facets:
-    try:
-        described = client.get_table(table)
-    except TableError:
-        return {}  # it was dropped, or is not created yet
-    columns = (*described.columns, *described.partition_columns)
+def columns_of(table: TableInfo) -> Facets:
+    """Return the schema facet of a table."""
+    columns = (*table.columns, *table.partition_columns)
     return schema((column.name, column.type) for column in columns)
 
 

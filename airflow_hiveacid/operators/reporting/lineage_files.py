@@ -5,7 +5,7 @@ is the same dataset in the events of all tools. S3 has the scheme `s3`, whicheve
 Hadoop uses, and keys in object stores start without a slash.
 
 Example:
-    >>> _name("s3a://bucket/landing/day"), _name("hdfs://nn:8020/landing/")
+    >>> name_of("s3a://bucket/landing/day"), name_of("hdfs://nn:8020/landing/")
     (('s3://bucket', 'landing/day'), ('hdfs://nn:8020', '/landing'))
 """
 
@@ -39,10 +39,10 @@ def files_written(locations: Iterable[str]) -> list[OutputDataset]:
 
 
 def _names(locations: Iterable[str]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(name for name in map(_name, locations) if name is not None))
+    return list(dict.fromkeys(name for name in map(name_of, locations) if name is not None))
 
 
-def _name(location: str) -> tuple[str, str] | None:
+def name_of(location: str) -> tuple[str, str] | None:
     """Return the namespace and the name of the files at a location, a URI.
 
     Return None without a scheme, because only the driver knows the store of such a location.

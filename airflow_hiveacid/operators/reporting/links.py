@@ -72,23 +72,29 @@ class SparkUiLink(BaseOperatorLink):
 
 
 class DriverLinks:
-    """The URLs of the driver that a task started last; mutable, and empty while unknown."""
+    """The URLs of a job's last driver, none with a secret; mutable, and empty while unknown."""
 
     def __init__(self) -> None:
-        self.application = ""
-        self.ui = ""
+        self.application = self.ui = ""
+
+    def forget(self, push: Callable[[str, str], None]) -> None:
+        """Forget the URLs and remove them from XCom, because another driver starts."""
+        for link, url in ((SparkApplicationLink(), self.application), (SparkUiLink(), self.ui)):
+            if url:
+                _push(link, "", push)
+        self.application = self.ui = ""
 
     def show(self, application: str, ui: str, push: Callable[[str, str], None]) -> None:
-        """Remember the URLs of a driver, and store each new URL in XCom with `push(key, url)`.
+        """Remember the URLs of the driver, and store each new URL in XCom with `push(key, url)`.
 
         Args:
-            application: the URL of the driver's application, which no earlier driver had.
-            ui: the URL of the driver's UI; an empty text keeps the URL that is known.
+            application: the URL of the driver's application; a new one belongs to a new driver.
+            ui: the URL of the driver's UI; each empty text keeps the URL that is known.
             push: stores a value in XCom.
         """
-        application, ui = page_url(application), page_url(ui)
-        if application != self.application:
-            self.application, self.ui = application, ""
+        if application and application != self.application:
+            self.forget(push)
+            self.application = application
             _push(SparkApplicationLink(), application, push)
         if ui and ui != self.ui:
             self.ui = ui

@@ -26,6 +26,8 @@ _NOT_A_SECRET: Final = re.compile(
     r"|itemKey|mechanism)s?$",
     re.IGNORECASE,
 )
+_LOGIN_HEADER: Final = re.compile(r"(?:authorization|bearer|cookie)$", re.IGNORECASE)
+"""The ends of names of HTTP headers with a login, such as OpenLineage's transport may have."""
 _TRUTHS: Final = ("true", "false")
 
 log = logging.getLogger(__name__)
@@ -62,7 +64,7 @@ def _secrets(given: Mapping[str, object] | None) -> dict[str, str]:
         name: str(value)
         for name, value in (given or {}).items()
         if value not in (None, "")
-        and suggests_secret(name)
+        and (suggests_secret(name) or _LOGIN_HEADER.search(name))
         and not _NOT_A_SECRET.search(name)
         and str(value).lower() not in _TRUTHS
     }

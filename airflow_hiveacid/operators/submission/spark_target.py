@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
+from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +41,8 @@ class SparkTarget:
     `resource_managers` are the addresses of YARN's resource managers, and `realm` is their Kerberos
     realm if it is configured. `namespace` is the namespace of pods on Kubernetes. `spark_binary` is
     the name of `spark-submit`, unless the operator sets it. `has_login` is true if the connection
-    has a Kerberos principal or keytab.
+    has a Kerberos principal or keytab. `pages` are the connection's addresses of pages about
+    drivers.
     """
 
     conn_id: str
@@ -51,6 +53,7 @@ class SparkTarget:
     namespace: str = "default"
     spark_binary: str = BINARIES[0]
     has_login: bool = False
+    pages: DriverPages = field(default_factory=DriverPages)
 
     @classmethod
     def resolve(
@@ -90,6 +93,7 @@ class SparkTarget:
             namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
             spark_binary=str(extra.get("spark-binary") or BINARIES[0]),
             has_login=bool(extra.get("principal") or extra.get("keytab")),
+            pages=DriverPages.read(conn_id, extra),
         )
         target._check()
         return target
@@ -145,6 +149,19 @@ class SparkTarget:
     def is_followed(self) -> bool:
         """True if we follow the driver in its cluster, so a retry can resume its submission."""
         return self.is_cluster and (self.is_kubernetes or bool(self.resource_managers))
+
+    def application_page(self, driver_id: str, application_id: str) -> str:
+        """Return the connection's URL of a driver's page, or an empty text if it has none.
+
+        On Kubernetes, `driver_id` is a pod, which in client mode is an executor's. Each ID may be
+        empty.
+        """
+        namespace, _, pod = driver_id.partition(":")
+        if not self.is_kubernetes:
+            namespace = pod = ""
+        elif not self.is_cluster:
+            namespace, pod = self.namespace, ""
+        return self.pages.application(namespace=namespace, pod=pod, application_id=application_id)
 
 
 def _is_yarn(master: str) -> bool:

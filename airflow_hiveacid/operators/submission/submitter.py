@@ -35,12 +35,14 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     StorageError,
 )
+from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.checks.java_check import find_java
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
+from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.result_file import ResultFile
@@ -57,7 +59,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
+        Application,
+        Bounds,
+        ClusterRun,
+    )
     from airflow_hiveacid.operators.submission.resumption import StateStore
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
@@ -116,7 +122,7 @@ class Submitter:
             arguments,
             bounds,
             is_killed=is_killed,
-            seen=lambda found: self._show_driver(found.id, found.ui_url),
+            seen=self._show_seen,
         )
 
     # ---- one job ---------------------------------------------------------------------------------
@@ -182,7 +188,7 @@ class Submitter:
 
         def work() -> None:
             self._asked_cluster.answer_for(driver_id, self._tag)
-            self._show_driver(driver_id)
+            self._look_at(driver_id)
             if self._target.is_kubernetes:
                 # On YARN, the user's commands have run when `spark-submit` ended.
                 self._begin(submission, context)
@@ -233,7 +239,9 @@ class Submitter:
             submission.check_new()
             self._spark_submit()
         if self._target.is_kubernetes:
-            return driver_of(self._target.namespace, self._tag)
+            pod_id = driver_of(self._target.namespace, self._tag)
+            self._look_at(pod_id)
+            return pod_id
         if not (found := provider_names.yarn_application_id(hook)):
             raise RuntimeError("No YARN application id found after spark-submit completed.")
         log.info("YARN application submitted: %s", found)
@@ -255,6 +263,8 @@ class Submitter:
         cluster = self._asked_cluster
         self._show_driver(driver_id)
         found = cluster.status(driver_id)
+        if found is not None:
+            self._show_seen(found)
         if found is not None and found.is_ending:
             # The application is being killed, for example after a time-out. If this try resumed the
             # application, the try would fail, too.
@@ -311,6 +321,9 @@ class Submitter:
         noted = notes.result_uri if notes is not None and is_followed else None
         file = ResultFile(uri=str(noted or spec.result_uri))
         result = file.read()
+        if result is not None and result.spark_app_id:
+            # No cluster has reported a driver on this machine.
+            self._show_driver(application_id=result.spark_app_id)
         # A driver in the cluster has its own log, unless `spark-submit` itself failed.
         is_here = self.exit_code is not None or isinstance(failure, AirflowException)
         if result is None and is_here and self._hook is not None:
@@ -459,10 +472,38 @@ class Submitter:
         with driver_jvm(submission):
             hook.submit(submission.application)
 
-    def _show_driver(self, driver_id: str, ui_url: str = "") -> None:
-        """Show the pages about a driver, which on YARN exist as soon as it is submitted."""
-        if self._cluster is not None:
-            self._show(self._cluster.manager.page_of(driver_id), ui_url)
+    def _show_driver(
+        self, driver_id: str = "", application_id: str = "", reported_ui: str = ""
+    ) -> None:
+        """Show the pages about a driver: those of the connection, else those of its cluster.
+
+        On YARN, both IDs are the same, and the pages exist as soon as the driver is submitted.
+        """
+        target, cluster = self._target, self._cluster
+        if target.is_yarn:
+            application_id = application_id or driver_id
+        application = target.application_page(driver_id, application_id)
+        if not application and application_id and cluster is not None:
+            application = page_url(cluster.manager.page_of(application_id))
+        ui = target.pages.history(application_id) or page_url(reported_ui)
+        self._show(application, ui)
+
+    def _show_seen(self, found: Application) -> None:
+        self._show_driver(found.id, found.application_id, found.ui_url)
+
+    def _look_at(self, driver_id: str) -> None:
+        """Show the pages about a driver; ask Kubernetes once for the application's ID.
+
+        Otherwise, a task that defers, or times out while it waits, would not know the ID.
+        """
+        self._show_driver(driver_id)
+        if not self._target.is_kubernetes or self._target.pages == DriverPages():
+            return
+        try:
+            if (found := self._asked_cluster.manager.report(driver_id)) is not None:
+                self._show_seen(found)
+        except (ClusterUnavailableError, ClusterRefusedError) as error:
+            log.warning("cannot link to the driver's pages: %s", error)
 
     def _after_submit(self) -> None:
         if self._hook is not None:

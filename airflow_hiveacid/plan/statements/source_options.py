@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _WORDS: Final = (
     "passw(?:or)?d|pwd|passphrase|secret|token|credentials?|(?:access|account|api|private)[._-]?key"
+    # `DB_PASS`, but not `bypass`; and the tokens for `wasb`.
+    r"|(?<![a-z])pass(?=$|=)|azure\.sas\."
 )
 _NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"\s*(?:jdbc:|[\w+.-]+://)\S*", re.IGNORECASE)

@@ -6,8 +6,9 @@ have these files. Spark ships its own credentials to a YARN container and to a d
 delegation token of the metastore.
 
 The input is an endpoint, Spark's settings and the environment variables; the output is the endpoint
-to use in this process. If the files of the connection's login are readable here, the endpoint stays
-unchanged. If the connection names a client, then a different client's keytab or token is ignored.
+to use in this process. If this process can read the files of the connection's login, the endpoint
+stays unchanged. If the connection names a client, a keytab or token of a different client is
+ignored.
 
 Example:
     >>> from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = "HIVEACID-ERROR "
 _LINE: Final = re.compile(re.escape(_MARK) + r"(\{.*\})")
-# Spark's readers raise this message for a file that they cannot read.
+# Spark's readers raise this message for an unreadable file.
 _UNREAD: Final = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<path>.+?)\.\s"
 )
@@ -48,7 +48,7 @@ _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
-"""The errors of Spark's JVM, whether PySpark knows their type or not."""
+"""All errors of Spark's JVM, including those whose type PySpark does not know."""
 
 
 class _CarriedError(RuntimeError):
@@ -62,7 +62,7 @@ def carried(error: HiveAcidError) -> str:
 
 @contextmanager
 def worker_errors() -> Iterator[None]:
-    """Run a task's body so that our typed errors reach the driver."""
+    """Run a task's body; our typed errors reach the driver."""
     try:
         yield
     except HiveAcidError as error:
@@ -71,7 +71,7 @@ def worker_errors() -> Iterator[None]:
 
 @contextmanager
 def typed_failures() -> Iterator[None]:
-    """Run Spark actions on the driver so that a worker's typed error keeps its type."""
+    """Run Spark actions on the driver; a worker's typed error keeps its type."""
     try:
         yield
     except Exception as error:
@@ -97,10 +97,10 @@ def typed_failures() -> Iterator[None]:
 def beneath(error: BaseException) -> BaseException:
     """Return the cause of an error that Spark's writers raise for a failed task.
 
-    If there is no such cause, return the error itself.
+    If the error has no such cause, return the error itself.
     """
-    # If PySpark 3.5 does not know an error, the error has no Python class, but its cause may have a
-    # class.
+    # If PySpark 3.5 does not know an error, the error has no Python class. But the cause of such an
+    # error may have a class.
     found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
     while found is not None:
         cause = found.getCause()

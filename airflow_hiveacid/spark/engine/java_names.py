@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class JavaNames:
     """Access through py4j to the packages and classes in a Java package, or in the JVM's root.
 
-    Each name is looked up once. To look up a package, Java first searches Spark's 300 jars for a
-    class of that name. The search takes 1.6 ms of CPU time. A statement uses hundreds of names.
+    The class looks up each name only once. To look up a package, Java first searches Spark's 300
+    jars for a class of that name. The search takes 1.6 ms of CPU time. A statement uses hundreds of
+    names.
     """
 
     def __init__(self, found: JVMView | JavaPackage) -> None:

@@ -3,11 +3,12 @@
 Starting a task costs more than reading a small file, so small pieces share a task. A task gets
 enough pieces to be worth starting, and few enough that every core gets work.
 
-All tasks of a frame get the same function, which contains every piece. If pieces were objects, each
-task would unpickle all of them, at a cost quadratic in their number. As bytes, a piece is unpickled
-only in the task that needs it. Values that several pieces share (a table's columns, a snapshot's
-write IDs, the delete files of a bucket) are stored once. A worker caches shared values for its next
-task. A file identifies its store by name, so no piece contains a store client.
+All tasks of a frame get the same function. This function contains every piece. If pieces were
+objects, each task would unpickle all of them. The total cost would be quadratic in the number of
+pieces. As bytes, a piece is unpickled only in the task that needs it. Several pieces may share
+values: a table's columns, a snapshot's write IDs, the delete files of a bucket. Each shared value
+is stored once. A worker caches shared values for its next task. A file contains the name of its
+store, so no piece contains a store client.
 
 Input and output are plain frozen dataclasses. Must not depend on Spark.
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# For a value of these types, a reference would be as large as the value.
+# For a value of these types, a reference would not be smaller than the value.
 _SMALL: Final = (str, int, float, bool, bytes, type(None))
 # The largest shared values, a snapshot's write IDs and a table's columns, are the same for all
 # tasks.
@@ -48,9 +49,10 @@ _KEPT: Final = 8
 TASK_BYTES: Final = 64 << 20
 """The bytes that a task reads: about a second of work, several times the cost of its start."""
 
-# The cost of opening one file, in bytes read; it covers the footer and the round trip to the store.
+# The cost of opening one file, expressed in bytes; it covers the footer and the round trip to the
+# store.
 _OPEN_BYTES: Final = 1 << 20
-# If a Python task has less work than this, starting the task costs more than running it.
+# If a Python task has less work than this, starting the task costs more than its work.
 _LEAST_BYTES: Final = 8 << 20
 _TASKS_PER_CORE: Final = 3
 
@@ -87,9 +89,10 @@ def into_tasks(
 ) -> list[tuple[_T, ...]]:
     """Group pieces into tasks, in order; all pieces of a task have the same kind.
 
-    A task reads at most `TASK_BYTES`, unless a single piece is larger. Tasks are smaller if each
-    core would otherwise get fewer than `_TASKS_PER_CORE` tasks. Then all cores finish at about the
-    same time. But the limit is never so low that starting a task costs more than running it.
+    A task reads at most `TASK_BYTES`, except if a single piece is larger. Tasks are smaller if each
+    core would otherwise get fewer than `_TASKS_PER_CORE` tasks. With several tasks per core, all
+    cores finish at about the same time. But the limit has a minimum, so that starting a task never
+    costs more than running it.
     """
     sizes = [work(piece) for piece in pieces]
     even = sum(sizes) // max(1, _TASKS_PER_CORE * cores)

@@ -29,7 +29,7 @@ _FIRST_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageState:
-    """The state of one stage; `rows` are the rows that it has read so far."""
+    """The state of one stage; `rows` is the number of rows that it has read so far."""
 
     stage_id: int
     done: int
@@ -38,7 +38,7 @@ class StageState:
 
 
 class StageReporter:
-    """Decides which lines to log. Mutable: it remembers the running stages and their next lines.
+    """Decides which lines to log. Mutable: it stores the running stages and their next lines.
 
     `kind` is the kind of job, such as `merge`.
     """
@@ -62,8 +62,8 @@ class StageReporter:
             self._running[state.stage_id] = state, began, due
 
     def _line(self, state: StageState, seconds: float, *, has_ended: bool) -> str:
-        # Most stages end between two looks, so the last known count may be too low. A failed stage
-        # is missing from the list, too.
+        # Most stages end between two polls, so the last known count may be too low. A failed stage
+        # is also missing from the list.
         is_partial = has_ended and state.done < state.tasks
         read = f", {state.rows:,} rows read" if state.rows else ""
         return (

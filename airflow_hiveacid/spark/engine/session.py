@@ -1,6 +1,6 @@
 """The Spark session of our applications, and the settings that make its results exact.
 
-No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings a
+No setting here is for tuning: the submitter chooses sizes and parallelism. With these settings, a
 statement means the same on every cluster, with any `spark-defaults.conf`.
 """
 
@@ -35,9 +35,9 @@ _SETTINGS: Final = {
     # A number in ORDER BY or GROUP BY is a column's position, as in Hive.
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.groupByOrdinal": "true",
-    # base64 returns one line, without line breaks. Spark 3.5.0 and 3.5.1 do not know the setting.
+    # base64 returns one line, without line breaks. Spark 3.5.0 and 3.5.1 do not have this setting.
     "spark.sql.chunkBase64String.enabled": "false",
-    # A corrupt or missing file of a source is an error, and is never skipped.
+    # A corrupt or missing file of a source causes an error and is never skipped.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     # Hive's names are case-insensitive.
@@ -46,25 +46,25 @@ _SETTINGS: Final = {
     _TIME_ZONE: "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     # Wall-clock times in Parquet sources are read as wall-clock times. The module `nanoseconds`
-    # handles nanoseconds: a value that microseconds cannot hold exactly is refused, never
-    # truncated.
+    # handles nanoseconds. The module `nanoseconds` refuses a value that microseconds cannot
+    # represent exactly, and never truncates it.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    # A char is read without its padding; to compare it with a literal, Spark pads both sides.
+    # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
-    # For ACID files our code builds ORC's filter (`search_argument`). By default Spark would
-    # replace our filter by a filter on `row.x`, a name that ORC does not find.
+    # For ACID files our code builds ORC's filter (`search_argument`). By default, Spark would
+    # replace our filter by a filter on `row.x`. ORC does not find this name.
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
-    # With these settings Spark's own ORC writer writes one file per task and partition, and commits
-    # all files as a whole.
+    # With these settings, Spark's own ORC writer writes one file per task and partition, and
+    # commits all files together.
     "spark.sql.orc.impl": "native",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,kafka,orc,parquet,text",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
     ),
     "spark.sql.maxConcurrentOutputFileWriters": "0",
-    # Rows reach our own writers as Arrow; the batch size determines how much memory a Python worker
-    # needs.
+    # Rows reach our own writers as Arrow batches. The batch size determines how much memory a
+    # Python worker needs.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # Spark 3.5 has no limit in bytes, so the limit in rows is low.
@@ -73,16 +73,18 @@ _SETTINGS: Final = {
 }
 AT_START: Final = {
     # With this setting on, PySpark records the source line of each column. Recording takes one or
-    # two milliseconds, which is longer than creating the column.
+    # two milliseconds, longer than creating the column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """The settings at the start of a session; values that the submitter sets take precedence."""
 _SPECULATION: Final = "spark.speculation"
-"""With speculation a task may run twice. Both copies may cache their rows, each in its own order or
-with its own random values. A reader then gets the rows of either copy
-(docs/decisions/writing.md)."""
+"""With speculation a task may run twice.
 
-# Settings with these prefixes change what an expression means; we test with Spark's defaults.
+Both copies of a task may cache their rows, each in its own order or with its own random values. A
+reader then gets the rows of one of the copies (docs/decisions/writing.md).
+"""
+
+# Settings with these prefixes change the meaning of an expression. We test with Spark's defaults.
 _MEANINGS: Final = (
     "spark.sql.legacy.",
     "spark.sql.ansi.",
@@ -102,8 +104,8 @@ def open_session(app_name: str) -> SparkSession:
     wall-clock times unchanged only in UTC (`time_zones`).
 
     Raises:
-        ConfigurationError: a Python package is missing on the driver; or the program created its
-            Spark context with speculation.
+        ConfigurationError: a Python package is missing on the driver. The same error is raised if
+            the program created its Spark context with speculation.
     """
     for name in _NEEDED:
         try:
@@ -153,7 +155,7 @@ def _check_tasks_run_once(spark: SparkSession) -> None:
 def check_session(spark: SparkSession) -> None:
     """Check that a session still has our settings after a user's program had access to it.
 
-    The program may change the time zone, which affects neither reads nor writes.
+    The program may change the time zone, because the time zone affects neither reads nor writes.
 
     Raises:
         ConfigurationError: a setting was changed, so a statement could store different values.
@@ -181,7 +183,7 @@ def _explicit_settings(spark: SparkSession) -> dict[str, str]:
 
 
 def _default(spark: SparkSession, key: str) -> str:
-    """Return Spark's default for a setting that is not set, or "" if there is no default."""
+    """Return Spark's default for a setting that is not set; "" if it has no default."""
     try:
         return spark.conf.get(key) or ""
     except SPARK_ERRORS:

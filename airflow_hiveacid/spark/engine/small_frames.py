@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def small_frame(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
     """Return a frame of strings and integers.
 
-    The rows are passed as Arrow, which Spark keeps on the driver. For a Python list, Spark would
-    start tasks, and their Python workers would unpickle the rows.
+    The rows are passed as Arrow data. Spark keeps such rows on the driver. For a Python list, Spark
+    would start tasks, and their Python workers would unpickle the rows.
 
     Args:
         spark: the session.

@@ -1,8 +1,8 @@
 """Typed errors for failures in Spark's JVM: a store denies access, or is unavailable.
 
 The stores are HDFS and S3. The input is the message of a Spark error, including its Java causes.
-The output is our typed error, so that an expired login does not look like a damaged file. Our
-Python clients use `storage.stores.hdfs_errors` and `s3_errors` instead.
+The output is our typed error. So an expired login does not look like a damaged file. Our Python
+clients use `storage.stores.hdfs_errors` and `s3_errors` instead.
 
 Example:
     >>> text = "Caused by: org.apache.hadoop.security.AccessControlException: Permission denied: x"
@@ -76,8 +76,8 @@ _REMEDIES: Final = {
     "org.apache.hadoop.ipc.StandbyException": _LATER,
     "org.apache.hadoop.net.ConnectTimeoutException": _LATER,
 }
-# Java raises these errors for connections to any server. Such an error is a failure of the store
-# only if a file of the store could not be read.
+# Java raises these errors for connections to any server. A connection error is a failure of the
+# store only if it occurred while a file of the store was read.
 _OF_NETWORKS: Final = frozenset(
     {
         "java.net.ConnectException",
@@ -87,17 +87,17 @@ _OF_NETWORKS: Final = frozenset(
         "java.net.UnknownHostException",
     }
 )
-# For some failed calls to a name node, the exception's class does not show that such a call failed.
-# These strings in the message do (NetUtils.wrapException).
+# For some failed calls to a name node, the exception's class does not show that the call failed.
+# Strings in the message show the failed call instead (NetUtils.wrapException).
 _CALL: Final = re.compile(r"\bDestHost:destPort\b|\bdestination host is: ")
 
 
 def store_failure(text: str, file: str | None) -> HiveAcidError | None:
-    """Return the typed error for a Spark error's message, or None if no store failed.
+    """Return the typed error for a Spark error's message; None if no store failed.
 
     Args:
         text: the message of the Spark error.
-        file: the file that could not be read, or None if Spark does not name it.
+        file: the file that could not be read; None if Spark does not name it.
     """
     scheme = (file or "").partition(":")[0]
     of_a_call: HiveAcidError | None = None

@@ -1,9 +1,9 @@
 """Settings of stores from Spark's Hadoop configuration (`spark.hadoop.*`), for Python clients.
 
-The input is a session. This module passes the session's store settings to this process, and to the
-Python workers that later run tasks of the session. Workers get the settings in their environment,
-for tasks of any thread on any cluster. Unlike a job's local properties, that environment is not in
-the event log.
+The input is a session. This module passes the session's store settings to this process. The module
+also passes the settings to the Python workers that run tasks of the session later. Workers get the
+settings in their environment. So tasks of any thread on any cluster have the settings. The
+environment of workers is not in the event log, unlike a job's local properties.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULTS: Final = "-default.xml"
 
 
 def give_store_settings(spark: SparkSession) -> None:
-    """Pass to Python the store settings that the Spark context had at the first call."""
+    """Pass the store settings of the Spark context, as they were at the first call, to Python."""
     context = spark.sparkContext
     given = context.environment.get(VARIABLE)
     if given is None:

@@ -1,13 +1,13 @@
 """Delegation tokens from Spark's JVM, for Python clients of an HDFS with Kerberos.
 
-Spark's `--principal` and `--keytab`, and its delegation tokens, reach only JVMs. The input is a
-session. The driver's Python process gets the tokens that the JVM has, or that Spark's settings
-allow the JVM to request (`spark.kerberos.*`, `spark.security.credentials.*`). Before these tokens
-expire, the process gets new tokens. Python workers get tokens as follows:
+Spark's `--principal`, `--keytab` and delegation tokens reach only JVMs. The input is a session. The
+driver's Python process gets tokens from the JVM. The JVM already has tokens, or Spark's settings
+allow the JVM to request them (`spark.kerberos.*`, `spark.security.credentials.*`). Before these
+tokens expire, the process gets new tokens. Python workers get tokens as follows:
 
 - in a YARN container: the container's own tokens, which last for a day or a week. If Spark has a
-  keytab, Spark gets new tokens before the old ones expire. The driver uses the new tokens, and
-  tasks bring them to workers, as below;
+  keytab, Spark gets new tokens before the old tokens expire. The driver uses the new tokens. Tasks
+  bring the new tokens to workers, as described below;
 - on the driver's machine (`local`): the driver's token file, which is in memory;
 - elsewhere (Kubernetes, standalone): HDFS tokens inside the function that tasks run, in the memory
   of driver and executors. The tokens are sent only if Spark encrypts network traffic and spilled
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 KEYTABS: Final = ("spark.kerberos.keytab", "spark.yarn.keytab")
-"""The present and the older name of Spark's setting for the keytab."""
+"""The current and the older name of Spark's setting for the keytab."""
 
 _KIND: Final = "HDFS_DELEGATION_TOKEN"
 _PY4J: Final = ("py4j.java_gateway", "py4j.clientserver")
@@ -57,17 +57,17 @@ _LOOK_S: Final = 15.0
 _NONE_S: Final = 600.0
 _UNKNOWN_S: Final = 3600.0
 _START_S: Final = 120.0
-"""Seconds that a session's start waits for tokens; a KDC or name node may take longer."""
+"""Seconds that a session's start waits for tokens; a KDC or a name node may take longer."""
 _RATIO: Final = 0.5
-"""The fraction of a token's lifetime after which a new token is fetched; Spark uses 0.75."""
+"""The fraction of a token's lifetime until the driver fetches a new one; Spark uses 0.75."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """Credentials in Hadoop's serialized form; their content is never printed.
 
-    `replaces` is True if these tokens are newer than the tokens that a container got for the same
-    services at its start.
+    `replaces` is True if these tokens are newer than the tokens for the same services that a
+    container got at its start.
     """
 
     content: bytes = field(repr=False)
@@ -91,7 +91,7 @@ def give_store_tokens(spark: SparkSession) -> None:
 
 
 def with_tokens(function: Callable[..., _R]) -> Callable[..., _R]:
-    """Wrap a function so that a Python worker installs the shipped tokens before calling it."""
+    """Wrap a function, so that a Python worker installs the shipped tokens before calling it."""
     keeper = _keeper
     if keeper is None or keeper.shipped is None or not keeper.is_running:
         return function
@@ -108,9 +108,9 @@ def _with_tokens(
 def take_tokens(shipped: Tokens) -> None:
     """Use the shipped tokens in this process, unless it was started with tokens.
 
-    If this process has a newer token for a service, it keeps that token. A container that starts in
-    the middle of a statement has newer tokens than the statement. Also, one process may run tasks
-    of two statements in turn.
+    If this process has a newer token for a service, the process keeps that token. A container that
+    starts in the middle of a statement has newer tokens than the statement. Also, a process may run
+    tasks of two statements in turn.
     """
     global _taken  # noqa: PLW0603 - the process has one variable
     here = os.environ.get(VARIABLE)
@@ -120,7 +120,7 @@ def take_tokens(shipped: Tokens) -> None:
         _taken = TokenFile()
     content = shipped.content
     if here:
-        # Ignore an unreadable file: it may be missing, or in another format.
+        # Ignore an unreadable file, because it may be missing or in a different format.
         with contextlib.suppress(OSError, ValueError):
             content = later_tokens(Path(here).read_bytes(), content)
     _taken.replace(content)
@@ -146,8 +146,8 @@ class _Keeper:
 
     Args:
         spark: a session of the context.
-        is_given: True if the process was started with tokens, as a driver on Kubernetes may be.
-            These tokens are kept, unless Spark on YARN gets new tokens with a keytab.
+        is_given: True if the process was started with tokens, as a driver on Kubernetes may be. The
+            process keeps these tokens, unless Spark on YARN gets new tokens with a keytab.
     """
 
     def __init__(self, spark: SparkSession, *, is_given: bool) -> None:
@@ -175,7 +175,7 @@ class _Keeper:
     def start(self) -> None:
         """Start a thread that fetches and renews tokens; wait up to two minutes for the first."""
         if self._ships:
-            # py4j's debug log of arguments would contain the tokens in the tasks' functions.
+            # py4j logs arguments at debug level, and the tasks' functions contain the tokens.
             for name in _PY4J:
                 logging.getLogger(name).addFilter(_without_details)
         has_tried = threading.Event()
@@ -192,7 +192,7 @@ class _Keeper:
             time.sleep(wait_s)
 
     def _try_to_fetch(self) -> float:
-        """Fetch tokens; only log a failure, since a client without a token raises its own error."""
+        """Fetch tokens; only log a failure, as a client without a token raises its own error."""
         try:
             wait_s = self._fetch()
         except Exception as error:  # noqa: BLE001 - an escaping error would end the thread
@@ -225,7 +225,7 @@ class _Keeper:
         return wait_s
 
     def _fetch_own(self, jvm: JavaNames) -> float:
-        """Let Spark's providers fetch tokens; if a service issues no new token, keep the old token.
+        """Let Spark's providers fetch tokens; keep the old token of a service without a new token.
 
         A provider that fails logs the reason, and the next provider runs
         (HadoopFSDelegationTokenProvider).
@@ -244,12 +244,12 @@ class _Keeper:
         self._own.addAll(fresh)
         if are_all:
             return _until_half(_of_hdfs(fresh), conf)
-        # If some name nodes fail, do not retry each minute: the others would issue new tokens each
-        # time.
+        # If some name nodes fail, do not retry every minute, because the others would issue new
+        # tokens each time.
         return _UNKNOWN_S if _of_hdfs(fresh) else _LATER_S
 
     def _show(self, content: bytes) -> None:
-        """Write the tokens to the file that clients in this process and its local workers use."""
+        """Write the tokens to the file that clients in this process and its local workers read."""
         if self._file is None:
             self._file = TokenFile()
         self._file.replace(content)
@@ -324,7 +324,7 @@ def _hdfs_alone(jvm: JavaObject, credentials: JavaObject) -> JavaObject:
 def _until_half(tokens: list[JavaObject], conf: JavaObject) -> float:
     """Return the seconds until the next fetch: half the remaining lifetime of these tokens."""
     if not tokens:
-        return _NONE_S  # tables are in other stores, or Spark's settings turn HDFS tokens off
+        return _NONE_S  # tables are in other stores, or Spark's settings disable HDFS tokens
     try:
         ends_ms: int = min(token.renew(conf) for token in tokens)
     except (Py4JError, PySparkException):

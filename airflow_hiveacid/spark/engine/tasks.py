@@ -1,8 +1,8 @@
-"""Execution of pieces of work in Spark tasks, several pieces per task, with rows as Arrow.
+"""Execution of pieces of work in Spark tasks, with several pieces per task and rows as Arrow.
 
-The function and its pieces must be importable and plain (no session, no client, no lambda).
-Executors get both by pickle, so a retried task reads the same snapshot. Pieces are dataclasses
-(`pieces`).
+The function must be importable, and its pieces must be plain values (no session, no client, no
+lambda). Executors get function and pieces by pickle, so a retried task reads the same snapshot.
+Pieces are dataclasses (`pieces`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_tasks(
         function: the function that turns a piece into rows.
         pieces: the pieces of work, in order.
         schema: the schema of the rows.
-        work: a function that returns the number of bytes that a piece reads; small pieces share a
+        work: a function that returns the number of bytes that a piece reads. Small pieces share a
             task.
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)

@@ -1,7 +1,7 @@
 """Check that JVMs run in UTC, so that Spark's ORC reader keeps wall-clock times unchanged.
 
 Java's ORC treats a timestamp as an instant in the time zone of its JVM. In UTC that instant shows
-the wall-clock time that Hive stored. In other zones some hours do not exist, or exist twice.
+the wall-clock time that Hive stored. In other time zones, some hours do not exist or exist twice.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def names_a_zone(java_options: str) -> bool:
 
 def runs_in_utc(spark: SparkSession) -> bool:
     """Return whether the JVMs of driver and executors run in UTC."""
-    # Compare names, since Java compares only the present rules of two zones. A zone with the
-    # present rules of UTC may have had different rules in the past.
+    # Compare names, because Java compares only the current rules of two zones. A zone with the
+    # current rules of UTC may have had different rules in the past.
     if jvm_of(spark).java.util.TimeZone.getDefault().getID() not in UTC_ZONES:
         return False
     context = spark.sparkContext
     if context.master == "local" or context.master.startswith("local["):
-        return True  # one JVM is driver and executor
+        return True  # one JVM is both driver and executor
     given = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
     found = _ZONE_OPTION.findall(given)
     return bool(found) and found[-1] in UTC_ZONES

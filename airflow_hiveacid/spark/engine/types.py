@@ -1,6 +1,6 @@
 """Spark types for Hive types, and rules for Spark values in Hive columns.
 
-Hive's timestamp has no time zone, so Spark's type for it is TIMESTAMP_NTZ: wall-clock values stay
+Hive's timestamp has no time zone. The Spark type for it is TIMESTAMP_NTZ, so wall-clock values stay
 the same in any session time zone. A char or varchar is a string with a maximum length. A char is
 read without padding, as in Hive's own functions, joins and LIKE.
 """
@@ -61,7 +61,7 @@ _PRIMITIVES: dict[str, DataType] = {
 
 # The metadata key under which Spark stores the type of a char column (CharVarcharUtils).
 _CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
-# Each setting with its default and its required value.
+# Each setting with its default value and its required value.
 _PADS_BOTH_SIDES: Final = {
     "spark.sql.readSideCharPadding": ("true", "false"),
     "spark.sql.legacy.charVarcharAsString": ("false", "false"),
@@ -103,9 +103,9 @@ _NAMES: Final = {
 
 
 def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one return for each kind of type
-    """Return the Hive type for a Spark type, or None if no single Hive type fits.
+    """Return the Hive type for a Spark type; None if no single Hive type fits.
 
-    This function is the inverse of `spark_type`, except that char and varchar become string.
+    This function is the inverse of `spark_type`, but char and varchar become string.
 
     Example:
         >>> column_type(ArrayType(DecimalType(5, 2)))
@@ -132,7 +132,7 @@ def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one return fo
 
 
 def struct_of(columns: Sequence[Column]) -> StructType:
-    """Return a Spark struct with these columns in this order; all its fields are nullable."""
+    """Return a Spark struct with these columns in this order; all fields are nullable."""
     return StructType([StructField(c.name, spark_type(hive.parse_type(c.type))) for c in columns])
 
 
@@ -146,7 +146,7 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 
     To compare a char with a literal, Hive strips trailing blanks from both sides. Spark pads both
     sides to the column's length if the session has the settings in `_PADS_BOTH_SIDES`. In other
-    sessions the char is a plain string, and never equals a literal that ends in a blank.
+    sessions, the char is a plain string. Such a char never equals a literal that ends in a blank.
     """
     is_char = isinstance(hive.parse_type(column.type), hive.CharType)
     if is_char and all(spark.conf.get(k, v) == w for k, (v, w) in _PADS_BOTH_SIDES.items()):
@@ -155,12 +155,12 @@ def named(spark: SparkSession, column: Column, values: SparkColumn) -> SparkColu
 
 
 def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
-    """Return a string cast so that comparisons with it are exact; None if Spark's cast is exact.
+    """Return a string cast for exact comparisons; None if Spark's cast is exact.
 
-    To compare a string with a decimal or float, Spark would convert both to double, which rounds
-    them. For a decimal column, the string is cast to a decimal with the column's number of integer
-    digits and the greatest possible scale. A string with even more fraction digits would be rounded
-    by that cast, so such a string equals no value.
+    To compare a string with a decimal or float, Spark would convert both to double, and so round
+    them. For a decimal column, the string is cast to a decimal. The decimal has the column's number
+    of integer digits and the greatest possible scale. The cast to this decimal would round a string
+    with even more fraction digits. So such a string equals no value.
     """
     match hive_type:
         case hive.DecimalType(precision=precision, scale=scale):

@@ -39,7 +39,7 @@ def _spare_collections() -> None:
 def _spare_archives() -> None:
     """Forget the importers of zip archives; Python recreates them from its own cache.
 
-    Before each task Spark makes all importers drop their caches. Since Python 3.10 an archive's
+    Before each task, Spark makes all importers drop their caches. Since Python 3.10, an archive's
     importer then rereads the archive's table of contents. For pyspark.zip this takes 45 ms of CPU
     time, most of the cost of a small task. Archives do not change while a worker runs.
     """

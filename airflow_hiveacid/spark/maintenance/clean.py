@@ -1,9 +1,9 @@
 """Cleaning of a table: remove the paths that `plan.cleaning` selects, and mark queue entries.
 
-Cleaning can stop at any point: the next cleaner finds what a killed cleaner has not removed. The
-cleaner holds no lock, so it checks each path again before removing it. The table may have been
-dropped and created again at the same location. Then write IDs start again, and the new table's
-directories may have the names of old directories.
+Cleaning can stop at any point, because the next cleaner finds what a killed cleaner has not
+removed. The cleaner holds no lock, so it checks each path again before removing it. Meanwhile, the
+table may have been dropped and created again at the same location. Then write IDs start again at 1,
+and the new table's directories may have the names of old directories.
 """
 
 from __future__ import annotations
@@ -81,15 +81,16 @@ _HORIZON: Final = "horizon "
 """Prefix of the notes that record when each horizon of a partition was written."""
 _HELD: Final = "held "
 _FREED: Final = "freed "
-"""Prefixes of two kinds of notes: a tag kept a path in the last run, or a path has lost its tag."""
+"""Prefixes of two kinds of notes: a tag kept a path in the last run; a path has lost its tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningOutcome:
     """The files that the cleaner of one partition removed (or would remove) and kept.
 
-    `oldest` is the oldest version that was readable before the cleaning, or None if it was not
-    determined. `waited_for` are the open transactions for which files are kept.
+    `oldest` is the oldest version that was readable before the cleaning. `oldest` is None if the
+    cleaner did not determine it. `waited_for` contains the open transactions for which files are
+    kept.
     """
 
     partition: str
@@ -124,7 +125,7 @@ class Cleaner:
         """Clean one partition.
 
         Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
+            TableChangedError: the table was dropped and created again during the cleaning.
         """
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
@@ -137,14 +138,14 @@ class Cleaner:
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
         tagged = _held(tags, partition, self._time_s())
-        # Request the readers after listing the directory and after reading the tags. Then the
-        # readers include each transaction that listed the directory before this cleaner did, and
-        # each transaction that still reads the version of a removed tag. Otherwise a reader that
-        # saw a replaced file could seem newer than the replacement.
+        # Request the readers after listing the directory, and after reading the tags. Then the
+        # readers include each transaction that listed the directory before this cleaner. The
+        # readers then also include each transaction that still reads the version of a removed tag.
+        # Otherwise, a reader that saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
         # A machine whose clock was ahead may have noted times in the future. Correct these times;
-        # otherwise the paths would be kept until those times.
+        # otherwise, the paths would be kept until those times.
         seen = {
             name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
             for name, note in notes.first_seen(partition.name).items()
@@ -175,7 +176,7 @@ class Cleaner:
         if horizon is not None:
             past.forget_horizons_below(horizon)
         self.on_step("removed")
-        # Read the queue before listing the directory: an entry that becomes ready later may still
+        # Read the queue before listing the directory. An entry that becomes ready later may still
         # have files there.
         ready = self._ready(partition)
         txns = self.client.valid_txns()
@@ -192,8 +193,9 @@ class Cleaner:
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
 
-        Such a reader may be an older transaction that first had locks only on other tables. A
-        transaction that begins later sees the replacements, since the notes are already written.
+        A reader that locked this table late may be an older transaction that first had locks only
+        on other tables. A transaction that begins later sees the replacements, because the notes
+        are already written.
         """
         if not any(removal.replaced_by for removal in plan.remove):
             return plan
@@ -241,8 +243,8 @@ class Cleaner:
         """Write a horizon before versions become unreadable; keep files that open readers may need.
 
         A transaction that reads an earlier version reads our notes first. So files are kept for
-        transactions that may have read the notes before the horizon was written. Tags are read
-        after the horizon is written, and `versions.tags.make_tag` reads horizons after it has
+        transactions that may have read the notes before the horizon was written. The cleaner reads
+        tags after it has written the horizon. `versions.tags.make_tag` reads horizons after it has
         written its tag. So this method sees the tag, or `make_tag` sees the horizon.
 
         Args:
@@ -298,7 +300,7 @@ class Cleaner:
         seen: dict[str, FirstSeen],
         past: VersionNotes,
     ) -> CleaningPlan:
-        """Keep the paths that tags need, including tags that were created after this run began."""
+        """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
         held = _held(past.noted_tags(self._tags), partition, self._time_s())
         tagged = [r for r in plan.remove if r.path in held]
@@ -313,7 +315,7 @@ class Cleaner:
         )
 
     def _time_s(self) -> float:
-        """Return the metastore's time if guarantees or tags need it, or this machine's time."""
+        """Return the metastore's time if guarantees or tags need it, else this machine's time."""
         asked = None if self.overview is None else self.overview.now_s
         return self.now_s() if asked is None else asked
 
@@ -365,7 +367,7 @@ class Cleaner:
         return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
-        """Return True if neither the queue nor one of our notes mentions the partition."""
+        """Return True if neither the queue nor our notes mention the partition."""
         return (
             self.overview is not None
             and _in_queue(partition) not in self.overview.waiting
@@ -392,7 +394,7 @@ class Cleaner:
     ) -> tuple[AcidState, Listing]:
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
-            # A base does not make original files obsolete, since nothing proves that the base
+            # A base does not make original files obsolete, because nothing proves that the base
             # contains their rows.
             state = dataclasses.replace(state, obsolete=state.obsolete_directories)
         return state, listing
@@ -423,9 +425,9 @@ class Cleaner:
         """Return the entries of committed compactions; close our entries of aborted compactions.
 
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
-        were aborted. A compactor may be killed after it marks its entry and before it commits. Then
-        the table still consists of the compaction's inputs, which contain rows of these aborted
-        transactions.
+        were aborted. A compactor may be killed after it has marked its entry, but before it
+        commits. Then the table still consists of the compaction's inputs. The inputs contain rows
+        of these aborted transactions.
         """
         found = []
         for entry in ready:
@@ -444,9 +446,9 @@ class Cleaner:
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
         """Mark our finished compactions as cleaned in the queue.
 
-        This method leaves the entries of other workers to Hive's cleaner. Marking an entry requires
-        the highest write ID of its compaction, which the queue does not report. Without this write
-        ID the server would forget too many aborted transactions.
+        This method leaves the entries of other workers to Hive's cleaner. To mark an entry, the
+        cleaner needs the highest write ID of its compaction. The queue does not report this ID.
+        Without this write ID the server would forget too many aborted transactions.
         """
         marked: list[int] = []
         for entry in ready:
@@ -490,14 +492,14 @@ def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
 def forget_unreadable(
     table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
 ) -> None:
-    """Remove notes of commits if they are a month old and their versions are no longer readable.
+    """Remove month-old notes of commits whose versions are no longer readable.
 
     Bundle the notes of other commits.
 
     Args:
         table: the table, after all its partitions were cleaned.
         outcomes: the outcomes of its partitions.
-        notes: the table's notes; read again if None.
+        notes: the table's notes; if None, they are read again.
     """
     oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
     if oldest:
@@ -523,19 +525,20 @@ def _held_or_read(
     readers: Sequence[Reader],
     note: FirstSeen,
 ) -> dict[str, str]:
-    """Return the replaced paths that a present or recent tag needs, with the reason for each.
+    """Return the replaced paths that a current or recent tag needs, with a reason for each.
 
-    As long as a tag exists, a transaction that reads the tag's version may begin. This holds even
-    if the version's files were replaced long ago, or the version is older than the horizon. So
-    after a path has lost its tag, the path is kept for all transactions that were open when a
-    cleaner first noticed this.
+    As long as a tag exists, a transaction that reads the tag's version may begin. Such a
+    transaction may begin even if the version's files were replaced long ago, or if the version is
+    older than the horizon. So a path without its tag is kept for some time: until all transactions
+    have ended that were open when a cleaner first noticed the missing tag.
 
     Args:
         state: the partition's state, with the replaced paths.
         held: the paths that tags keep, and the reason for each.
-        seen: the notes of the partition; notes on tags are updated.
-        readers: open transactions that may read the table, requested after the tags were read.
-        note: the present time, and the high watermark of `readers`.
+        seen: the notes of the partition. This function updates the notes on tags.
+        readers: open transactions that may read the table. The readers were requested after the
+            tags were read.
+        note: the current time, and the high watermark of `readers`.
     """
     found: dict[str, str] = {}
     for path, _, _ in replaced(state):
@@ -595,9 +598,9 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
 
 
 def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
-    """Remove the plan's paths, except changed paths; return a plan with only the removed paths.
+    """Remove the plan's unchanged paths; return a plan with only the removed paths.
 
-    Staging directories need no check, since their names are used only once.
+    Staging directories need no check, because their names are never reused.
     """
     judged: dict[str, list[FileEntry]] = {}
     for file in listing.files if listing else ():
@@ -618,8 +621,8 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
             delete_file(fs, path)
         return True
 
-    # Remove bases first. Otherwise a reader for which this cleaner does not wait could find an old
-    # base without the base's deltas.
+    # Remove bases first. Otherwise, a reader for which this cleaner does not wait could find an old
+    # base without its deltas.
     first, then = _bases_first(plan.remove)
     is_removed = [*side_by_side(remove, first), *side_by_side(remove, then)]
     gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}

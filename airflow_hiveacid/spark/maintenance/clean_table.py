@@ -1,6 +1,6 @@
 """Cleaning of a whole table, or of one partition, by several cleaners at a time.
 
-Input is a metastore and a spec. Output is one outcome for each partition and for each other place
+Input is a metastore and a spec. Output is one outcome for each partition, and for each other place
 with left-over files. Needs no Spark.
 """
 
@@ -86,7 +86,7 @@ def _cleanable(client: MetastorePort, spec: CleanSpec) -> TableInfo:
 
 
 def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) -> list[str]:
-    """Return the locations, sorted, where dead workers may have left incomplete uploads."""
+    """Return the sorted locations where dead workers may have left incomplete uploads."""
     roots = set(locations)
     if spec.partition is None:
         within = f"{table.location.rstrip('/')}/"

@@ -1,9 +1,9 @@
 """Compaction of a table or partition: through the metastore's queue, or without a queue on 3.1.
 
-The input is a plan (`plan.compaction`). One Spark task per bucket merges sorted files as streams;
-the driver publishes the result. Row IDs do not change, and no row passes through Spark.
+The input is a plan (`plan.compaction`). One Spark task per bucket merges sorted files as streams.
+The driver publishes the result. Row IDs do not change, and no row passes through Spark.
 
-The steps of `Compactor.compact`, in order: claim the compaction, take the compactor's snapshot,
+`Compactor.compact` does these steps in order: claim the compaction, take the compactor's snapshot,
 plan under this snapshot, let executors write, check that the plan is still valid, publish, commit.
 """
 
@@ -101,12 +101,14 @@ _COMPACTED_ARROW: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """The compactor of a table's partitions. Not thread-safe: use one per thread and client.
+    """The compactor of a table's partitions.
+
+    Not thread-safe: each thread and each client needs its own compactor.
 
     `known` is a compactor's snapshot from the beginning of the run. This snapshot shows which
     partitions need no compaction. Each compaction plans again under the snapshot of its own
     transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
-    pending requests of other clients, by partition (None is the whole table); our compactions also
+    pending requests of other clients, by partition (None is the whole table). Our compactions also
     fulfil these requests. `shared` are the notes of the table, for all compactors of a job.
     """
 
@@ -140,7 +142,7 @@ class Compactor:
 
         Raises:
             CompactionNotDoneError: the user requested a minor or major compaction, and something
-                prevents the compaction.
+                prevents it.
         """
         wanted = self._planner.plan(partition)
         if isinstance(wanted, NoCompaction):
@@ -187,8 +189,8 @@ class Compactor:
         """Return a function that looks for later commits that conflict with the compaction."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
-        # List the directories before requesting the write IDs: then the write IDs cover every
-        # listed directory, even directories of open transactions.
+        # List the directories before requesting the write IDs. Then the write IDs cover every
+        # listed directory, including directories of open transactions.
         there = frozenset(list_directories(*open_location(partition.location)))
         began = self.client.valid_write_ids([self.table.ref], self.client.valid_txns())
         return RivalCheck(
@@ -234,8 +236,8 @@ class Compactor:
         txn, claim = work.txn, work.claim
         token = f"{txn.txn_id}-{self.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
-        # too. A process that was suspended for longer than its lock lasts must not bring back
-        # removed rows.
+        # too. A process may be suspended for longer than its lock lasts. Such a process must not
+        # bring back rows that were removed meanwhile.
         staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
         directories = self._write(partition, plan, staging, work)
@@ -244,8 +246,8 @@ class Compactor:
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
             return _hindered(partition, work, why_not)
-        # Take this lock late: an overwrite, a truncate or a drop waits for it, and all later
-        # statements wait behind the waiting statement. The checks below find the changes that such
+        # Take this lock late. An overwrite, a truncate or a drop waits for this lock, and all later
+        # statements wait behind such a statement. The checks below find the changes that such
         # statements have made up to now (docs/decisions/compaction.md).
         txn.lock_reads()
         txn.step("reads_locked")
@@ -268,12 +270,11 @@ class Compactor:
         )
         replacement.remove_dead_siblings()
         # Check again, because a compaction worker of Hive 3.1 may have started while many files
-        # were listed. This check does not detect a worker that has both started and finished in
-        # that time.
+        # were listed. This check misses a worker that has both started and finished in that time.
         if work.has_rival():
             return _hindered(partition, work, str(work.refusal))
         txn.on_abort(replacement.take_back)
-        txn.ensure_alive()  # the server is asked only if this process was suspended
+        txn.ensure_alive()  # asks the server only if this process was suspended
         replacement.publish()
         # If the transaction has ended, the next compactor may have missed our result.
         txn.confirm_alive()
@@ -315,7 +316,7 @@ class Compactor:
     def _why_unseen(
         self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
     ) -> str | None:
-        """Return the reason why the result must not appear file by file, or None."""
+        """Return why the result must not appear file by file; None if it may."""
         files = sum(len(directory.files) for directory in directories)
         if not plan.needs_one_file:
             return None
@@ -323,9 +324,9 @@ class Compactor:
             return seen_by_halves(plan, files)
         others = set(self.client.valid_txns().open) - {txn_id}
         if plan.is_major and others:
-            # Without its marker file, a compacted base looks like a base that one write made. A
+            # Without its marker file, a compacted base looks like the base of a single write. A
             # reader with an older snapshot may then read the base, and see rows that are not
-            # visible in that snapshot.
+            # visible in its snapshot.
             oldest = min(others)
             return (
                 f"transaction {oldest} is open. On this store a base's rows appear before its"
@@ -338,8 +339,8 @@ class Compactor:
         self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
-        # Read the list once: it may contain a million IDs, and tasks share a value only if the
-        # value is the same object.
+        # Read the list once. The list may contain a million IDs, and tasks share a value only if it
+        # is the same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
         if self.table.kind is TransactionalKind.INSERT_ONLY:
@@ -435,7 +436,7 @@ class Compactor:
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
 
-        Call this after taking our snapshot, so that later transactions see every write that our
+        Call this after taking our snapshot. Then later transactions see every write that our
         snapshot shows. Other open compactions do not count as readers. Our compactions choose a
         base in the same way as Hive 3.1, and the queue prevents concurrent compactions by Hive.
         """
@@ -448,8 +449,8 @@ class Compactor:
     ) -> bool:
         """Return True, and refuse the compaction, if its input rows were replaced or removed.
 
-        Call this while holding the lock: until the lock was granted, any other job could overwrite
-        or truncate the rows. In that case there is nothing left to compact.
+        Call this while holding the lock. Before the lock was granted, any other job could overwrite
+        or truncate the rows. Then there is nothing left to compact.
         """
         newest = work.txn.newest(self.table.ref)
         listing = list_table(partition.location)
@@ -470,8 +471,8 @@ class Compactor:
     def _what_changed(
         self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
     ) -> str | None:
-        """Describe other compactors' changes that would lead to duplicate rows with our result."""
-        # Do not rely on the queue: the entry of Hive's compaction worker leaves the queue a moment
+        """Describe changes of other compactors that would duplicate rows of our result."""
+        # Do not rely on the queue. The entry of Hive's compaction worker leaves the queue shortly
         # before the worker commits.
         txns = self.client.valid_txns()
         state = self._planner.state(partition, dataclasses.replace(work.snapshot, txns=txns))
@@ -491,11 +492,11 @@ class Compactor:
 
 
 def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
-    """Return a description of another client's wider compaction result, or None if there is none.
+    """Describe the wider compaction result of a different client; return None if none exists.
 
-    That result is not live in our snapshot, so readers would read it in addition to our base. The
-    list of write IDs from a 4.0.1 metastore can end too early. While the metastore remembers no
-    committed write of a table, the list ends at the lowest uncommitted write.
+    A wider result is not live in our snapshot, so readers would read both that result and our base.
+    A 4.0.1 metastore may return a list of write IDs that ends too early. While the metastore has no
+    record of a committed write of a table, the list ends at the lowest uncommitted write.
     """
     wider = read_beside(plan, [d.name for d in state.directories])
     if not wider:

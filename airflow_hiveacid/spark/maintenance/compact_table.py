@@ -1,8 +1,8 @@
 """Compaction of a whole table, or of one partition.
 
-Partitions are compacted in parallel, each in its own transaction with its own connection. A
-partition that does not need compaction is reported and skipped. A partition on which a different
-compactor works is also skipped, unless the user asked for its compaction.
+Partitions are compacted in parallel. Each partition has its own transaction and its own connection.
+A partition that does not need compaction is reported and skipped. A partition on which a different
+compactor works is also skipped, unless the user requested its compaction.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class CompactionOutcome:
 
     `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
     4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
-    is True if a compaction was due but something prevented it.
+    is True if a compaction was due, but something prevented it.
     """
 
     partition: str
@@ -84,10 +84,10 @@ class CompactionOutcome:
 class CompactionPlanner:
     """The planner of compactions of one table's partitions.
 
-    `known` is a compactor's snapshot from the beginning of the run. This snapshot is enough to see
-    which partitions need no compaction; each compaction plans again under the snapshot of its own
+    `known` is a compactor's snapshot from the beginning of the run. This snapshot suffices to see
+    which partitions need no compaction. Each compaction plans again under the snapshot of its own
     transaction. `requests` are pending requests of other clients, by partition (None is the whole
-    table); our compactions also fulfil these requests.
+    table). Our compactions also fulfil these requests.
     """
 
     client: MetastorePort
@@ -105,11 +105,11 @@ class CompactionPlanner:
         return self._planned(partition, self.state(partition, snapshot))
 
     def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
-        """Return the plan; if it can include none of the writes of a request, report that.
+        """Return the plan; report a request if the plan can include none of its writes.
 
         A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
-        open write ID, and ignores directories above the end of the list of write IDs, and a 4.0.1
-        metastore's list can end too early.
+        open write ID, and ignores directories above the end of the list of write IDs. The list of a
+        4.0.1 metastore may end too early.
         """
         plan = self._wanted(partition, state)
         is_requested = self.spec.choice is not CompactionChoice.AUTO
@@ -138,8 +138,8 @@ class CompactionPlanner:
     def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan for the job's choice, or for another client's request.
 
-        A request for a major compaction comes first, since it also includes what a minor compaction
-        would do.
+        A request for a major compaction comes first, because it includes the work of a minor
+        compaction.
         """
         request = self.requests.get(in_queue(partition))
         if request is None:

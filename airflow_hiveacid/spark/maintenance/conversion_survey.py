@@ -112,8 +112,8 @@ class ConversionSurvey:
         return None
 
     def _why_not_numbers(self) -> str | None:
-        # The metastore allocates the first write ID of a new full-ACID table, and fails if the
-        # table already has a write ID (TxnHandler.seedWriteId).
+        # The metastore allocates the first write ID of a new full-ACID table. The metastore fails
+        # if the table already has a write ID (TxnHandler.seedWriteId).
         if self.write_ids().high_watermark:
             return (
                 "it, or an earlier table with its name, was insert-only, and the metastore cannot"
@@ -122,7 +122,7 @@ class ConversionSurvey:
         return None
 
     def _why_not_queue(self) -> str | None:
-        # Not all of Hive's compactors take locks; a compactor without locks would write a base next
+        # Some of Hive's compactors take no locks. A compactor without locks would write a base next
         # to the flat files.
         queue = self.client.show_compactions(self.ref)
         if any(entry.state in _AT_WORK for entry in queue):
@@ -160,9 +160,9 @@ class ConversionSurvey:
 
         Args:
             table: the table as it is now.
-            write_ids: the write IDs that decide which directories are live; only files of live
+            write_ids: the write IDs that decide which directories are live. Only files of live
                 directories are moved out.
-            own: the write ID of the delta into which files are moved; None to move files out.
+            own: the write ID of the delta for the moved files; None to move files out of deltas.
 
         Raises:
             ConversionRefusedError: some directories are not live.

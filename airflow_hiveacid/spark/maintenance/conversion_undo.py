@@ -1,8 +1,8 @@
 """Recovery of an interrupted conversion: undo it, or finish it if it was verified.
 
-The input is the conversion's note and the existing files. The caller holds an exclusive lock, and
-passes a `guard` that raises an error when the lock is lost. Without the lock, another job may work
-on the same note. Must not depend on Spark.
+The input is the conversion's note and the existing files. The caller holds an exclusive lock. The
+caller passes a `guard` that raises an error if the lock is lost. Without the lock, another job may
+work on the same note. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class WayBack:
             self.undo(note)
 
     def undo_own(self, location: str, attempt: AttemptId) -> None:
-        """Undo this attempt's conversion, unless it is already undone or already verified.
+        """Undo this attempt's conversion, unless it is already undone or verified.
 
         Raises:
-            HiveAcidError: the lock is lost, or the undo failed; the next conversion repeats the
+            HiveAcidError: the lock is lost, or the undo failed. The next conversion repeats the
                 undo.
         """
         note = ConversionNote.read(location)
@@ -77,7 +77,7 @@ class WayBack:
         if any(table.parameters.get(name) != value for name, value in note.undo.items()):
             self.survey.client.set_table_parameters(table.ref, note.undo)
         note.move_back(self.guard)
-        # A stalled process, which seemed to have ended, may have moved one more file.
+        # A stalled process that seemed to have ended may have moved one more file.
         if left := note.not_back():
             raise StorageError(f"{left[0]} was moved again while it was moved back; try again")
         for uri in sorted(_made_by(note)):
@@ -114,7 +114,7 @@ class WayBack:
 
 
 def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Return the reason why files cannot be moved back out of a delta, or None.
+    """Return why files cannot be moved back out of a delta; None if they can.
 
     An undo would hide directories that were added after the move. Writers can add such directories
     only if the table is already insert-only.
@@ -127,7 +127,7 @@ def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str
 
 
 def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
-    """Return the reason why files cannot be moved back into deltas, or None.
+    """Return why files cannot be moved back into deltas; None if they can.
 
     After such a move, new flat files would be invisible, and a new base would hide the moved files.
     """

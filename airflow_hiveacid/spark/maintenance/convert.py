@@ -5,15 +5,15 @@ can read or write the table. The steps of `Converter._convert`, in order: finish
 interrupted conversion; check the table; then
 
 * to full ACID: read the rows twice, as rows of the flat table and as rows of the future full-ACID
-  table. If they are equal, set the parameters. No undo is needed, and none is possible: the
-  metastore does not allow 'transactional' to be removed from a full-ACID table.
+  table. If the rows are equal, set the parameters. This step needs no undo. An undo is also
+  impossible, because the metastore does not allow removing 'transactional' from a full-ACID table.
 * to another kind: write a note, move files, set the parameters, read the rows again. If the rows
   differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
   done.
 
-The transaction only holds the lock; before each step the metastore must confirm the lock. A
-conversion that has lost its lock stops; the next conversion finishes or undoes it, as the note
-describes.
+The transaction only holds the lock. Before each step, the metastore must confirm the lock. A
+conversion that has lost its lock stops. The next conversion reads the note, and finishes or undoes
+it.
 """
 
 from __future__ import annotations
@@ -226,9 +226,10 @@ class Converter:
         return note
 
     def _committed_write_id(self) -> WriteId:
-        """Commit a write ID for the files, so that this ID is valid even if the conversion fails.
+        """Commit a write ID for the files, so that the ID is valid even if the conversion fails.
 
-        With an aborted write ID, cleaning would remove the files of a conversion that was killed.
+        If the write ID were aborted, cleaning would remove the files of a conversion that was
+        killed.
         """
         clock = SystemClock()
         with ExitStack() as undo:
@@ -245,8 +246,8 @@ class Converter:
     ) -> None:
         """Remove the statistics of the table and its partitions.
 
-        The write that stored the statistics may have aborted. A flat table has no write ID that
-        would show this.
+        The write that stored the statistics may have been aborted. A flat table has no write ID
+        that would show this.
         """
         self.client.forget_statistics(
             table,

@@ -1,16 +1,16 @@
 """Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
-The metastore does not allow 'transactional' to be removed from a full-ACID table, so a flat copy
-takes over the table's name. Under an exclusive lock the rows of both tables are compared, the
-full-ACID table is renamed to `<name>__acid`, and the copy is renamed to `<name>`. The reverse
-exchange restores the full-ACID table with all its files and write IDs.
+The metastore does not allow removing 'transactional' from a full-ACID table. So a flat copy takes
+over the table's name. The exchange runs under an exclusive lock. The exchange compares the rows of
+both tables, renames the full-ACID table to `<name>__acid`, and renames the copy to `<name>`. The
+reverse exchange restores the full-ACID table with all its files and write IDs.
 
 Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. Even after an
 earlier copy is dropped, the metastore remembers write IDs for the copy's name (AcidEventListener).
 No table with write IDs can be renamed to that name.
 
 Between the two renames no table is called `<name>`. If a job is killed at this point, two tables
-with the same rows remain, and `recover` renames the copy to `<name>`. Must not depend on Spark.
+with the same rows remain. `recover` then renames the copy to `<name>`. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Exchange:
         return kept_table(self.ref)
 
     def recover(self) -> None:
-        """Rename the copy to the table's name if an earlier job was killed before this rename.
+        """Rename the copy to the table's name, if an earlier job was killed before this rename.
 
         Raises:
             HiveAcidError: the rename failed.
@@ -115,19 +115,20 @@ class Exchange:
     def _copies_of(self, table: TableInfo) -> list[TableInfo]:
         """Return the copies of a table that earlier jobs may have left under other names."""
         names = self.client.list_tables(self.ref.db)
-        # Skip a copy that a user has renamed, such as t__flat_old: its rows may have changed.
+        # Skip a copy that a user has renamed, such as t__flat_old, because its rows may have
+        # changed.
         known = (name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
         refs = [TableRef(self.ref.db, self._prefix + end) for end in known if _COPY.match(end)]
         found = [found_table(self.client, ref) for ref in refs]
         return [copy for copy in found if copy is not None and _is_copy(copy, self.ref, table)]
 
     def leave(self) -> int:
-        """Rename the flat copy to the table's name, and return its number of rows.
+        """Rename the flat copy to the table's name; return its number of rows.
 
         Raises:
-            TableChangedError: the table was written after it was copied; try again.
+            TableChangedError: the table was written after it was copied; retry.
             LockNotAcquiredError: another transaction reads or writes the table.
-            HiveAcidError: another step failed; the table is unchanged, or `recover` finishes the
+            HiveAcidError: another step failed. The table is unchanged, or `recover` finishes the
                 exchange.
         """
         with self._alone() as guard:
@@ -142,7 +143,7 @@ class Exchange:
         return before.rows
 
     def come_back(self, kept: TableInfo) -> int:
-        """Rename the kept table to its original name, and return its number of rows.
+        """Rename the kept table to its original name; return its number of rows.
 
         Raises:
             ConversionRefusedError: the rows of the two tables differ.
@@ -176,7 +177,7 @@ class Exchange:
         except HiveAcidError as error:
             there = found_table(self.client, self.ref)
             if there is not None and _traits(there) == expected:
-                return  # the rename's reply was lost, or another job has recovered the table
+                return  # the rename's reply was lost, or a different job has recovered the table
             if there is None and not isinstance(error, MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
@@ -195,7 +196,7 @@ class Exchange:
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
-        """Run a block under an exclusive lock; yield a guard that raises once the lock is lost."""
+        """Run a block under an exclusive lock; yield a guard that raises if the lock is lost."""
         wanted = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
         with locked(self.client, wanted, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
@@ -205,7 +206,7 @@ class Exchange:
 
 
 def copy_mark(ref: TableRef, table: TableInfo) -> str:
-    """Return the value of `COPY_OF` for copies of a table with this present or former name."""
+    """Return the value of `COPY_OF` for copies of a table with this current or former name."""
     return f"{ref}#{table.table_id}"
 
 

@@ -1,10 +1,10 @@
-"""Facts about a table. A cleaner reads them once, before it cleans the partitions.
+"""Facts about a table. A cleaner reads these facts once, before it cleans the partitions.
 
-In a table of ten thousand partitions only a few need cleaning. The listing of a partition, together
-with the facts from the start of the run, shows whether the partition needs cleaning. The next run
-handles later commits, aborts and compactions. A directory that is obsolete or aborted in one
-snapshot is obsolete or aborted in every newer snapshot, too. The list of open readers may change,
-so it is not part of these facts.
+In a table of ten thousand partitions only a few need cleaning. The listing of a partition and the
+facts from the start of the run show whether the partition needs cleaning. The next run handles
+later commits, aborts and compactions. A directory that is obsolete or aborted in one snapshot is
+obsolete or aborted in every newer snapshot, too. The list of open readers may change, so it is not
+part of these facts.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class PastNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A table as it was when a run of the cleaner began.
+    """A table as it was at the start of a cleaner's run.
 
-    `now_s` is the time by the metastore's clock, or None if no guarantee, version or tag depends on
-    the time. `past` contains the notes on past versions, or is None.
+    `now_s` is the time by the metastore's clock. `now_s` is None if no guarantee, version or tag
+    depends on the time. `past` contains the notes on past versions, or is None.
 
     `waiting` are the partitions (None for the whole table) with a compaction that is ready for
     cleaning. `noted` are the partitions with notes of an earlier cleaner, as returned by
-    `TableNotes.noted`. `tags` contains the tags that existed when the run began. Its keys are the
-    files of these tags, so these files need not be read again. `notes` are the table's notes with a
-    listing of their directory from the beginning of the run. `unconfirmed` are the ledger's entries
-    of drivers that may have been killed right after their commit.
+    `TableNotes.noted`. `tags` contains the tags that existed when the run began. The keys of `tags`
+    are the files of these tags, so the cleaner need not read these files again. `notes` are the
+    table's notes. `notes` has a listing of its directory from the start of the run. `unconfirmed`
+    are ledger entries of drivers that may have been killed directly after their commit.
     """
 
     txns: ValidTxnList
@@ -77,12 +77,12 @@ class Overview:
     def of(
         cls, client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
     ) -> Overview:
-        """Read all facts: first the queue, so that the later snapshot covers every queue entry.
+        """Read all facts; read the queue first, so that the snapshot covers every queue entry.
 
         Args:
             client: the metastore.
             table: the table.
-            notes: the table's notes; read again if None.
+            notes: the table's notes; if None, they are read again.
 
         Raises:
             StorageError: the notes cannot be listed.
@@ -107,8 +107,8 @@ class Overview:
             noted=noted,
             tags=tags,
             notes=notes,
-            # `files` was listed before the snapshot, so it may lack the entry of a write that the
-            # snapshot shows.
+            # `files` was listed before the snapshot, so it may lack the entry of a write in the
+            # snapshot.
             unconfirmed=Ledger.of(table).unconfirmed(txns),
         )
 
@@ -141,9 +141,9 @@ def with_past(
 def _forget_settled(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the notes of our compactions that no longer wait for cleaning.
 
-    Hive's cleaner may have marked these compactions as cleaned. A note is written while its queue
-    entry is in progress, and notes are listed before the queue is read. So if an entry is no longer
-    in progress, its compaction has ended.
+    Hive's cleaner may have marked these compactions as cleaned. A compactor writes its note while
+    its queue entry is in progress, and the notes are listed before the queue. So if an entry is no
+    longer in progress, its compaction has ended.
     """
     if notes.files is None:
         return

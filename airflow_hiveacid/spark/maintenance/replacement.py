@@ -1,10 +1,10 @@
 """Replacement of a compaction's inputs by its result, and removal of the result after an abort.
 
-A result with a `_v` suffix is invalid if its transaction aborts, and is then removed. A result
-without that suffix is valid as soon as it is renamed, even if the transaction aborts. Such a result
-contains the rows of its inputs, and readers may already read it. So such a result is kept, unless
-it would duplicate the rows of another compactor's result (`plan.compaction.doubles_rows`). See
-docs/decisions/compaction.md.
+A result with a `_v` suffix is invalid if its transaction aborts. Such a result is then removed. A
+result without a suffix is valid as soon as it is renamed, even if the transaction aborts. The
+result contains the rows of its inputs, and readers may already read it. So a result without a
+suffix is kept, unless it would duplicate the rows of another compactor's result
+(`plan.compaction.doubles_rows`). See docs/decisions/compaction.md.
 
 The input is the staged directories and a function that lists the partition's directory; must not
 depend on Spark.
@@ -56,16 +56,17 @@ class Replacement:
     def remove_dead_siblings(self) -> None:
         """Remove directories that aborted compactors have left for the same write IDs.
 
-        If there are `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one of them, but Trino
-        reads both. The caller holds the lock that only compactors request. So the other compactor,
-        which published one of these directories, has ended. The other compactor's transaction is
-        aborted in the snapshot taken with the lock. This method keeps directories that are not
-        aborted in that snapshot. Each such directory is an input, or the next compactor's result if
-        this process was suspended.
+        Of `delta_1_5_v12` and `delta_1_5_v15`, Hive reads only one, but Trino reads both. The
+        caller holds the lock that only compactors request. So the other compactor, which published
+        one of these directories, has ended. The transaction of the other compactor is aborted in
+        the snapshot that was taken with the lock. This method keeps directories that are not
+        aborted in that snapshot. A kept directory is an input. If this process was suspended, the
+        directory may also be the next compactor's result.
         """
         location = self.plan.state.location.rstrip("/")
         if publishes_files(scheme_of(location)):
-            # Do this first, so that `look` lists everything that they have published.
+            # Abort uploads first, so that `look` lists everything that suspended compactors have
+            # published.
             self._stop_the_dead(location)
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):
@@ -77,7 +78,8 @@ class Replacement:
         """Abort the open uploads of a suspended compactor, so that it cannot publish them later.
 
         A compactor that publishes without a suffix would find our directory and stop. A compactor
-        that publishes with a suffix uses a different name, so its open uploads must be aborted.
+        that publishes with a suffix uses a different name. So the open uploads of such a compactor
+        must be aborted.
         """
         dead = [
             upload
@@ -93,7 +95,7 @@ class Replacement:
         """Publish the result of the compaction.
 
         Raises:
-            DirectoryExistsError: a directory exists already; it was not touched.
+            DirectoryExistsError: a directory already exists; it was not changed.
             StorageError: a rename failed.
         """
         self._publication.publish(self.directories)

@@ -3,7 +3,7 @@
 The input is a listing of the partition from the beginning of the compaction; the check lists the
 partition again. The metastore does not check compactions for conflicts, since a compaction changes
 no rows. So the time of this check counts as the compaction's commit time. A transaction that
-commits after the check counts as later, even if it commits before the compaction.
+commits after this check counts as later, even if it commits before the compaction.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class RivalCheck:
     """The check of one partition.
 
-    `there` holds the directories that existed when the compaction began; `began` holds the write
-    IDs that were valid then.
+    `there` contains the directories that existed when the compaction began; `began` contains the
+    write IDs that were valid then.
     """
 
     client: MetastorePort

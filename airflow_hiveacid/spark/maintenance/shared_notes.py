@@ -1,7 +1,7 @@
-"""A table's hidden directory, which a job lists once for all partitions that it compacts.
+"""A table's hidden directory; a job lists it once for all partitions that it compacts.
 
-Each partition has its own, later snapshot. The first listing is used for all partitions. The
-directory is listed again only if this listing may lack an entry that a partition needs.
+But each partition has its own, later snapshot. The first listing is used for all partitions. The
+directory is listed again only if the first listing may lack an entry that a partition needs.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class SharedNotes:
     ) -> None:
         """Confirm the ledger's entries of a partition's committed writes.
 
-        A writer writes its entry before it commits. So a listing that is newer than a snapshot
+        A writer writes its entry before it commits. So if a listing is newer than a snapshot, it
         contains the entries of all writes that the snapshot shows as committed. The ledger is
-        listed again only if the partition has a write that is not committed in that snapshot.
+        listed again only if the partition has a write that is not committed in the older snapshot.
 
         Args:
             state: the partition's state.
@@ -72,7 +72,7 @@ class SharedNotes:
 def _has_later_write(
     state: AcidState, write_ids: ValidWriteIdList, covered: ValidWriteIdList
 ) -> bool:
-    """Return True if a live directory has a committed write that `covered` does not include.
+    """Return True if a live directory has a committed write that `covered` lacks.
 
     Only a directory's highest write ID is compared. A directory of several writes comes from a
     compactor or a streaming client, and no ledger entry names it.

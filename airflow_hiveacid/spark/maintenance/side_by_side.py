@@ -1,8 +1,8 @@
-"""Parallel work on partitions; the failure of one partition discards no other partition's results.
+"""Parallel work on partitions; a failed partition does not discard the results of others.
 
 The work on each partition has its own connection. If the work succeeds, another partition reuses
 the connection. A failure stops only the work on that partition. When all partitions are processed,
-failures are raised in one error with the results of the other partitions.
+one error reports the failures, with the results of the other partitions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-# The number of partitions at a time is small, since each needs a connection, and a metastore's
-# database allows only a few dozen connections.
+# Only a few partitions are processed at a time. Each partition needs a connection, and a
+# metastore's database allows only a few dozen connections.
 _MOST_AT_ONCE: Final = 8
 
 log = logging.getLogger("hiveacid")
@@ -46,7 +46,7 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
     Raises:
         FencedError: a newer copy of the job is running.
         HiveAcidError: the only partition failed.
-        PartitionsFailedError: at least one of several partitions failed; the other partitions are
+        PartitionsFailedError: at least one of several partitions failed. The other partitions are
             done.
     """
     connections = _Connections(client)

@@ -1,8 +1,8 @@
 """The partitions that a statement touches, and a reader's locks on a table or its partitions.
 
-A reader lists the partitions, requests locks on them, and then takes its snapshot. If a partition
-is added meanwhile, one commit may have written both to this partition and to a listed partition. So
-the reader lists the partitions again, and starts over if they have changed.
+A reader lists the partitions, requests locks on them, and then takes its snapshot. Meanwhile, a
+partition may be added. One commit may then have written both to the new partition and to a listed
+partition. So the reader lists the partitions again, and starts over if they have changed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MOST_NAMED: Final = 200
 """The maximum number of partitions to lock by name; otherwise the whole table is locked.
 
 The metastore keeps a row for each lock. Hive 4.0.1 checks all partitions of a lock request in one
-query of its database. Derby accepts about 400 partitions in one query.
+database query. Derby accepts about 400 partitions in one query.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """The partitions that a statement can touch; `names` is None if they are unknown.
+    """The partitions that a statement may touch; `names` is None if they are unknown.
 
     `seen` contains all partition names from the metastore, if they were listed to find `names`.
     """
@@ -46,7 +46,7 @@ class Touched:
         wanted = frozenset(self.names)
         if wanted.intersection(self.seen) <= {p.name for p in found}:
             return found
-        # Some of the found partitions may have been dropped, or another client escapes their names
+        # Some of these partitions may have been dropped, or a different client escapes their names
         # differently.
         return tuple(p for p in client.list_partitions(table) if p.name in wanted)
 
@@ -80,10 +80,10 @@ def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
 
 
 def nameable(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-    """Return the partitions if each can have its own lock, or None to lock the whole table."""
+    """Return the partitions if each can have its own lock; None to lock the whole table."""
     return names if 0 < len(names) <= MOST_NAMED else None
 
 
 def is_still_all(client: MetastorePort, access: TableAccess) -> bool:
-    """Return whether the table still has exactly the partitions of `access`."""
+    """Return whether the table's partitions are still exactly those of `access`."""
     return access.partitions is None or reading(client, access.table) == access

@@ -2,7 +2,7 @@
 
 A row change is a frame of events. A delete event contains the row ID of an old row. An insert event
 contains a new row. An update is a delete event and an insert event. The frame omits columns that a
-statement does not change. An update's insert event also contains the old row's ID, and the writer
+statement does not change. An update's insert event also contains the old row's ID. The writer
 fetches the omitted columns from the old row, exact to the nanosecond.
 
 Columns of an event frame:
@@ -52,9 +52,9 @@ class Events:
     """A frame of events, with the information that the writers need.
 
     `given[clause]` lists the columns that the clause's insert events set. The other columns come
-    from the old row, which is in one of `old_files`. If all events are inserts that Spark's own
-    writer can write, `flat` contains the same rows. If there are few enough events for the driver
-    to write, `few` contains the events, unordered. `frame` is a function, since the frame is often
+    from the old row. The old row is in one of `old_files`. If all events are inserts that Spark's
+    own writer can write, `flat` contains the same rows. If the driver can write the few events
+    itself, `few` contains the events, unordered. `frame` is a function, because the frame is often
     not needed if `flat` or `few` is set.
     """
 
@@ -68,8 +68,8 @@ class Events:
 def partition_key(table: TableInfo, value_of: Sequence[Column]) -> Column:
     """Return the `_partition` column from the values of the partition columns, in order.
 
-    Values are formatted as in Hive's dynamic partitions (a char with its padding, a decimal without
-    trailing zeros). Otherwise one value could have two partitions, and an overwrite would not
+    Values are formatted as in Hive's dynamic partitions: a char with its padding, a decimal without
+    trailing zeros. Otherwise, one value could have two partitions, and an overwrite would not
     replace a partition that Hive created. As in Hive, an empty string and the name of the NULL
     partition mean NULL.
     """
@@ -124,7 +124,7 @@ def insert_events(rows: DataFrame) -> DataFrame:
 
 
 def with_no_old_row(rows: DataFrame) -> DataFrame:
-    """Add the event columns that new rows do not have (bucket, file, clause, row ID) as NULL."""
+    """Add the event columns that new rows lack (bucket, file, clause, row ID) as NULL."""
     empty = {"_bucket": "int", "_file": "bigint", "_clause": "int", **_IDENTITY_TYPES}
     known = set(rows.columns)
     return rows.withColumns(

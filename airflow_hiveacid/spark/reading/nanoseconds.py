@@ -1,8 +1,8 @@
-"""Parquet sources with timestamps in nanoseconds, which is pyarrow's present default.
+"""Parquet sources with timestamps in nanoseconds, the current default of pyarrow.
 
-Spark refuses such timestamps, or reads them as plain integers if a setting allows it. This module
-converts the integers back to timestamps. A value with digits below the microsecond is an error:
-Spark would truncate it, although a Hive timestamp can store it.
+Spark refuses such timestamps, or reads them as plain integers if a setting allows it. The module
+converts the integers back to timestamps. A value with digits below the microsecond is an error.
+Spark would truncate such a value, although a Hive timestamp can store it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def load_parquet(
 
 
 def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
-    """Return the timestamp kinds of the columns, which must be the same in all files.
+    """Return the timestamp kinds of the columns; they must be the same in all files.
 
     Spark itself checks only one of the files.
     """

@@ -80,7 +80,7 @@ def load_source(
         SourceNotFoundError: the source does not exist (yet).
         SourceUnreadableError: the source's format is unknown, or its query cannot be resolved.
         UnsafeTextError: the source's query contains a call that is not allowed.
-        StorageError: the source cannot be opened for another reason, such as an outage.
+        StorageError: the source cannot be opened for a different reason, such as an outage.
     """
     try:
         views = tables
@@ -118,8 +118,8 @@ def _load(spark: SparkSession, source: SourceSpec, table: DataFrame | None) -> D
     if table is not None:
         return table
     if source.values is not None:
-        # Values stay strings until store assignment casts them, so that a bigint accepts both 1 and
-        # '1', as in Hive's VALUES.
+        # Values stay strings until store assignment casts them. So a bigint accepts both 1 and '1',
+        # as in Hive's VALUES.
         names = value_columns(source)
         if not names:
             return spark.range(len(source.values)).select()  # every column gets its DEFAULT

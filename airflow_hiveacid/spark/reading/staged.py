@@ -1,4 +1,4 @@
-"""The staged files of a transaction, which its later statements read before publication.
+"""The staged files of a transaction; its later statements read them before publication.
 
 Plain values; must not depend on Spark.
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Staged:
     """The files that a transaction has staged in one table, under the table's write ID.
 
-    `files` contains the files of each of `partitions`, under the names that they will get.
-    Some partitions may exist only after the commit.
+    `files` contains the files of each of `partitions`, under their final names. Some partitions may
+    exist only after the commit.
     """
 
     write_id: WriteId

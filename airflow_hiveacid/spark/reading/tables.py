@@ -1,7 +1,7 @@
 """Reading of ACID tables as frames, under a snapshot that the reader holds.
 
-A read is a transaction, too: it holds a shared lock on its tables and stays open, so that cleaners
-wait. Frames are lazy, so use them only inside the snapshot's `with` block.
+A read is a transaction, too. The read holds a shared lock on its tables and stays open, so that
+cleaners wait. Frames are lazy, so use them only inside the snapshot's `with` block.
 
 Example:
     with read_snapshot(metastore, ["demo.flights", "demo.planes"], job_key="report") as snapshot:
@@ -65,8 +65,8 @@ def _nothing() -> None:
 class ReadSnapshot:
     """A snapshot of some tables, valid inside the `with` block that returned it.
 
-    `confirm_alive` raises an error if the snapshot's transaction has ended, for example because a
-    later reader with the same job key has begun. `taken_s` returns a time before the snapshot was
+    `confirm_alive` raises an error if the snapshot's transaction has ended. For example, a later
+    reader with the same job key may have begun. `taken_s` returns a time before the snapshot was
     taken, by the metastore's clock. `taken_s` returns None if the metastore does not report its
     time.
     """
@@ -101,7 +101,7 @@ def read_snapshot(
     lock_timeout_s: float = 60.0,
     on_step: Callable[[str], None] = _ignore,
 ) -> Iterator[ReadSnapshot]:
-    """Hold one snapshot of these tables while the `with` block runs.
+    """Hold one snapshot of these tables during the `with` block.
 
     Args:
         metastore: the metastore's addresses and login.
@@ -138,8 +138,8 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
     """Hold a snapshot over an open connection; see `read_snapshot`.
 
     A reader in a task passes the ID of the task's try as `attempt`. Neither an earlier try nor a
-    request to kill that try ever ends a later try. Even if the earlier try opens its transaction
-    last, the later try continues. A process that kills the job can find the reader's lock at any
+    kill request for that try ever ends a later try. The later try continues even if the earlier try
+    opens its transaction last. A process that kills the job can find the reader's lock at any
     moment, like a writer's lock (docs/decisions/restarts.md).
 
     Raises:
@@ -204,14 +204,15 @@ def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, a
         snapshot: the snapshot under which the table is read.
         columns: the columns to read, in this order; all by default. Other columns are not read from
             files.
-        where: a condition in Spark SQL over the table's columns. Partitions that cannot match it
-            are not even listed; files and parts of files that cannot match are not read. With a
-            filter on the frame instead of `where`, all files are read.
-        parameters: the value of each marker in `where`, such as `:day`, by the marker's name. A
-            value has its Python type, or the type in `{"type": "date", "value": "2026-01-01"}`.
+        where: a condition in Spark SQL over the table's columns. Partitions that cannot match are
+            not listed. Files and parts of files that cannot match are not read. With a filter on
+            the frame instead of `where`, all files are read.
+        parameters: the values of the markers in `where`, such as `:day`, by marker name. A value
+            has its Python type, or the type in a dict such as `{"type": "date", "value":
+            "2026-01-01"}`.
         version: read the table with all committed changes up to this write ID.
-        timestamp: read the table as it was at this moment, by the metastore's clock; a datetime
-            with a time zone, or an ISO string.
+        timestamp: read the table as it was at this moment, by the metastore's clock. The value is a
+            datetime with a time zone, or an ISO string.
         tag: read the version with this tag.
 
     Returns:

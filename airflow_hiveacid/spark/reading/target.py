@@ -87,10 +87,10 @@ def empty_target(spark: SparkSession, table: TableInfo) -> DataFrame:
 def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     """Return rows with alias `t`: the columns in `beside`, then all columns of a table, in order.
 
-    Columns that the rows lack are NULL. No expression uses the missing columns, but `t.*` and names
+    Columns that the rows lack are NULL. No expression uses the missing columns. But `t.*` and names
     must mean the same as when the expression was checked.
     """
-    # Use one call for all columns: a table may have thousands of columns, and each separate column
+    # Use one call for all columns. A table may have thousands of columns, and each separate column
     # would cost several calls to the JVM. Spark fills in missing nullable columns
     # (Project.matchSchema); its documentation is wrong about that.
     there = [rows.schema[name] for name in beside]
@@ -109,9 +109,9 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
 ) -> Target:
     """Return a table, or some of its partitions, under a snapshot; directories are listed later.
 
-    A table without transactions has no write IDs: all its files are visible. Files that the
-    reader's own transaction has staged are read as if they were published and committed. `past` is
-    the table as of an earlier version, which has no staged files.
+    A table without transactions has no write IDs, so all its files are visible. If the reader's own
+    transaction has staged files, the frames contain their rows as if the files were committed.
+    `past` is the table as of an earlier version. An earlier version has no staged files.
 
     Raises:
         VersionGoneError: a partition of the version `past` no longer exists.
@@ -151,8 +151,8 @@ class Target:
     `is_narrow` is True if `partitions` contains only partitions that the statement can touch.
 
     Members that list directories raise NotEnoughHistoryError, DanglingDeleteError or StorageError
-    if the files cannot be read. The same members raise VersionGoneError if files of a `past`
-    version are missing.
+    if the files cannot be read. These members raise VersionGoneError if files of a `past` version
+    are missing.
     """
 
     spark: SparkSession
@@ -227,7 +227,7 @@ class Target:
     def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
         """Return a frame of live rows: `position`, the wanted data columns, all partition columns.
 
-        Columns are in the table's order. The frame has all live rows; but a target from `within` or
+        Columns are in the table's order. The frame has all live rows. But a target from `within` or
         `where` may omit rows.
         """
         rows = self._live.rows(wanted, position)

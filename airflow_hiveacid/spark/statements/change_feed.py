@@ -1,11 +1,11 @@
-"""The next range of a change feed, which is written exactly once.
+"""The next range of a change feed; each range is written exactly once.
 
-The steps of `feed_changes`, in order: find the end of the feed's last range, read later changes
-under one snapshot, and stage them. One rename, or a note that is written last, publishes the
-changes as the next range. A job that is killed before publication has published nothing, and the
-next try repeats the whole range. Each run writes one range. A run may be retried after publication,
-cleared, or deleted and created again with the same name. Then the run finds the note of its range
-and does nothing.
+`feed_changes` does these steps in order: find the end of the feed's last range, read later changes
+under one snapshot, stage them. One rename publishes the changes as the next range. On a store
+without renames, a note that is written last publishes them. A job that is killed before publication
+has published nothing. The next try repeats the whole range. Each run writes one range. A run may be
+retried after publication, or cleared, or deleted and created again with the same name. Then the run
+finds the note of its range, and does nothing.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ def feed_changes(job: JobContext) -> JobResult:
 
     Raises:
         ChangesGoneError: files with these changes may have been removed.
-        FeedError: the feed belongs to a different table; the feed selects different rows of the
-            table; a partition was dropped; or a partition was added and contains older rows.
-        ConfigurationError: this run has already written a range with different arguments; or the
-            primary key that the feed uses has changed.
-        FeedOvertakenError: another job has continued the feed.
+        FeedError: the feed belongs to a different table, or selects different rows of the table.
+            The same error is raised if a partition was dropped, or if a partition with older rows
+            was added.
+        ConfigurationError: this run has already written a range with different arguments. The same
+            error is raised if the feed uses the primary key, and that key has changed.
+        FeedOvertakenError: a different job has continued the feed.
         HiveAcidError: the job failed; no range was published.
     """
     spec = job.job_of(ChangeFeedSpec)
@@ -119,7 +120,7 @@ def _next_range(
     now = snapshot.snapshot.write_ids(table.ref)
     stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
     if last is not None and settled(now) < last.until:
-        # The feed is not really ahead of the table: the metastore's list of write IDs temporarily
+        # The feed is not really ahead of the table. The metastore's list of write IDs temporarily
         # ends too early (docs/decisions/reading.md). A later run continues the feed.
         return stays
     held = {} if last is None else last.held
@@ -142,7 +143,7 @@ def _next_range(
     directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
     files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
-        # This range tells the feed's consumers that the table is empty now.
+        # This range tells the feed's consumers that the table is now empty.
         files = [write_no_rows(changes.rows, directory)]
     kinds: Counter[str] = Counter()
     for file in files:
@@ -167,8 +168,8 @@ def _next_range(
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
-    # A published range cannot be undone. So the guard first stops this job if it was killed, or
-    # replaced by a newer copy.
+    # A published range cannot be undone. So before the publication, the guard stops the job if it
+    # was killed, or if a newer copy has replaced it.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
     job.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
@@ -182,7 +183,7 @@ def _writes(
     """Return the writes of a range whose end can be the start of the next range.
 
     Near the end of the range, a lower write ID may be open while a higher write ID is committed.
-    The next range begins at a write ID, so this range ends below the open write ID. If that end is
+    The next range begins at a write ID. So this range ends below the open write ID. If this end is
     below the start, the range is empty.
     """
     found = writes_between(snapshot, table, since, until)
@@ -228,10 +229,9 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
 def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     """Return the range that this run has already written, or None.
 
-    The run may have written the range in an earlier try, before the run was cleared, or before the
-    run was deleted and created again with the same name. If a user clears or deletes a run together
-    with downstream tasks, these tasks must get the same range again. Other runs may have continued
-    the feed, so all ranges are searched.
+    The run may have written the range in an earlier try, or before a user cleared or deleted the
+    run. If a user clears or deletes a run together with downstream tasks, these tasks must get the
+    same range again. Other runs may have continued the feed, so this function searches all ranges.
 
     Raises:
         ConfigurationError: the run has written a range with different arguments.
@@ -253,7 +253,7 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
 
 
 def _asked(job: JobContext) -> dict[str, str]:
-    """Return a digest of each argument that decides which changes are written, or in which form."""
+    """Return a digest of each argument that affects which changes are written, or how."""
     return {name: text for name, text in job.spec.statement.items() if name in _ASKED}
 
 
@@ -267,7 +267,7 @@ def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
     """Check that the feed belongs to this table and selects the same rows of the table.
 
-    If two feeds with different selections shared a location, each would lack the other's ranges.
+    If two feeds with different selections shared a location, each would skip the other's ranges.
 
     Raises:
         FeedError: the table or the selection differs.
@@ -283,10 +283,10 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
 
 
 def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None:
-    """Check that the primary key, which the feed uses as its keys by default, has not changed.
+    """If the feed uses the primary key as its keys, check that this key has not changed.
 
-    With different keys, different rows would be paired as updates. Without old values a deleted row
-    contains only its keys, so a consumer that uses the old keys could not find the row.
+    With different keys, the feed would pair different rows as updates. Without old values, a
+    deleted row contains only its keys. So a consumer that uses the old keys could not find the row.
 
     Raises:
         ConfigurationError: the primary key has changed.
@@ -356,7 +356,8 @@ def _result(
 ) -> JobResult:
     """Return the result for a published range; `until` is the version that the feed has reached.
 
-    A range without rows has no files to consume, so its result contains only that version.
+    A range without rows has no files to consume. So the result of such a range contains only the
+    version that the feed has reached.
     """
     ranges = []
     if note is not None and note.files:

@@ -1,10 +1,10 @@
 """The choice of a statement's clause for each row, and the new row that the clause computes.
 
-The input is a frame with exactly the columns that clauses may use (`t`, `s` or both), and the SQL
-of the clauses. The output is column expressions for any frame with at least these columns. The
-clause for a row is chosen once, and a column keeps the clause's number for all later steps. So even
-with a non-deterministic condition, a row is never selected by one clause and computed by another
-clause.
+The input is a frame and the SQL of the clauses. The frame has exactly the columns that clauses may
+use (`t`, `s` or both). The output is column expressions for any frame with at least these columns.
+The clause for a row is chosen once, and a column keeps the clause's number for all later steps. So
+one clause never selects a row that another clause computes, even if a condition is
+non-deterministic.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperNames:
-    """The names of helper columns, which differ from all columns of the table and the source.
+    """The names of helper columns; they differ from all columns of the table and the source.
 
-    Users' expressions can never refer to helper columns (see `catalyst`), and unique names prevent
-    a clash with users' columns.
+    Users' expressions can never refer to helper columns (see `catalyst`). Unique names prevent a
+    clash with users' columns.
     """
 
     position: str
@@ -66,7 +66,7 @@ class ReadyClause:
     """A clause with expressions that were checked against a frame and cast.
 
     `holds` and `values` are columns made from `expressions`. `written` are the values of a written
-    row; they raise an error if the table does not allow the row.
+    row. These values raise an error if the table does not allow the row.
     """
 
     number: int
@@ -100,7 +100,7 @@ def ready(
     *,
     from_text: bool = False,
 ) -> tuple[ReadyClause, ...]:
-    """Check numbered clauses, which may use only the columns of the frame `sees`.
+    """Check numbered clauses; they may use only the columns of the frame `sees`.
 
     Raises:
         InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
@@ -143,9 +143,9 @@ def ready(
 def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, ...]:
     """Return the data columns that a statement's clauses write.
 
-    An inserted row contains every column; an updated row contains only the assigned columns. If it
-    contained all columns, the unassigned columns would be sent as NULLs, and a table may have
-    thousands of columns.
+    An inserted row contains every column; an updated row contains only the assigned columns. If an
+    updated row contained all columns, the unassigned columns would be sent as NULLs. A table may
+    have thousands of columns.
     """
     if any(clause.action is MergeAction.INSERT for clause in clauses):
         return table.columns
@@ -157,7 +157,7 @@ def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, .
 def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
     """Scan the target with alias `t`: all columns of the table, in order, and the position column.
 
-    Columns that are not needed are NULL and not read (`whole_rows`).
+    Columns that are not needed are NULL and are not read (`whole_rows`).
     """
     rows = target.scan(needed, position=names.position)
     return whole_rows(target.table, rows, names.position)
@@ -178,12 +178,12 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
         table: the table.
         rows: the rows to which the clauses apply, with helper columns.
         clauses: the clauses in order; the first clause with a true condition applies.
-        names: the names of helper columns; a source row's number is kept if present.
+        names: the names of helper columns. If the rows have source row numbers, these are kept.
         columns: the columns of the new rows (`brought`).
         positions: the columns from `Target.position_columns`; empty for new rows.
 
     Returns:
-        `_clause` is NULL if no clause applies; `row` is NULL if no row is written. Inserts also
+        `_clause` is NULL if no clause applies. `row` is NULL if no row is written. Inserts also
         contain `_partition`.
     """
     chosen = rows.select("*", _first(clauses).alias(names.clause))

@@ -1,7 +1,7 @@
 """Enforcement of NOT NULL, CHECK and unchangeable columns on the rows that a statement writes.
 
-Like Hive's own statements, a statement fails at the first row that violates a constraint, since one
-of the row's values raises an error. This value is evaluated only for written rows.
+Like in Hive, a statement fails at the first row that violates a constraint, because a value of this
+row raises an error. Spark evaluates this value only for written rows.
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ def allowed(
 def is_unchanged(table: TableInfo, column: str) -> str:
     """Return the SQL condition that a source row and a target row have equal values in a column.
 
-    The values are compared in the column's type; a value that does not fit the type counts as
-    different.
+    The comparison uses the column's type. A value that does not fit the type counts as different.
     """
     (hive_type,) = [
         parse_type(c.type) for c in (*table.columns, *table.partition_columns) if c.name == column
@@ -124,7 +123,7 @@ def unchanged(
     Args:
         table: the table.
         values: the values of the given columns, in the table's types.
-        same: for each unchangeable column, the condition that the value stays the same
+        same: for each unchangeable column, the condition that its value stays the same
             (`is_unchanged`).
     """
     found = dict(values)

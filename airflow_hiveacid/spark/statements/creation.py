@@ -1,9 +1,9 @@
 """CREATE TABLE ... AS SELECT: a table that becomes visible only when it is complete.
 
-The input is a checked spec. The table is created under a hidden name that is unique to this try,
-filled with an INSERT, and renamed. Users do not read hidden tables, so hidden tables of other tries
-are removed, even if these tries are still running. A table parameter records the job that created
-the table. See docs/decisions/definitions.md.
+The input is a checked spec. The table is created under a hidden name that is unique to this try.
+Then an INSERT fills the table, and the table is renamed. Users do not read hidden tables. So hidden
+tables of other tries are removed, even if these tries are still running. A table parameter records
+the job that created the table. See docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"
-"""Table parameter: the job that created and filled a table, its generation and contract version.
+"""Table parameter: key, generation and contract version of the job that created the table.
 
 Releases before `FIRST_WITH_INSTALLATION` omitted the contract version.
 """

@@ -186,7 +186,7 @@ def _fields_by_name(
 
 
 def row_struct(columns: Sequence[TableColumn], values: Mapping[str, Column]) -> Column:
-    """Return the `row` struct: these data columns in order, NULL where no value is given."""
+    """Return the `row` struct: these data columns in order; NULL for a column without a value."""
     return F.struct(
         *[
             (

@@ -1,16 +1,16 @@
 """INSERT INTO and INSERT OVERWRITE as events.
 
-The input is a source frame; the output is `Events` with only insert events. Rows of an
-unpartitioned, unbucketed table are written by the tasks that compute them, without a shuffle. Other
-rows are shuffled once, to the task that writes their partition and bucket.
+The input is a source frame; the output is `Events` with only insert events. Tasks that compute rows
+of an unpartitioned, unbucketed table also write these rows, without a shuffle. All other rows are
+shuffled once, to the task that writes their partition and bucket.
 
 Each source row is written exactly once, even if tasks fail and run again. Spark may recompute a
-lost part of a shuffle when some tasks have already read other parts. So two conditions must hold. A
-row's task must depend only on the row's values, never on the row's position. A recomputed part must
-contain the same rows as before. A source that may violate the second condition (a LIMIT, an
-aggregate of floating-point numbers, `rand()`, a database) is first computed and kept
-(`localCheckpoint`). If an executor is lost after that computation, the job fails, so that no row is
-lost silently.
+lost part of a shuffle after some tasks have read other parts. So two conditions must hold. A row's
+task must depend only on the row's values, never on the row's position. A recomputed part must
+contain the same rows as before. Some sources may violate the second condition: a LIMIT, an
+aggregate of floating-point numbers, `rand()`, a database. A source of this kind is first computed
+and kept (`localCheckpoint`). If an executor is lost after this computation, the job fails, so that
+no row is lost silently.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class InsertProgram:
     """A checked INSERT: an expression over the source for each column of the table.
 
     Columns in `from_text` accept any string that can be cast to their type. `checked` contains the
-    frame against which the INSERT was checked, and the values computed from that frame. If the
-    INSERT runs with the same frame, these values are reused, so that Spark analyses them only once.
+    frame of the check, and the values that were computed from that frame. If the INSERT runs with
+    the same frame, these values are used again, so that Spark analyses them only once.
     """
 
     table: TableInfo
@@ -80,7 +80,7 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """Return checked and cast values, which raise an error for rows that the table rejects.
+        """Return checked and cast values; they raise an error for rows that the table rejects.
 
         Raises:
             InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
@@ -181,7 +181,7 @@ def row_hash(table: TableInfo) -> Column:
 
 
 def _writers(source: DataFrame) -> int:
-    """Return the number of writers per partition, from Spark's (often too high) size estimate."""
+    """Return the number of writers per partition; Spark's size estimate is often too high."""
     tasks = int(source.sparkSession.sparkContext.defaultParallelism)
     return max(1, min(tasks, expected_bytes(source) // _WRITER_BYTES))
 
@@ -189,10 +189,10 @@ def _writers(source: DataFrame) -> int:
 def _joined(table: TableInfo, rows: DataFrame, source: DataFrame) -> DataFrame:
     """On a store without renames, combine rows into as few tasks as their size requires.
 
-    On such a store it may be impossible to compact files (docs/decisions/s3.md), so the file of
-    every task would remain. A row's task depends only on the row's values. This function sets the
-    maximum number of tasks. Spark itself would combine tasks only with adaptive execution, and
-    would keep as many tasks as cores.
+    On such a store, compaction may be impossible (docs/decisions/s3.md). Then the file of every
+    task would remain. A row's task depends only on the row's values. So this function sets the
+    maximum number of tasks. Spark itself would combine tasks only with adaptive execution. Even
+    with adaptive execution, Spark would keep as many tasks as cores.
     """
     if renames_directories(scheme_of(table.location)):
         return rows
@@ -216,7 +216,7 @@ def fixed_partition(
 
     Raises:
         TypeMismatchError: a value cannot be cast to its column's type.
-        ConfigurationError: the partition is invalid for another reason.
+        ConfigurationError: the partition is invalid for a different reason.
     """
     table = program.table
     fixed = {name.lower(): value for name, value in spec.partition.items()}

@@ -1,8 +1,8 @@
 """LOAD DATA: existing files, copied unchanged into a directory of a table.
 
-The input is a location; the output is staged files. No row is read: readers derive the row IDs of a
-loaded file from the file's path (Hive's OrcRawRecordMerger). Files are numbered in the order of
-their names, as in Hive (`Hive.copyFiles`), so that each file is a separate bucket.
+The input is a location; the output is staged files. No row is read, because readers derive the row
+IDs of a loaded file from its path (Hive's OrcRawRecordMerger). Files are numbered in the order of
+their names, as in Hive (`Hive.copyFiles`). So each file is a separate bucket.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])
-# Loaded files contain plain rows in tables of any kind, so they get the names and marker
+# Loaded files contain plain rows in tables of any kind. So loaded files get the names and marker
 # files of an insert-only table.
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
 # The cost of opening one file, in bytes copied.
@@ -63,7 +63,7 @@ class LoadProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToCopy:
-    """The plan to copy one file in a task, as plain values; `at` is the index among all copies."""
+    """A plan to copy one file in a task, as plain values; `at` is its index among all copies."""
 
     number: BucketId
     source: LoadableFile
@@ -175,7 +175,7 @@ def _work(copy: FileToCopy) -> int:
 
 
 def copy_task(copy: FileToCopy) -> Iterator[pa.RecordBatch]:
-    """Copy one file to a path unique to this attempt, and yield the file's index and attempt."""
+    """Copy one file to a path unique to this attempt; yield the file's index and attempt."""
     attempt = uuid.uuid4().hex
     name = data_file(copy.number, _PLAIN)
     uri = copy.staging.attempt_path(copy.directory, name, attempt)

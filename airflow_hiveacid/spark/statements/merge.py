@@ -1,13 +1,14 @@
 """MERGE as events.
 
-The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
-First a `MergeProgram` is built from the schemas alone, to find all errors in a statement before a
+The input is a statement and a target (its live files under one snapshot). The output is `Events`.
+First, a `MergeProgram` is built from the schemas alone, to find all errors in a statement before a
 transaction opens.
 
-Only columns that keys, conditions and expressions use are read from the target. The source is read
-once and kept (`localCheckpoint`). The matched pairs are kept, too, each with its chosen clause and
-new row. So no other Spark job and no repeated task computes them again. If an executor with kept
-rows is lost, the job fails: reading the source again might give other rows.
+The target is read only in the columns that keys, conditions and expressions use. The source is read
+once and kept (`localCheckpoint`). The matched pairs are also kept, each with its chosen clause and
+new row. So the pairs are never computed again, neither by another Spark job nor by a repeated task.
+If an executor with kept rows is lost, the job fails, because reading the source again might give
+other rows.
 """
 
 from __future__ import annotations
@@ -55,18 +56,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BROADCAST_BYTES: Final = 64 << 20
-"""The size limit of broadcasts; they pass through the driver, and their hash tables are larger.
+"""The size limit of broadcasts.
+
+Broadcasts pass through the driver, and their hash tables are larger.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeProgram:
-    """A checked MERGE, which can be turned into events for any snapshot of its target.
+    """A checked MERGE; it can be turned into events for any snapshot of its target.
 
-    `needed` are the target's columns that must be read; `matching` are the source columns used in
-    conditions and expressions for matched pairs. `inserts_once` is True if the new rows must be
-    computed only once and kept, since a second computation could return different rows. `text_keys`
-    are the keys that are strings in the source.
+    `needed` are the target's columns that must be read. `matching` are the source columns in
+    conditions and expressions for matched pairs. `inserts_once` is True if a second computation
+    could return different new rows. Then the new rows must be computed only once and kept.
+    `text_keys` are the keys that are strings in the source.
     """
 
     table: TableInfo
@@ -85,10 +88,9 @@ class MergeProgram:
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
 
     def equal(self, key: str) -> Column:
-        """Return the ON condition for one key, which compares values in the target column's type.
+        """Return the ON condition for one key; it compares values in the target column's type.
 
-        So a char is compared without its padding, and a string is not rounded to a double for the
-        comparison.
+        So a char is compared without its padding, and a string is not rounded to a double.
         """
         columns = (*self.table.columns, *self.table.partition_columns)
         (column,) = [c for c in columns if c.name == key]
@@ -117,8 +119,8 @@ def plan_merge(
 ) -> MergeProgram:
     """Check a MERGE against the schemas of target and source.
 
-    `terms` contains the parameters of its SQL, and states whether this SQL is allowed to contain
-    unsafe calls.
+    `terms` contains the parameters of the MERGE's SQL, and a flag that allows unsafe calls in this
+    SQL.
 
     Raises:
         InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
@@ -176,7 +178,7 @@ def plan_merge(
 def _checked_on(
     table: TableInfo, spec: MergeSpec, t: DataFrame, s: DataFrame, moment: Moment
 ) -> frozenset[int]:
-    """Check the ON condition, and return the positions of the columns that it uses."""
+    """Check the ON condition; return the positions of the columns that it uses."""
     if not spec.condition:
         return frozenset()
     (found,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
@@ -194,8 +196,8 @@ def _checked_on(
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
     """Return the events of a MERGE.
 
-    If two source rows act on one target row, their delete events are adjacent, so the writer
-    detects them.
+    If two source rows change one target row, their delete events are adjacent. So the writer
+    detects such delete events.
     """
     table, names = program.table, HelperNames.beside(program.table.column_names, source.columns)
     numbered = program.moment.fixed_in(source).withColumn(
@@ -233,7 +235,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
     is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
-        # The new rows must be counted, too, and keeping them avoids a second computation.
+        # The new rows must also be counted, and keeping them avoids a second computation.
         added = kept_changes(clauses, new)
         new, is_few = added.rows, all_are_few([*changed, added])
     elif program.inserts_once:

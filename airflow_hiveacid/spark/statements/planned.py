@@ -1,4 +1,4 @@
-"""Preparation of statements, with all checks against their tables, before a transaction begins.
+"""Preparation of statements, with all checks of their tables, before a transaction begins.
 
 The input is a statement's spec; the caller may also pass the source as a frame. The output is a
 `CheckedStatement`, with the statement's locks and a function that creates its events. All
@@ -58,9 +58,9 @@ def planned(
     """Return the statements of one transaction, ready to run.
 
     Raises:
-        InputError: a table, column, expression or source is invalid; or one transaction cannot run
-            these statements in this order. If there are several statements, the error contains the
-            statement's number.
+        InputError: a table, column, expression or source is invalid. The same error is raised if
+            one transaction cannot run these statements in this order. If there are several
+            statements, the error contains the number of the invalid statement.
     """
     changes: list[CheckedStatement] = []
     count = sum(len(each(spec)) for spec in specs)
@@ -210,7 +210,7 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
     found = meant(job.client.partition_names(table)) if spec.partition else ()
     if spec.partition and not found:
         raise partition_missing(table, spec)
-    # Several partitions may have the same value, spelled differently by other clients.
+    # Several partitions may have the same value, because other clients spell it differently.
     is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
     return CheckedStatement(
         kind=kind_of(spec),

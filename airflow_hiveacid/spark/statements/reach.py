@@ -2,8 +2,8 @@
 
 Matched rows are in partitions that the source's keys and the ON condition allow. The values in
 INSERT clauses select the partitions of new rows. The input is a source. The source's rows are kept,
-so that the same rows are merged later. The output is partition names, or None if all partitions may
-be touched.
+so that the statement later merges the same rows. The output is partition names; None if all
+partitions may be touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def is_bounded(program: MergeProgram) -> bool:
-    """Return True if the source limits the partitions and no unmatched target row may change."""
+    """Return True if the source limits the partitions and no unmatched target row can change."""
     table = program.table
     names = {c.name for c in table.partition_columns}
     says_something = bool(names & set(program.keys)) or program.condition is not None
@@ -51,7 +51,7 @@ def partitions_reached(
 def new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
     """Return the partitions into which source rows could be inserted; None if there are too many.
 
-    The result is also None if an expression is not deterministic, since a second evaluation may
+    The result is also None if an expression is not deterministic, because a second evaluation may
     differ.
     """
     table = program.table

@@ -1,14 +1,14 @@
 """Restore of a table to a version, as one overwrite of the partitions that differ.
 
-The input is the table's present state and the version, under one snapshot; the output is staged
+The input is the table's current state and the version, under one snapshot; the output is staged
 files. Rows of a full-ACID table are compared by row ID. A row that is live now but not in the
 version gets a delete event. A row that is live in the version but not now is fetched from its old
-file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same way. If too many
-events would be needed, the partition gets a base with the version's rows. Files of an insert-only
-table are copied byte by byte.
+file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same way. If a partition
+would need too many events, it gets a base with the version's rows. Files of an insert-only table
+are copied byte by byte.
 
-The partitions that differ are determined three times: for the locks, after the locks are granted,
-and under the snapshot itself.
+The partitions that differ are determined three times: before the locks are requested, after the
+locks are granted, and under the snapshot itself.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 
-# Neighbouring rows of an old file are sent to one writer, which decodes their stripe only once.
+# Neighbouring rows of an old file are sent to one writer. So the writer decodes the stripe of these
+# rows only once.
 _TOGETHER: Final = 500_000
 _NOW, _THEN = "_now", "_then"
 _EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)
@@ -89,8 +90,8 @@ def restore(job: JobContext) -> JobResult:
     Raises:
         VersionGoneError: the version is no longer readable, or a partition was dropped after that
             version.
-        HiveAcidError: the restore failed. Nothing was changed, unless the error is
-            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
+        HiveAcidError: the restore failed. Nothing was changed, with one exception: after
+            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
     spec = job.job_of(RestoreSpec)
     table = job.with_constraints(job.insertable_table(spec.target))
@@ -99,8 +100,8 @@ def restore(job: JobContext) -> JobResult:
         return _planned(job, table, version)
     restoring = Restoring(job=job, table=table, version=version)
     restoring.look()  # raises an error before a transaction begins
-    # Run even if nothing differs: the ledger must record that this job is done. Otherwise a retry
-    # or a stalled copy of the job would undo later writes.
+    # Run even if nothing differs, because the ledger must record that this job is done. Otherwise a
+    # retry or a stalled copy of the job would undo later writes.
     result = run_changes(job, [restoring.change()])
     if result.status is JobStatus.COMMITTED and not _changes(restoring.outcomes):
         return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
@@ -109,7 +110,7 @@ def restore(job: JobContext) -> JobResult:
 
 @dataclass(slots=True, kw_only=True)
 class Restoring:
-    """One restore in progress. Mutable: it remembers the outcome of each partition."""
+    """One restore in progress. Mutable: it stores the outcome of each partition."""
 
     job: JobContext
     table: TableInfo
@@ -310,7 +311,7 @@ class _AcidComparison(_Comparison):
         )
 
     def _check_allowed(self, come: DataFrame) -> None:
-        """Check that the table's present constraints allow the rows to write.
+        """Check that the table's current constraints allow the rows to write.
 
         Raises:
             ConstraintViolationError: a constraint does not allow a row.
@@ -345,7 +346,9 @@ class _PlainComparison(_Comparison):
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
-        """Refuse a compressed text file: its name shows the codec, but a copy gets a new name.
+        """Refuse a compressed text file.
+
+        The file's name shows the codec, but a copy gets a new name.
 
         Raises:
             UnsupportedTableError: the file is a compressed text file.
@@ -472,7 +475,7 @@ def _written(
         old_files={file.number: file.data for file in then.files},
         few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
     )
-    # The writers count an insert event with an old row as an update, but a restored row is an
+    # The writers count an insert event with an old row as an update. But a restored row is an
     # insert.
     return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))
 

@@ -1,7 +1,7 @@
 """The approximate size of rows in bytes, as an expression over the rows.
 
 The input is column types by column name; the output is a column expression. The size only decides
-what to broadcast or collect, so an estimate is enough.
+what to broadcast or collect, so an estimate is sufficient.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def least_bytes(columns: int) -> int:
 def bytes_of(columns: Mapping[str, DataType]) -> Column:
     """Return the approximate number of bytes of a row with these columns.
 
-    The expression is flat: a sum of hundreds of terms would be nested too deeply for Spark.
+    The expression is flat, because a sum of hundreds of terms would be nested too deeply for Spark.
     """
     least = F.lit(least_bytes(len(columns))).cast("long")
     texts = [

@@ -1,12 +1,12 @@
 """UPDATE and DELETE as events.
 
-The input is a target (its live files under one snapshot) and a statement; the output is `Events`.
-First a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
+The input is a statement and a target (its live files under one snapshot). The output is `Events`.
+First, a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
 a transaction opens. Only columns that the condition and expressions use are read from the target.
 
 The selected rows and their new values are computed once and kept (`localCheckpoint`) before the
-rows are turned into events. So the delete event and the insert event of an update agree. If an
-executor with kept rows is lost, the job fails instead of computing the rows again.
+rows are turned into events. So the delete event and the insert event of an update always agree. If
+an executor with kept rows is lost, the job fails instead of computing the rows again.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def plan_change(
 ) -> RowChangeProgram:
     """Check an UPDATE or DELETE against the target's schema.
 
-    `terms` contains the parameters of its SQL, and states whether this SQL is allowed to contain
-    unsafe calls.
+    `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
+    this SQL.
 
     Raises:
         InputError: see `plan.statements.resolve_update` and `clauses.ready`.
@@ -97,8 +97,8 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
     reach = target.where(clause.condition, program.moment)
     rows = scanned(reach, program.needed, names)
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
-    # `coalesce` prevents Spark from splitting the condition: one part may fail for a file or row
-    # that another part excludes.
+    # `coalesce` prevents Spark from splitting the condition, because one part may fail for a file
+    # or row that another part excludes.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))
     always = dataclasses.replace(checked, holds=F.lit(True))
     acted = acted_on(
@@ -116,7 +116,7 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRows:
-    """Rows with their chosen clauses, which are computed once and kept.
+    """Rows with their chosen clauses; the rows are computed once and kept.
 
     `updated` is the number of rows that a clause updates; `files` are the numbers of these rows'
     files. `events` is the number of events of all rows; `size_bytes` is the approximate size of the
@@ -133,7 +133,7 @@ class KeptRows:
 def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
     """Keep the rows that `acted_on` returned, and count them.
 
-    A separate query counts the rows, since Spark may drop the event with observed metrics.
+    A separate query counts the rows, because Spark may drop the event with observed metrics.
     """
     kept = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
@@ -156,7 +156,7 @@ def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
 
 
 def all_are_few(parts: Sequence[KeptRows]) -> bool:
-    """Return True if the kept rows' events are few enough for the driver to write."""
+    """Return True if the kept rows have few enough events for the driver to write."""
     return are_few(sum(part.events for part in parts), sum(part.size_bytes for part in parts))
 
 
@@ -172,10 +172,10 @@ def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: KeptRows) -> 
         return [delete_events(rows)]
     updated = rows.where(F.col("_clause").isin(updating))
     if not table.num_buckets:
-        # The seed is the old row's ID, which is in the checkpoint.
+        # The seed is the old row's ID, because the checkpoint contains this ID.
         seed = F.xxhash64("_file", *IDENTITY)
         updated = spread(table, updated, writers_for(kept.updated), seed)
-    # In a bucketed table a row keeps its bucket, since bucket columns cannot change.
+    # In a bucketed table, a row keeps its bucket, because bucket columns cannot change.
     return [delete_events(rows), insert_events(updated)]
 
 

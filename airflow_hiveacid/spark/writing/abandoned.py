@@ -1,12 +1,13 @@
 """Cleanup before a job reruns: removal of directories that its aborted attempts have published.
 
-Trino reads an aborted base as if it were committed, and a retry cannot wait for the cleaner. The
-input is ledger entries. An entry records the directories that an attempt was about to publish. Only
-directories at the table's present locations are removed. A renamed table keeps its ledger, and a
-different table may now be at the old location.
+Trino reads an aborted base as if it were committed. A retry cannot wait until the cleaner removes
+the base. The input is ledger entries. An entry records the directories that an attempt was about to
+publish. Only directories at the table's current locations are removed. A renamed table keeps its
+ledger. But a different table may now be at the old location.
 
-On a store with uploads, the open uploads of an aborted attempt are aborted first. An upload that
-completes later would leave a file behind; in a base, Trino would show that file's rows.
+On a store with uploads, the open uploads of an aborted attempt are aborted first. If an upload of
+an aborted attempt completed later, its file would remain. In a base, Trino would show the rows of
+such a file.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def remove_abandoned(
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
         found = [d for d in entry.directories if d.rpartition("/")[0] in locations]
-        # Abort uploads first: a stalled attempt could complete an open upload after the removal.
+        # Abort uploads first, because a stalled attempt could complete an open upload after the
+        # removal.
         with _permitted():
             _discard_staged(table, entry, found)
         for directory in found:

@@ -1,9 +1,9 @@
 """The inputs that the INSERTs of one FROM clause share: tables, queries, and the time.
 
-In Hive these INSERTs are one statement: each INSERT sees the tables as they were before that
-statement. A shared query returns the same rows to all INSERTs, even with `rand()`, so its rows are
-kept (`localCheckpoint`). The rows of shared tables are not kept: each INSERT can read the tables
-again, since the files of a snapshot do not change.
+In Hive, these INSERTs are one statement. Each INSERT sees the tables as they were before this
+statement. A shared query returns the same rows to all INSERTs, even with `rand()`. So the rows of a
+shared query are kept (`localCheckpoint`). The rows of shared tables are not kept. Each INSERT can
+read the tables again, because the files of a snapshot do not change.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Common:
     """The inputs that several statements share: tables and queries by view name, and the time.
 
-    `number` is the position of the FROM clause among the statements of the transaction; its INSERTs
-    do not have separate positions. `versions` contains the version of each table that is read as of
-    an earlier version. `parameters` are the parameters of the queries.
+    `number` is the position of the FROM clause among the statements of the transaction. The INSERTs
+    of the FROM clause do not have separate positions. `versions` contains the versions of tables
+    that are read as of an earlier version. `parameters` are the parameters of the queries.
     """
 
     tables: Mapping[str, str]

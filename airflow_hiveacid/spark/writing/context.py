@@ -53,7 +53,7 @@ class JobContext:
     on_step: Callable[[str], None]
 
     def job_of(self, kind: type[_S]) -> _S:
-        """Return the spec of this job, which must be of the given kind.
+        """Return the spec of this job; the job must be of the given kind.
 
         Raises:
             ConfigurationError: the job is of a different kind.

@@ -5,8 +5,8 @@ made under the transaction's snapshot, one statement after another (`work`). Exe
 events to staging. Partitions are registered. The write is verified again and recorded in the
 ledger. Directories are renamed into place. Leaving the `with` block commits.
 
-`writing.write` handles failures. A killed driver leaves an open transaction, which the metastore
-aborts when its heartbeats stop.
+`writing.write` handles failures. A killed driver leaves an open transaction. The metastore aborts
+such a transaction when the heartbeats stop.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
-# Each restart means that another transaction has committed, so the jobs as a whole make progress.
+# Each restart means that another transaction has committed. So at least one job makes progress.
 # After this many restarts the job fails, so that the user notices.
 _MOST_BEGINNINGS: Final = 5
 
@@ -68,8 +68,8 @@ def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResu
     four times. The restarted job keeps its rank among the copies of the job.
 
     Raises:
-        HiveAcidError: the job failed. Nothing was changed, unless the error is
-            `CommitStateUnknownError`: then it is unknown whether the transaction was committed.
+        HiveAcidError: the job failed. Nothing was changed, with one exception: after
+            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
     restart_state = RestartState(not_kept=why_not_kept(changes))
 
@@ -119,7 +119,7 @@ def _run(
 def _take_over(
     job: JobContext, write: Write, work: TransactionWork, restart_state: RestartState
 ) -> str | None:
-    """Use the files that were staged before a restart, or return the reason why not."""
+    """Use the files that were staged before a restart; if this is impossible, return the reason."""
     staged, restart_state.staged = restart_state.staged, None
     if staged is None:
         return restart_state.not_kept or "it had staged nothing"
@@ -160,7 +160,7 @@ class RestartState:
     """The part of a job's state that a restart keeps, such as the rank among the job's copies.
 
     Mutable: `first_txn_id` and `began` are set when the job has a transaction. `staged` contains
-    the job's staged and uncommitted files; `not_kept` is the reason why staged files cannot be used
+    the job's staged and uncommitted files. `not_kept` is the reason why staged files cannot be used
     again, or None. `lost` is the reason for the last restart. `handover` contains the transactions
     that a restart replaces.
     """
@@ -345,7 +345,7 @@ def _result_of(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult
 
 
 def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
-    """Return the partitions that each statement can touch at present.
+    """Return the partitions that each statement can touch now.
 
     If several statements change a table, an earlier statement may add partitions that the metastore
     does not list yet. So each of these statements gets only the partitions that the statement

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class WriteOrder:
     """The tables to write, the job's run that writes them, and the time limits.
 
-    `accesses` has one entry per written table; `reads` are the tables that are only read. For a
-    restart, `first_txn_id` keeps the job's rank, `began` records what was committed when the job
-    first began, and `handover` contains the transactions that the restart replaces. With
-    `keeps_staged` an abort leaves staged files in place for a restart.
+    `accesses` has one entry per written table; `reads` are the tables that are only read. Three
+    fields are for a restart. `first_txn_id` keeps the job's rank, `began` records what was
+    committed when the job first began, and `handover` contains the transactions that the restart
+    replaces. With `keeps_staged`, an abort leaves staged files in place for a restart.
     """
 
     run: Run

@@ -1,10 +1,10 @@
-"""Detection of commits with a higher write ID than this write, which would hide its files.
+"""Detection of commits with a higher write ID than this write; such commits would hide its files.
 
-After a write gets its write ID and before it has its locks, another transaction may get a higher
-write ID, lock the table, and commit. Readers start at the highest base: rows of a lower write ID
-would be committed but never visible. Any row with a higher write ID overtakes an overwrite, since
-the row would remain visible after the overwrite. An append that overtakes an append does no harm.
-See docs/decisions/restarts.md.
+A write gets its write ID before it has its locks. Meanwhile, another transaction may get a higher
+write ID, lock the table, and commit. Readers start at the highest base. So rows with a lower write
+ID would be committed, but never visible. Any row with a higher write ID overtakes an overwrite,
+because the row would remain visible after the overwrite. An append that overtakes an append does no
+harm. See docs/decisions/restarts.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Found = TypeVar("_Found")
 
 
 def is_overtaken(write_ids: ValidWriteIdList, own: WriteId) -> bool:
-    """Return True if a write ID higher than `own` is known to be committed."""
+    """Return True if a write ID above `own` is known to be committed."""
     above = range(own + 1, write_ids.high_watermark + 1)
     return any(write_ids.is_visible(WriteId(w)) for w in above)
 
@@ -42,13 +42,13 @@ def hiding_directory(
     """Return the URI of a directory that would hide rows of the write ID `own`, or None.
 
     A write ID that is not known to be open or aborted is treated as committed. If this assumption
-    is wrong, the only cost is a restart, which gets a write ID above all existing write IDs.
+    is wrong, the only cost is a restart. The restart gets a write ID above all existing write IDs.
 
     Args:
-        partitions: the existing partitions that are about to change.
+        partitions: the existing partitions that the write will change.
         write_ids: the table's newest list of valid write IDs.
         own: the write ID of the files to be published.
-        replaces: True for an overwrite, after which no newer row may remain.
+        replaces: True for an overwrite; no newer row may remain after an overwrite.
 
     Raises:
         StorageError: a partition cannot be listed.

@@ -1,10 +1,10 @@
 """Publication of staged files as directories, while the transaction can still be aborted.
 
 The order of steps matters (docs/decisions/publishing.md). Executors write every file to staging,
-where no reader looks. Then partitions are registered with the metastore. Only then are directories
-renamed into place, one rename each. On a store without renames, files appear in place one after
-another (docs/decisions/s3.md). Until the transaction commits, readers ignore files with its write
-ID.
+where no reader looks. Then the driver registers the partitions with the metastore. Only after that,
+the driver renames directories into place, with one rename each. On a store without renames, files
+appear in place one at a time (docs/decisions/s3.md). Until the transaction commits, readers ignore
+files with its write ID.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ log = logging.getLogger("hiveacid")
 class StagedFile:
     """One file that a task has written and the driver has accepted.
 
-    `kind` is the kind of table that normally contains such files. The kind of a file of plain rows
-    is INSERT_ONLY, even if LOAD DATA adds the file to a full-ACID table.
+    `kind` is the kind of table that normally contains such files. Files of plain rows always have
+    the kind INSERT_ONLY, even if LOAD DATA adds them to a full-ACID table.
     """
 
     partition: PartitionName
@@ -118,7 +118,7 @@ def is_delete_directory(text: str) -> bool:
 def row_counts(directories: Iterable[StagedDirectory]) -> RowCounts:
     """Return the numbers of inserted, updated and deleted rows of staged directories.
 
-    An update writes a delete event and a new row; the update is counted only under `updated`.
+    An update writes a delete event and a new row. An update is counted only under `updated`.
     """
     files = [file for directory in directories for file in directory.files]
     updated = sum(file.updated for file in files)
@@ -157,7 +157,7 @@ def assemble(
 
 
 def _steps(directory: StagedDirectory) -> Iterator[Callable[[], object]]:
-    """Yield the steps that assemble a directory; on a slow store they should run in parallel."""
+    """Yield the steps that assemble a directory; on a slow store, they should run in parallel."""
     staging, name = directory.staging, directory.directory
     for file in directory.files:
         yield partial(staging.accept, name, data_file(file.bucket, file.kind), file.attempt)
@@ -174,7 +174,7 @@ def empty_file(
     staging: Staging,
     options: WriterOptions,
 ) -> StagedFile:
-    """Stage a file without rows, since some engines ignore a directory without files."""
+    """Stage a file without rows, because some engines ignore a directory without files."""
     bucket, attempt = BucketId(0), uuid.uuid4().hex
     name = data_file(bucket, table.kind)
     fs, path = open_location(staging.attempt_path(directory, name, attempt))
@@ -228,7 +228,7 @@ def misplaced(
 
 
 class Publication:
-    """The directories that a transaction has published, recorded so that only these are removed.
+    """The directories that a transaction has published; an undo removes only these.
 
     Mutable: it remembers the directories. The store decides how a directory is published
     (`Staging.publish`).
@@ -241,7 +241,7 @@ class Publication:
         """Rename every directory into place, or publish its files on a store without renames.
 
         Raises:
-            DirectoryExistsError: a directory exists already; it was not touched.
+            DirectoryExistsError: a directory already exists; it was not changed.
             StorageError: a rename failed; other directories may be in place.
         """
         side_by_side(self._publish_one, directories)
@@ -250,7 +250,7 @@ class Publication:
     def take_back(self, *, into_staging: bool = False) -> None:
         """Remove what this transaction has published, or move it back into staging.
 
-        Call this when the transaction is aborted.
+        Call this method only if the transaction is aborted.
         """
         side_by_side(_put_back_one if into_staging else _take_back_one, self._tried)
 
@@ -258,7 +258,7 @@ class Publication:
         self._tried.append(directory)
         staging = directory.staging
         if not staging.renames:
-            # Each file has a mark that identifies the writer, so only our files are removed from
+            # Each file has a mark that identifies its writer. So only our files are removed from
             # this directory.
             staging.publish_files(directory.directory, directory.accepted, directory.markers)
             return
@@ -275,8 +275,8 @@ def _take_back_one(directory: StagedDirectory) -> None:
         log.info("taking back %s", directory.final_path)
         staging.take_back_files(directory.directory, directory.accepted, directory.markers)
         return
-    # A rename may have succeeded even if it reported a failure. Then the staged directory, which
-    # only this process moves, no longer exists.
+    # A rename may have succeeded even if it reported a failure. If the staged directory no longer
+    # exists, the rename succeeded. Only this process moves the staged directory.
     if exists(*open_location(staging.path_for(directory.directory))):
         return
     log.info("taking back %s", directory.final_path)
@@ -317,6 +317,6 @@ def all_staged(first: str) -> tuple[str, ...]:
 
 
 def discard(stagings: Iterable[Staging]) -> None:
-    """Remove everything in these staging areas; this can be repeated."""
+    """Remove everything in these staging areas; the call can be repeated."""
     for staging in {s.top: s for s in stagings}.values():
         staging.discard()

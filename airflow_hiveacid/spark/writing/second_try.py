@@ -1,16 +1,16 @@
 """Restart of an overtaken INSERT with the files that it has already staged.
 
-This restart happens within one driver; `plan.reruns` defines the rules for Airflow's retries. In
-the new transaction the staged files get the new write ID (`reissue`); no row is read, computed or
-decoded again. The files can be reused if the statement would write the same files again. This is
-true of an INSERT that reads no table: an INSERT of values, of files, or of a query over values and
-files. If the files would now belong to a different root, or cannot be reissued, the whole INSERT
-runs again.
+This restart happens within one driver. `plan.reruns` defines the rules for Airflow's retries. In
+the new transaction, the staged files get the new write ID (`reissue`). No row is read, computed or
+decoded again. The files can be reused if the statement would write the same files again. This
+condition holds for an INSERT that reads no table. The rows of such an INSERT come from values, from
+files, or from a query over values and files. If the files would now belong to a different root, or
+cannot be reissued, the whole INSERT runs again.
 
-Every other overtaken job runs again in full: an overwrite, a job that reads another table, or a job
-with several statements. An UPDATE, DELETE or MERGE also runs again, since the overtaking
+All other overtaken jobs run again in full: an overwrite, a job that reads another table, and a job
+with several statements. An UPDATE, DELETE or MERGE also runs again, because the overtaking
 transaction has replaced rows that the statement read. The result records whether the files were
-reused, and if not, why (`details`, `retried`).
+reused and, if not, the reason (`details`, `retried`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ log = logging.getLogger("hiveacid")
 # ms of CPU time per megabyte.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
-# Use a separate staging area: the INSERT itself has statement ID 0, and may run again and stage
-# files with that ID.
+# Use a separate staging area. The INSERT itself has statement ID 0, and may run again and stage
+# files with this ID.
 _TAKEN_OVER: Final = StatementId(1)
 _FEW_BYTES: Final = 256 << 20
 _SIZES: Final = "path string, size_bytes long"
@@ -77,12 +77,12 @@ class StagedWork:
 
 
 def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
-    """Return the reason why a restart cannot use staged files of these statements, or None."""
+    """Return why a restart cannot use staged files of these statements; None if it can."""
     if len(changes) != 1:
         return "the transaction has several statements"
     change = changes[0]
     if change.operations != {DataOperation.INSERT}:
-        # A base or a dropped partition has overtaken the change, so rows that the change read were
+        # A base or a dropped partition has overtaken the change. So rows that the change read were
         # replaced.
         is_overwrite = DataOperation.OVERWRITE in change.operations
         return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
@@ -96,7 +96,7 @@ def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
 
 
 def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> str | None:
-    """Return the reason why an INSERT must run again; None if it would now make the same files.
+    """Return why an INSERT must run again; None if it would now make the same files.
 
     Raises:
         MetastoreError: the locations of the partitions cannot be read.
@@ -121,8 +121,8 @@ def reissued(
     """Stage the directories of an earlier write again, with the write ID of a new write.
 
     Raises:
-        HiveAcidError: a file cannot be written. The files that were already written are removed
-            with the write's staging areas at all partition locations.
+        HiveAcidError: a file cannot be written. Files that were already written are removed with
+            the write's staging areas at all partition locations.
     """
     part.check_locations([d.staging.location for d in staged.directories])
     token = part.token(_TAKEN_OVER)
@@ -158,7 +158,7 @@ def _make(
 ) -> Mapping[str, int]:
     """Write the files and return their sizes by path."""
     if kind is TransactionalKind.INSERT_ONLY:
-        # These files contain no write ID, so renaming them is enough.
+        # These files contain no write ID, so a rename is sufficient.
         for _, work in made:
             fs, target = open_location(work.target)
             make_directory(fs, target.rpartition("/")[0])

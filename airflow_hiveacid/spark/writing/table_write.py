@@ -1,9 +1,9 @@
 """A write's changes to one table: the files, the ledger entry, and how to undo both.
 
 A transaction may write several tables, and one table in several statements. Each statement stages
-its own directories, with its own statement ID; all are published together. A later statement reads
-the directories of earlier statements where they are staged (`staged`). `write` decides the order in
-which tables go through these steps. Must not depend on Spark.
+its own directories under its own statement ID. All directories are published together. A later
+statement reads the directories of earlier statements in staging (`staged`). `write` decides the
+order of these steps for several tables. Must not depend on Spark.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 
 
 class TableWrite:
-    """The part of a write that changes one table. Mutable: it remembers where its files are."""
+    """The part of a write that changes one table. Mutable: it stores where its files are."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TableWrite:
         )
 
     def token(self, statement_id: StatementId) -> str:
-        """Return the name of one statement's staging directories, which `discard` removes."""
+        """Return the name of one statement's staging directories; `discard` removes them."""
         token = token_of(self._txn.txn_id, self._order.run.attempt, statement_id)
         self._tokens.add(token)
         return token
@@ -110,14 +110,15 @@ class TableWrite:
         """Check that the table has not changed since the statements were checked.
 
         Raises:
-            TableChangedError: the table's definition changed, or another table now has its name.
+            TableChangedError: the table's definition changed, or a different table now has its
+                name.
         """
         check_table(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 
     def earlier_run(self) -> LedgerEntry | None:
-        """Return the earlier run in this table's ledger that makes this run unnecessary, or None.
+        """Return the earlier run in this table's ledger that makes this run unnecessary, if any.
 
         Raises:
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
@@ -152,7 +153,7 @@ class TableWrite:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
     def remove_abandoned(self) -> None:
-        """Remove files and entries of this job's aborted attempts, which `earlier_run` has found.
+        """Remove files and entries of this job's aborted attempts; `earlier_run` has found them.
 
         Raises:
             StorageError: a directory or an entry cannot be removed.
@@ -178,9 +179,9 @@ class TableWrite:
     def check_no_rival(self, partitions: Sequence[PartitionInfo]) -> None:
         """Check that no transaction committed a conflicting change since this job began.
 
-        The conflict policy decides what conflicts. The metastore does its own check at the commit.
-        This earlier check also finds changes that the metastore has not recorded, and changes that
-        were committed before a restart.
+        The conflict policy defines which changes conflict. The metastore does its own conflict
+        check at the commit. This earlier check also finds changes that the metastore has not
+        recorded, and changes that were committed before a restart.
 
         Raises:
             WriteConflictError: another transaction has committed a conflicting change.
@@ -236,14 +237,14 @@ class TableWrite:
 
         Once the locks are granted, a check before writing has the same result as a check after
         writing. So the early check can avoid useless work. An UPDATE, DELETE or MERGE must not even
-        read rows with a higher write ID than its own: Hive 4 ignores a delete event if its write ID
+        read rows with a higher write ID than its own. Hive 4 ignores a delete event if its write ID
         is lower than the row's write ID (VectorizedOrcAcidRowBatchReader). So Hive 4 would show
         both the old row and the new row.
 
         Raises:
             WriteConflictError: as `check_no_rival`.
-            OvertakenError: as `check_not_overtaken`; or the snapshot may show rows with a higher
-                write ID than the change.
+            OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
+                snapshot may show rows with a higher write ID than the change.
         """
         known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
         seen = self._txn.snapshot.write_ids(self.table.ref)
@@ -255,7 +256,7 @@ class TableWrite:
             self.check_not_overtaken(self._client.get_partitions(self.table, known))
 
     def _has_news(self, now: ValidWriteIdList) -> bool:
-        """Return True if it is known that a write to the table committed since the job began."""
+        """Return True if a write to the table is known to have committed since the job began."""
         began = self._txn.began.get(self.table.ref)
         return began is not None and any(
             now.is_visible(WriteId(w))
@@ -269,7 +270,7 @@ class TableWrite:
     # ---- files -----------------------------------------------------------------------------------
 
     def check_locations(self, locations: Collection[str]) -> None:
-        """Check that files can be published to these locations, and remember the locations.
+        """Check that files can be published to these locations; store the locations.
 
         Raises:
             UnsupportedTableError: a partition is on a store without renames.
@@ -287,12 +288,12 @@ class TableWrite:
         """Add the directories of a statement; all their files must have been written.
 
         A base replaces the directories that earlier statements have staged in its partition. The
-        replaced directories are not published, since readers would ignore them.
+        replaced directories are not published, because readers would ignore them.
 
         Args:
             directories: the statement's directories; empty if it changes nothing.
-            operations: the statement's operations; by default all operations of this write on the
-                table.
+            operations: the statement's operations. The default is all operations of this write on
+                the table.
         """
         replaced = {d.partition for d in directories if _is_base(d)}
         kept = [d for d in self._directories if d.partition not in replaced]
@@ -305,8 +306,8 @@ class TableWrite:
         """Register the changed partitions with the metastore, before they contain new files.
 
         Raises:
-            OvertakenError: a partition was created, or created again, at another location, so the
-                job must restart.
+            OvertakenError: a partition was created, or created again, at a different location, so
+                the job must restart.
         """
         if not self._directories:
             self._txn.change_nothing(self.table.ref)
@@ -320,15 +321,15 @@ class TableWrite:
                 self._txn.register_partitions(self.table.ref, found, operations)
 
     def verify(self) -> None:
-        """Check, right before publication, that the changes would not be lost.
+        """Check, directly before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: a client that took no lock dropped the table, and another table has
-                its name now.
+            TableChangedError: a client without a lock dropped the table, and a different table now
+                has its name.
             WriteConflictError: as `check_no_rival`.
             OvertakenError: another directory would hide the published files.
             DirectoryExistsError: a directory exists under a final name. The ledger has no entry
-                yet, so no retry will treat that directory as this job's directory.
+                yet. So no retry will treat that directory as this job's directory.
         """
         if self._directories:
             self.check_table()
@@ -361,7 +362,7 @@ class TableWrite:
         """Rename every directory to its final name; the open write ID hides it until the commit.
 
         Raises:
-            DirectoryExistsError: a directory exists already; it was not touched.
+            DirectoryExistsError: a directory already exists; it was not changed.
             StorageError: a rename failed.
         """
         self._publication.publish(self._directories)
@@ -370,7 +371,7 @@ class TableWrite:
         """Check that the published directories are where readers look.
 
         Raises:
-            OvertakenError: a client that took no lock dropped a partition or moved it to another
+            OvertakenError: a client without a lock dropped a partition or moved it to a different
                     location. A later drop also removes the published directories.
         """
         if self.table.is_partitioned:
@@ -385,7 +386,7 @@ class TableWrite:
             self._ledger.withdraw(self._entry)
 
     def confirm(self) -> None:
-        """Record the commit, which has already happened; remove old entries and staged files."""
+        """Record the finished commit; remove old entries and staged files."""
         if self._entry is not None:
             self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
             VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))

@@ -1,12 +1,12 @@
 """The statements of a transaction, run in order; each sees the changes of earlier statements.
 
 The input is checked statements and a write that is open. Each statement's events are staged under
-the statement's own ID. A later statement reads the staged files of earlier statements as if these
-files were committed. All statements see those changes of other transactions that the snapshot
-includes. `finish` publishes the files of all statements.
+the statement's own ID. A later statement reads the staged files of earlier statements as if they
+were committed. All statements see the changes of other transactions that the snapshot includes.
+`finish` publishes the files of all statements.
 
-Statement IDs increase. If a row and its delete event have the same write ID, Hive finds the event
-only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
+Statement IDs increase. Suppose a row and its delete event have the same write ID. Then Hive finds
+the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ MakeFiles = Callable[[WritePlan, Target, TargetAsOf], tuple[StagedFile, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedStatement:
-    """A statement that was checked against its tables, ready to run.
+    """A statement that was checked against its tables and is ready to run.
 
     `kind` is the statement's name: `insert`, `merge` and so on. `operations` are the statement's
-    operations on the table, which decide the lock. `make_events` turns the target (its files as the
-    statement sees them) and the source into events; None means no events. `make_files` stages files
-    without events.
+    operations on the table. These operations determine the lock. `make_events` turns the target and
+    the source into events; None means no events. The target has its files as the statement sees
+    them. `make_files` stages files without events.
 
-    `shape` is the frame with which the source was checked. Without `source`, `shape` is the source
-    itself. `tables` are the tables for queries within the statement's expressions, by view name.
-    `partitions` returns the partitions that the statement can touch at present, if they are known.
-    `fixed` contains these partitions if the statement itself specifies them, even if they do not
-    exist. `empties` selects the existing partitions that an overwrite replaces even without new
-    rows. By default, these are the partitions that the overwrite can touch. `common` contains
-    inputs shared with other statements; all these statements see the tables as the first statement
-    does.
+    `shape` is the frame with which the source was checked. If `source` is not given, `shape` is the
+    source itself. `tables` are the tables for queries within the statement's expressions, by view
+    name. `partitions` returns the partitions that the statement can touch now, if they are known.
+    `fixed` contains these partitions if the statement itself specifies them. The partitions in
+    `fixed` need not exist. `empties` selects the existing partitions that an overwrite replaces
+    even without new rows. By default, `empties` selects the partitions that the overwrite can
+    touch. `common` contains inputs that several statements share. All these statements see the
+    tables as the first statement does.
     """
 
     kind: str
@@ -242,7 +242,7 @@ class TransactionWork:
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
 
-        For other sources the result is the frame with which the statement was checked. A second
+        For other sources, the result is the frame with which the statement was checked. A second
         listing of the files would double the cost, and might find different files.
         """
         if change.common is not None and change.source is not None:
@@ -345,7 +345,7 @@ def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
 
 
 def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
-    """Write rows with Spark's writer, or return None if our writer would store them differently."""
+    """Write rows with Spark's writer; return None if our writer would store them differently."""
     if rows is None or not can_write_flat(plan):
         return None
     try:

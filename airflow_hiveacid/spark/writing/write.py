@@ -13,9 +13,9 @@ the order of these states; each method moves all tables to the next state:
 | published | every directory has its final name; readers ignore the open write IDs |
 | settled, committed | the transaction is committed; the ledgers confirm it |
 
-When the transaction is known to be aborted, exactly this write's changes are undone: the renamed
+If the transaction is known to be aborted, only this write's changes are undone: the renamed
 directories, the staging and the ledger entries. If the outcome of the commit is unknown, all files
-stay. `writing` chooses between these two by the transaction's state alone
+stay. `writing` chooses between these two cases only by the transaction's state
 (`Transaction.on_abort`). Must not depend on Spark.
 """
 
@@ -72,7 +72,7 @@ class WriteState(enum.Enum):
 
 
 class Write:
-    """One write in progress. Mutable: it tracks its state."""
+    """One write in progress. Mutable: it stores its state."""
 
     def __init__(self, client: MetastorePort, txn: MetastoreTransaction, order: WriteOrder) -> None:
         self.txn = txn
@@ -82,7 +82,7 @@ class Write:
 
     @property
     def tables(self) -> Mapping[TableRef, TableWrite]:
-        """The part of the write for each table, in the order in which they are processed."""
+        """The part of the write for each table, in processing order."""
         return MappingProxyType(self._tables)
 
     @property
@@ -99,7 +99,7 @@ class Write:
         """Check that no table has changed since the statements were checked.
 
         Raises:
-            TableChangedError: a table's definition changed, or another table now has its name.
+            TableChangedError: a table's definition changed, or a different table now has its name.
         """
         for table in self._tables.values():
             table.check_table()
@@ -107,12 +107,13 @@ class Write:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run that makes this run unnecessary; None if this run is needed.
 
-        A transaction commits all its tables together, so the ledger of one table decides. If this
-        run is needed, this method also removes files and entries of this job's aborted attempts.
+        A transaction commits all its tables together, so the ledger of one table is sufficient. If
+        this run is needed, the method also removes files and entries of this job's aborted
+        attempts.
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
-                result remains; or the metastore contradicts the ledger.
+                result remains. The same error is raised if the metastore contradicts the ledger.
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         tables = self._tables.values()
@@ -138,7 +139,7 @@ class Write:
         return certain[0]
 
     def look_ahead(self) -> None:
-        """Fail early if another transaction is known to have committed first (`TableWrite`).
+        """Fail early if a different transaction is known to have committed first (`TableWrite`).
 
         Raises:
             WriteConflictError: another transaction's commit conflicts with this write.
@@ -161,23 +162,23 @@ class Write:
         """Register the changed partitions with the metastore, before they contain new files.
 
         Raises:
-            OvertakenError: a partition was created, or created again, at another location, so the
-                job must restart.
+            OvertakenError: a partition was created, or created again, at a different location, so
+                the job must restart.
         """
         for table in self._tables.values():
             table.register()
         self._enter(WriteState.REGISTERED)
 
     def verify(self) -> None:
-        """Check, right before publication, that the changes would not be lost.
+        """Check, directly before publication, that the changes would not be lost.
 
         Raises:
-            TableChangedError: a client that took no lock dropped a table, and another table has its
-                name now.
+            TableChangedError: a client without a lock dropped a table, and a different table now
+                has its name.
             TransactionAbortedError, FencedError: the transaction has ended.
             OvertakenError: another directory would hide the published files.
             DirectoryExistsError: a directory exists under a final name. The ledgers have no entry
-                yet, so no retry will treat that directory as this job's directory.
+                yet. So no retry will treat that directory as this job's directory.
         """
         for table in self._tables.values():
             table.verify()
@@ -194,9 +195,9 @@ class Write:
         """Rename every directory to its final name; the open write IDs hide them until the commit.
 
         Raises:
-            DirectoryExistsError: a directory exists already; it was not touched.
+            DirectoryExistsError: a directory already exists; it was not changed.
             StorageError: a rename failed.
-            OvertakenError: a client that took no lock dropped a partition or moved it to another
+            OvertakenError: a client without a lock dropped a partition or moved it to a different
                 location.
         """
         for table in self._tables.values():
@@ -206,7 +207,7 @@ class Write:
             table.check_published()
 
     def take_back(self) -> None:
-        """Undo this write's changes; the transaction calls this when it is known to be aborted."""
+        """Undo this write's changes; call this only if the transaction is known to be aborted."""
         self.state = WriteState.ABORTED
         failures = []
         for table in self._tables.values():
@@ -226,7 +227,7 @@ class Write:
                 log.warning("left in staging: %s", error)
 
     def confirm(self) -> None:
-        """Record the commit, which has already happened; errors no longer fail the job."""
+        """Record the finished commit; errors no longer fail the job."""
         self.state = WriteState.COMMITTED
         for table in self._tables.values():
             try:
@@ -235,7 +236,7 @@ class Write:
                 log.warning("committed, but cleanup failed: %s", error)
 
     def leave(self) -> None:
-        """Leave all files in place, since the outcome of the commit is unknown."""
+        """Leave all files in place, because the outcome of the commit is unknown."""
         self.state = WriteState.UNKNOWN
         log.error(
             "the outcome of the commit of txn_id=%s is unknown; keeping these files: %s",
@@ -265,8 +266,8 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
 
     Raises:
         TableChangedError: a table was replaced or changed after the statements were checked.
-        WriteConflictError: a conflicting transaction committed first; the error names that
-            transaction's job, if known.
+        WriteConflictError: a conflicting transaction committed first. The error names the job of
+            that transaction, if known.
         HiveAcidError: see `metastore.transaction.begin` and the steps of `Write`.
     """
     write: Write | None = None

@@ -1,10 +1,9 @@
-"""The parser that finds and removes clauses such as `FOR VERSION AS OF 12` after a table's name.
+"""The parser that removes clauses such as `FOR VERSION AS OF 12` after a table's name.
 
 Engines have different forms of the clause, and sqlglot parses only some of them. This module
-supports all forms in the table below. Input is a statement. Output is the statement without the
-clauses. The last token of the table's name stores the removed clause in `Token.as_of`. Other
-modules then read the versions that the clauses name. `check_all_read` refuses a statement that has
-an unused clause.
+supports all forms in the table below. Output is the statement without the clauses. The removed
+clause is stored in `Token.as_of` of the last token of the table's name. Other modules then read the
+versions in these clauses. `check_all_read` refuses a statement that has an unused clause.
 
 | clause | engines |
 | --- | --- |
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 _NUMBERED: Final = frozenset({"VERSION", "SYSTEM_VERSION"})
 _TIMED: Final = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
 _LONGEST: Final = 6
-"""The maximum number of tokens of a clause: FOR, a word, AS, OF, TIMESTAMP and the literal."""
+"""The maximum number of tokens in a clause: FOR, a word, AS, OF, TIMESTAMP and the literal."""
 
 
 def without_clauses(piece: Piece) -> Piece:
@@ -60,7 +59,7 @@ def without_clauses(piece: Piece) -> Piece:
 
 
 def check_all_read(piece: Piece) -> None:
-    """Refuse AS OF clauses in places where no earlier version can be read.
+    """Refuse AS OF clauses after names that cannot refer to earlier versions.
 
     Raises:
         SqlTextError: the statement has an unused AS OF clause.

@@ -1,16 +1,16 @@
-"""Checks that refuse SQL which Hive and Spark both accept but evaluate differently.
+"""Checks that refuse SQL if Hive and Spark evaluate it differently.
 
-Spark evaluates the user's expressions. This module refuses an expression if the SQL alone shows
-that Hive would return a different result. This module does not find differences that depend on
-column types. Each error proposes SQL that has the same meaning in both engines. The module
-`functions` decides which functions are refused.
+Spark evaluates the user's expressions. If the SQL shows that Hive would return a different result,
+this module refuses the expression. The module does not find differences that depend on column
+types. Each error proposes SQL that has the same meaning in both engines. The module `functions`
+decides which functions are refused.
 
 In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
 first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
-most one of them), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and `^` has lower
-precedence than `&`. Spark gives all comparisons equal precedence, higher than the precedence of `IS
-NULL`, `IN` and similar predicates. So this module refuses an expression that mixes these operators
-without parentheses.
+most one of these operators), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and
+`^` has lower precedence than `&`. Spark gives all comparisons equal precedence. This precedence is
+higher than the precedence of `IS NULL`, `IN` and similar predicates. So this module refuses an
+expression that mixes such operators without parentheses.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -86,7 +86,7 @@ _NO_OPERANDS: Final = _BORDERS | _COMPARISONS | _ARITHMETIC | _OPENING | {"~", "
 
 
 def check_meaning(piece: Piece) -> None:
-    """Refuse SQL that Spark evaluates differently than Hive, or that Hive does not support.
+    """Refuse SQL that Spark evaluates differently, or that Hive does not support.
 
     Raises:
         SqlTextError: the SQL has a different meaning in Spark, or Hive does not support it.
@@ -299,19 +299,19 @@ def _is_time(piece: Piece, index: int) -> bool:
 
 
 def _calls(piece: Piece, index: int) -> bool:
-    """Return True if this parenthesis belongs to a function call, because a name precedes it."""
+    """Return True if a name precedes this parenthesis, so that it belongs to a function call."""
     before = piece.tokens[index - 1] if index else None
     return before is not None and before.name is not None and before.word not in _NO_OPERANDS
 
 
 def _is_pattern(piece: Piece, index: int) -> bool:
-    """Return True if a string is a LIKE pattern, one of several patterns, or part of a pattern."""
+    """Return True if a string is a LIKE pattern, or a part of a pattern."""
     at: int | None = index - 1
     while at is not None and at >= 0:
         word = piece.word(at)
         if word == "LIKE":
             return True
-        if word in {",", "THEN", "ELSE"}:  # the tokens before this word are a different value
+        if word in {",", "THEN", "ELSE"}:  # the tokens before this word belong to a different value
             at = _opening_before(piece, at)
         elif word in _CLOSING:
             at = _opening_before(piece, at)
@@ -323,7 +323,7 @@ def _is_pattern(piece: Piece, index: int) -> bool:
     return False
 
 
-# In a parameter's value, unlike in a literal, each backslash is one character.
+# In a parameter's value, each backslash is one character; in a literal, it begins an escape.
 _IDLE_BACKSLASH: Final = re.compile(r"\\(?![%_])")
 
 
@@ -342,7 +342,7 @@ def _has_idle_backslash(pattern: str) -> bool:
 
 
 def _check_interval(piece: Piece, index: int) -> None:
-    """Refuse `1 DAY`, which is an interval in Hive and a number with an alias in Spark."""
+    """Refuse `1 DAY`: an interval in Hive, but a number with an alias in Spark."""
     token = piece.tokens[index]
     before = piece.tokens[index - 1]
     is_value = before.kind in _VALUES and piece.word(index - 2) != "INTERVAL"

@@ -49,7 +49,7 @@ class NameScope:
     `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t` or
     `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
     maps columns of the source to new names. `views` has the tables that subqueries in expressions
-    read, or is None if subqueries are not allowed.
+    read. `views` is None if subqueries are not allowed.
     """
 
     qualifiers: Mapping[str, str]
@@ -60,10 +60,11 @@ class NameScope:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """A column in an expression: the tokens of its name, and the side that its qualifier names.
+    """A column in an expression: the tokens of its name, and the side that its qualifier selects.
 
-    For a column in a query, `inner` contains the table names of all enclosing queries. These names
-    hide the table names of the statement. `owner` is the name of the column's table.
+    For a column in a query, `inner` contains the table names of all enclosing queries. In such a
+    query, these table names hide the statement's tables of the same names. `owner` is the name of
+    the column's table.
     """
 
     parts: tuple[Token, ...]
@@ -99,7 +100,7 @@ def expression(piece: Piece, names: NameScope) -> str:
 
 
 def parsed(piece: Piece, names: NameScope) -> exp.Expr:
-    """Parse an expression with sqlglot, and check that it has the same meaning in Hive and Spark.
+    """Parse an expression with sqlglot; check that it has the same meaning in Hive and Spark.
 
     Raises:
         SqlTextError: as in `expression`.
@@ -116,10 +117,10 @@ def parsed(piece: Piece, names: NameScope) -> exp.Expr:
 
 
 def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a name as a function argument if sqlglot does not parse the name as a column.
+    """Refuse a function argument that is a name but that sqlglot does not parse as a column.
 
     sqlglot parses some names as units of time, and drops unexpected names. If such a name is a
-    column, the column's table would be unknown.
+    column, its table would be unknown.
 
     Raises:
         SqlTextError: a name was not parsed as a column.
@@ -247,8 +248,9 @@ def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[Colu
 def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
     """Assign a column in a query to a table of the query or of the statement; return the column.
 
-    If the query's tables lack an unqualified column, SQL takes the column from the statement's
-    table. Then `DELETE ... WHERE id IN (SELECT id FROM other)` could delete every row.
+    SQL looks for an unqualified column in the query's tables first, then in the statement's table.
+    So `DELETE ... WHERE id IN (SELECT id FROM other)` can delete every row if `other` lacks the
+    column `id`.
 
     Raises:
         SqlTextError: the column's table is ambiguous.

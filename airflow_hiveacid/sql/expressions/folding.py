@@ -1,4 +1,4 @@
-"""Constants: expressions without columns, which Hive evaluates at compile time.
+"""Constants: expressions without columns. Hive evaluates constants at compile time.
 
 Some of Hive's functions return different results for a constant than for an equal value in a
 column.
@@ -49,7 +49,7 @@ def may_be_negative(piece: Piece) -> bool:
 
 
 def _whole(node: exp.Expr, given: Mapping[str, Parameter]) -> int | None:
-    """Return the integer value of a constant, or None if this function cannot evaluate it."""
+    """Return the integer value of a constant; None if this function cannot evaluate it."""
     found: int | None = None
     match node:
         case exp.Literal():

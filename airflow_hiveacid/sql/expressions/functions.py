@@ -2,11 +2,12 @@
 
 A function is allowed if a test has compared its results in Spark and in Hive 4.0.1
 (tests/interop/test_functions.py). The compared rows contain NULL, empty strings, negative numbers
-and more. A call runs as Spark's own function, as Hive's Java class in Spark
-(`plan.hive_functions`), or as a Spark expression with the same results. All other functions are
-refused, and the error proposes a replacement.
+and more. A call runs in one of three forms: as Spark's own function, as Hive's Java class in Spark
+(`plan.hive_functions`), or as a Spark expression with the same results. The module refuses all
+other functions. The error proposes a replacement.
 
-A replacement changes names, parentheses and commas in the user's SQL, but never an argument.
+A replacement changes names, parentheses and commas in the user's SQL. A replacement never changes
+an argument.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -108,7 +109,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "to_timestamp": "cast(x AS timestamp)",
     "try_cast": "CASE WHEN x RLIKE '^[0-9]+$' THEN cast(x AS int) END",
 }
-# Functions by their minimum and maximum number of arguments; None means no maximum.
+# Functions with their minimum and maximum number of arguments; None means no maximum.
 _COUNTED: Final[Mapping[tuple[int, int | None], str]] = {
     (0, 0): (
         "cume_dist current_date current_timestamp dense_rank e percent_rank pi rand rank row_number"
@@ -150,7 +151,7 @@ _COUNTS: Final[Mapping[str, tuple[int, int | None]]] = (
 )
 COMPARED: Final = frozenset(_COUNTS)
 """The allowed functions, in lower case."""
-# Words before a parenthesis that are not function names; `_calls_though` has the exceptions.
+# Words before a parenthesis that are not function names; `_calls_though` lists exceptions.
 _NO_CALLS: Final = frozenset(
     {"AND", "OR", "NOT", "IN", "ON", "WHERE", "WHEN", "THEN", "ELSE", "CASE", "FROM", "JOIN"}
     | {"SELECT", "OVER", "AS", "BY", "GROUP BY", "ORDER BY", "PARTITION BY", "SORT BY", "HAVING"}
@@ -164,15 +165,15 @@ _OF_PATTERNS: Final = frozenset({"LIKE", "RLIKE", "REGEXP"})
 _OF_QUERIES: Final = frozenset({"ANY", "SOME", "EXISTS"})
 _OF_DIGITS: Final = frozenset({"DECIMAL", "NUMERIC", "DEC"})
 _BEFORE_TYPES: Final = frozenset({"AS", ":", "<", ","})
-# After these words, a name with a parenthesis is not a function. It is the name of a table with a
-# column list, as in `t (a, b)`; the name of a type, as in `decimal(10,2)`; or a name after a
+# After these words, a name before a parenthesis is not a function. The name is one of three things:
+# a table with a column list, as in `t (a, b)`; a type, as in `decimal(10,2)`; or the name after a
 # database's name.
 _BEFORE_NAMES: Final = frozenset({"AS", ")", "."})
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """A condition on the argument at `position`, which counts from 0."""
+    """A condition on the argument at `position`; positions start at 0."""
 
     position: int
     is_right: Callable[[Piece], bool]
@@ -308,7 +309,7 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """The replacement for a Hive function whose results differ from those of Spark's function.
+    """The replacement for a Hive function that has different results in Spark.
 
     `alike` is a condition on an argument, or None. If the condition is true, Hive and Spark return
     equal results. `body` is a Spark expression over the arguments a, b, c and d. `bodies` maps a
@@ -404,7 +405,7 @@ _PARAMETER: Final = re.compile(r"\b[abcd]\b")
 
 
 def check_function(piece: Piece, index: int) -> None:
-    """Refuse a call whose results are known to differ between Spark and Hive.
+    """Refuse a call if Spark and Hive are known to return different results for it.
 
     Args:
         piece: the SQL that contains the call.
@@ -470,7 +471,7 @@ def _count_text(least: int, most: int | None) -> str:
 def function_changes(piece: Piece) -> dict[int, str]:
     """Return a dict from start position to replacement, for parts of function calls.
 
-    These parts are names, parentheses and commas.
+    Only names, parentheses and commas are replaced.
 
     Args:
         piece: SQL whose calls have passed `check_function`.
@@ -536,7 +537,7 @@ def _cast_changes(piece: Piece, index: int) -> dict[int, str]:
 
 
 def _call_changes(piece: Piece, index: int) -> dict[int, str]:
-    """Return the same changes as `_cast_changes` for casts such as int(x)."""
+    """Return the changes of `_cast_changes` for casts such as int(x)."""
     closes = piece.closing(index + 1)
     if _has_no_blanks(piece[index + 2 : closes]):
         return {}
@@ -573,7 +574,7 @@ def _has_no_blanks(piece: Piece) -> bool:
 
 
 def _way(name: str, arguments: Sequence[Piece]) -> _Way | None:
-    """Return the replacement for a function, or None if Spark's own function is used."""
+    """Return the replacement for a function; None if Spark's own function is used."""
     way = _WAYS.get(name)
     if way is None:
         return None
@@ -619,7 +620,7 @@ def _is_call(piece: Piece, index: int) -> bool:
 def _calls_though(piece: Piece, index: int) -> bool:
     """Return True if a word of Hive's grammar is used as the name of a Spark function.
 
-    In Hive's grammar, one pattern follows an operator such as LIKE, a query follows ANY, SOME or
+    In Hive's grammar, one pattern follows an operator such as LIKE. A query follows ANY, SOME or
     EXISTS, and a precision follows a type.
     """
     word, before = piece.tokens[index].word, piece.word(index - 1)

@@ -3,7 +3,7 @@
 Input is the user's SELECT. Output is a `SourceSpec`: the same SQL with views in place of the
 tables, and a mapping from views to tables. The user's name for a table remains as an alias.
 
-This module refuses SQL for which Hive and Spark return different results; see also `differences`.
+The module refuses SQL if Hive and Spark would return different results (see also `differences`).
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -40,11 +40,11 @@ _AFTER_FROM: Final = frozenset(
     | {"LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL"}
 )
 QUERY_BEGINS: Final = frozenset({"SELECT", "WITH", "("})
-"""The words with which a query can begin."""
+"""The words with which a query may begin."""
 
 
 def parsed_query(piece: Piece) -> exp.Expr:
-    """Parse a query with sqlglot, and check that it has the same meaning in Hive and Spark.
+    """Parse a query with sqlglot; check that it has the same meaning in Hive and Spark.
 
     Raises:
         SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
@@ -92,7 +92,7 @@ def source_of(piece: Piece, views: Views) -> SourceSpec:
         views: the views of the statement; this function adds the query's views.
 
     Raises:
-        SqlTextError: a name is not a valid table name; or an error of `parsed_query`.
+        SqlTextError: a name is not a valid table name, or `parsed_query` raises it.
     """
     return source_of_tree(piece, parsed_query(piece), views)
 
@@ -203,7 +203,7 @@ def _check_commas(piece: Piece) -> None:
 
 
 def _check_orders(piece: Piece) -> None:
-    """Refuse ORDER BY without NULLS FIRST or LAST if the order affects which rows are returned.
+    """Refuse ORDER BY without NULLS FIRST or LAST if the order decides which rows are returned.
 
     In ascending order, Hive 3 and Spark put NULL first, but Hive 4 puts it last.
     """

@@ -1,7 +1,7 @@
-"""Replacements of tokens, so that Spark returns the same results as Hive.
+"""Replacements of tokens that make Spark return the same results as Hive.
 
-Function calls (see `functions`) and decimal constants are replaced. In Hive, `1.10` has one digit
-after the decimal point, and the digits of the operands determine the digits of a quotient.
+The module replaces function calls (see `functions`) and decimal constants. In Hive, `1.10` has one
+digit after the decimal point. The digits of the operands determine the digits of a quotient.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

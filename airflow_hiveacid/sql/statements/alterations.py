@@ -48,7 +48,8 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
     """Parse `ALTER TABLE t ...`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement, or would change how readers interpret rows.
+        SqlTextError: the SQL is not an ALTER TABLE statement, or would change how readers interpret
+            rows.
     """
     cursor = Cursor(piece, _FORM, 1)
     if not cursor.took("TABLE"):
@@ -167,4 +168,4 @@ _FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], Metas
     ("ADD",): _add_partitions,
     ("DROP",): _drop_partitions,
 }
-"""The forms that may follow the table's name; if two forms start alike, the longer one is first."""
+"""The forms that can follow the table's name; if two forms start alike, the longer one is first."""

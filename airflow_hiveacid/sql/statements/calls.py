@@ -1,7 +1,7 @@
 """Calls that no statement may contain, because they run Java code or expose the driver's files.
 
-The driver refuses such calls in all SQL that Spark's analyser has resolved
-(docs/decisions/values.md). This module refuses such calls in Hive's dialect when the DAG is parsed,
+The driver refuses such calls in all SQL after Spark's analyser has resolved it
+(docs/decisions/values.md). This module refuses such calls in Hive's dialect during DAG parsing,
 even if the connection allows such calls.
 
 Example:

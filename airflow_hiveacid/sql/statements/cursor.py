@@ -1,8 +1,8 @@
 """A left-to-right reader of tokens, for statements that sqlglot does not parse.
 
 Input is a piece. The caller reads names, strings, lists and definitions one after another. If the
-next tokens do not match, the cursor refuses the statement and reports their position. The method
-`end` refuses extra tokens.
+next tokens do not match, the cursor raises an error with their position. The method `end` refuses
+extra tokens.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -40,9 +40,9 @@ _CONSTRAINTS = frozenset(
 
 
 class Cursor:
-    """A mutable position in a statement, which advances as tokens are read.
+    """A mutable position in a statement; each read advances it.
 
-    `form` is the remedy that an error message proposes if the error has no remedy of its own.
+    `form` is the remedy for errors that have no remedy of their own.
     """
 
     def __init__(self, piece: Piece, form: str, at: int = 0) -> None:
@@ -52,7 +52,7 @@ class Cursor:
 
     @property
     def word(self) -> str:
-        """The current word or symbol in upper case; empty for any other token and at the end."""
+        """The current word or symbol in upper case; empty for other tokens and at the end."""
         return self.piece.word(self.at)
 
     @property
@@ -62,7 +62,7 @@ class Cursor:
         return tokens[self.at] if self.at < len(tokens) else tokens[-1].end
 
     def took(self, *words: str) -> bool:
-        """If the next tokens are these words, advance and return True; otherwise, return False."""
+        """Advance and return True if the next tokens are these words; otherwise, return False."""
         found = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
         self.at += len(words) if found else 0
         return found
@@ -94,7 +94,7 @@ class Cursor:
             self.fail(f"{self.piece.tokens[self.at].raw!r} is not understood here")
 
     def table(self, database: str | None) -> str:
-        """Read a table's name, and return it with its database.
+        """Read a table's name; return it with its database.
 
         Raises:
             SqlTextError: there is no name.
@@ -159,7 +159,7 @@ class Cursor:
 
         Raises:
             SqlTextError: there are no definitions, a name occurs twice, or a definition has more
-                than a name, type and comment.
+                than a name, a type and a comment.
         """
         names = {column.name for column in before}
         found: list[NewColumn] = []

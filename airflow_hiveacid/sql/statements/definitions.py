@@ -1,4 +1,4 @@
-"""The parsers of CREATE and DROP, which return statements for the metastore.
+"""The parsers of CREATE and DROP; they return statements for the metastore.
 
 CREATE TABLE ... AS SELECT becomes a Spark job, because only Spark can determine the columns of a
 query.
@@ -83,7 +83,7 @@ def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | Crea
     """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement, or the table is not supported.
+        SqlTextError: the SQL is not a CREATE statement, or the table is not supported.
     """
     cursor = Cursor(piece, _TABLE_FORM, 1)
     if cursor.took("DATABASE") or cursor.took("SCHEMA"):
@@ -101,7 +101,7 @@ def drop_of(piece: Piece, database: str | None) -> DropTable:
     """Parse `DROP TABLE [IF EXISTS] t [PURGE]`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement.
+        SqlTextError: the SQL is not a DROP TABLE statement.
     """
     cursor = Cursor(piece, _DROP_FORM, 1)
     if not cursor.took("TABLE"):
@@ -216,7 +216,7 @@ def _check_kind(
 
 
 def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
-    """Read column names in parentheses; if `known` is not None, each name must be in `known`."""
+    """Read column names in parentheses; if `known` is given, it must contain each name."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token
@@ -251,7 +251,7 @@ def _buckets(cursor: Cursor, known: Collection[str] | None) -> tuple[tuple[str, 
 
 
 def _format(cursor: Cursor) -> tuple[str | None, int]:
-    """Return the normalized file format (None if none is given) and the index of its name."""
+    """Return the normalized file format and the index of its name; the format may be missing."""
     _refuse_clause(cursor)
     if not cursor.took("STORED", "AS"):
         if cursor.word == "STORED":
@@ -269,7 +269,7 @@ def _format(cursor: Cursor) -> tuple[str | None, int]:
 
 
 def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str, str], ...]]:
-    """Return whether the table is insert-only, and the table's remaining properties."""
+    """Return whether the table is insert-only, and the table's other properties."""
     at = cursor.at
     given = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
     end, cursor.at = cursor.at, at
@@ -288,7 +288,7 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
     if kind is not None and kind.lower() not in {"default", _INSERT_ONLY}:
         refuse(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
     if given.get(_BUCKETING) == "2":
-        del given[_BUCKETING]  # every new table has it, and SHOW CREATE TABLE prints it
+        del given[_BUCKETING]  # every new table has this property, and SHOW CREATE TABLE prints it
     for name in given:
         if why := why_fixed(name):
             refuse(f"{name!r} cannot be set: {why}", "remove it")

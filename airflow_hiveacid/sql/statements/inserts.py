@@ -1,7 +1,7 @@
 """The parser of INSERT INTO and INSERT OVERWRITE.
 
-Hive matches a query's columns with the table's columns by position: data columns first, then the
-partition columns without a value in the PARTITION clause. A column list overrides this order.
+Hive matches a query's columns with the table's columns by position. Data columns come first, then
+the partition columns without a value in the PARTITION clause. A column list overrides this order.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -45,7 +45,7 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         views: the views of the multi-insert that contains this INSERT, if any.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `queries.parsed_query`.
+        SqlTextError: the SQL is not an INSERT statement, or `queries.parsed_query` raises it.
     """
     begin = piece.find("INSERT")
     if begin is None:

@@ -49,7 +49,7 @@ def taken_apart(
         names: the names that the condition can use.
 
     Raises:
-        SqlTextError: the condition has no key; or an error of `expressions.expression`.
+        SqlTextError: the condition has no key, or `expressions.expression` raises it.
     """
     if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")
@@ -73,7 +73,7 @@ def taken_apart(
 
 
 def _conjuncts(piece: Piece) -> list[Piece]:
-    """Split a condition at AND; a condition with OR is not split."""
+    """Split a condition at AND; keep a condition with OR whole."""
     if piece.find("OR") is not None:
         return [piece]
     parts = piece.split("AND")
@@ -111,7 +111,7 @@ def renamed(
     """Return the source with renamed columns, and the name scope for expressions over it.
 
     Keys get the names of the target's columns. The new source has only the key columns and the
-    columns in `columns`, which maps old names to new names.
+    columns in `columns`. `columns` maps old names to new names.
     """
     chosen = {new: old for old, new in columns.items()}
     chosen |= {key.target: key.source for key in keys}
@@ -125,7 +125,7 @@ def renamed(
 def named_columns(
     keys: Sequence[KeyPair], names: NameScope, pieces: Sequence[Piece]
 ) -> dict[str, str]:
-    """Return a dict from source columns in expressions to new names, which differ from all keys.
+    """Return new names for source columns in expressions; the new names differ from all keys.
 
     Raises:
         SqlTextError: a column may belong to either table.

@@ -62,8 +62,8 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression` or
-            `queries.parsed_query`.
+        SqlTextError: the SQL is not a MERGE statement, or `expressions.expression` or
+            `queries.parsed_query` raises it.
     """
     _expect(piece, 1, "INTO")
     target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
@@ -113,7 +113,8 @@ def _source(
 ) -> tuple[SourceSpec, NamedTable | str, int]:
     """Return three values: the source, its name, and the index after its alias.
 
-    If the source is a table, its name is a `NamedTable`. If it is a query, its name is the alias.
+    If the source is a table, its name is a `NamedTable`. If the source is a query, its name is the
+    alias.
     """
     stops = frozenset({"ON"})
     if piece.word(at) == "(":

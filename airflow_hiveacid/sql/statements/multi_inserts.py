@@ -1,7 +1,7 @@
 """FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
 
-This module copies the tokens of WITH and FROM into each INSERT, and parses each INSERT as a
-separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
+This module copies the tokens of WITH and FROM into each INSERT. The module then parses each INSERT
+as a separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
 queries in WITH and FROM, and each of these queries runs only once.
 
 Example:
@@ -97,10 +97,10 @@ def begins_with_from(piece: Piece) -> bool:
 def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | TransactionSpec:
     """Parse `[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
 
-    If there is only one INSERT, the result is an `InsertSpec`.
+    A single INSERT gives an `InsertSpec`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `inserts.insert_of`.
+        SqlTextError: the SQL is not a multi-insert, or `inserts.insert_of` raises it.
     """
     cut = _cut(piece)
     if len(cut.inserts) == 1:
@@ -152,7 +152,7 @@ def _end_of_columns(part: Piece) -> int:
 
 
 def _share(cut: _Cut, views: Views) -> None:
-    """Replace the queries of WITH and FROM with shared views, which run once for all INSERTs."""
+    """Replace the queries of WITH and FROM with shared views; each runs once for all INSERTs."""
     query = cut.query(*cut.inserts[0])
     tree = parsed_query(query)
     if len(cut.with_):
@@ -192,7 +192,7 @@ def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
 
 
 def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
-    """Replace the subqueries of the FROM clause, including joined subqueries, with shared views."""
+    """Replace the subqueries of the FROM clause with shared views, including joined subqueries."""
     joins = [join.this for join in tree.args.get("joins") or []]
     from_ = tree.args.get("from_")
     tables = [*([] if from_ is None else [from_.this]), *joins]

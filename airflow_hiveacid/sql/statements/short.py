@@ -55,7 +55,7 @@ def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
     """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement.
+        SqlTextError: the SQL is not a TRUNCATE statement.
     """
     table = table_name(piece, database, 1 + (piece.word(1) == "TABLE"))
     partition, without_value, at = partition_clause(piece, table)
@@ -72,7 +72,7 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
     """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement.
+        SqlTextError: the SQL is not a LOAD DATA statement.
     """
     if (piece.word(1), piece.word(2)) == ("DATA", "LOCAL"):
         piece.fail(
@@ -116,7 +116,7 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
     A task always waits for its compaction, so AND WAIT changes nothing.
 
     Raises:
-        SqlTextError: the SQL is not such a statement.
+        SqlTextError: the SQL is not an ALTER TABLE ... COMPACT statement.
     """
     words = [token.word for token in piece.tokens]
     if words[1:2] != ["TABLE"] or "COMPACT" not in words:
@@ -163,7 +163,7 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
     """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement.
+        SqlTextError: the SQL is not one of these SHOW statements.
     """
     cursor = Cursor(piece, _SHOW_FORM, 1)
     found: MetastoreStatement
@@ -174,7 +174,7 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
         found = ShowCompactions(target=target, partition=partition)
     elif cursor.took("LOCKS"):
         target, partition = _table_and_partition(cursor, database)
-        cursor.took("EXTENDED")  # no effect: the result always has every detail
+        cursor.took("EXTENDED")  # no effect: the result always contains every detail
         found = ShowLocks(target=target, partition=partition)
     else:
         cursor.fail("only SHOW COMPACTIONS, TRANSACTIONS and LOCKS are supported")

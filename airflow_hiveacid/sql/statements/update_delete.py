@@ -22,7 +22,7 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
     """Parse `UPDATE t [[AS] x] SET column = expression, ... [WHERE condition]`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression`.
+        SqlTextError: the SQL is not an UPDATE statement, or `expressions.expression` raises it.
     """
     table = with_alias(piece, table_name(piece, database, 1), stops=frozenset({"SET"}))
     names = _names(table, database)
@@ -43,7 +43,7 @@ def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
     """Parse `DELETE FROM t [[AS] x] [WHERE condition]`.
 
     Raises:
-        SqlTextError: the SQL is not such a statement; or an error of `expressions.expression`.
+        SqlTextError: the SQL is not a DELETE statement, or `expressions.expression` raises it.
     """
     if piece.word(1) != "FROM":
         piece.fail("FROM is missing", "write DELETE FROM db.t WHERE ...")
@@ -99,8 +99,8 @@ def assignments_of(piece: Piece, names: NameScope, found: list[exp.Expr]) -> dic
         found: the same assignments in sqlglot's tree of the whole statement.
 
     Raises:
-        SqlTextError: a column is assigned twice, or does not belong to the target; or an error
-            of `expressions.expression`.
+        SqlTextError: a column is assigned twice, or does not belong to the target, or
+            `expressions.expression` raises it.
     """
     parts = piece.split(",")
     assignments: dict[str, str] = {}
@@ -131,11 +131,11 @@ def _assigned(piece: Piece, names: NameScope) -> str:
 
 
 def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
-    """Translate an expression, and check that it has the same tree as in the whole statement.
+    """Translate an expression; check that it has the same tree as in the whole statement.
 
     Raises:
-        SqlTextError: two ways to parse the text give different expressions; also each error of
-            `expressions.expression`.
+        SqlTextError: the text alone and the whole statement give different expressions, or
+            `expressions.expression` raises it.
     """
     tree = parsed(piece, names)
     if tree != node:
@@ -144,7 +144,7 @@ def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
 
 
 def agreed_value(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
-    """Translate the value of a column, which may be DEFAULT.
+    """Translate the value of a column; the value may be DEFAULT.
 
     Raises:
         SqlTextError: as in `agreed`.

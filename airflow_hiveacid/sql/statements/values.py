@@ -58,11 +58,11 @@ def values_of(
 
     Returns:
         The rows, and the positions of columns with DEFAULT. A column with DEFAULT in all rows is
-        omitted. A column with DEFAULT in only some rows gets a flag column at the end, which marks
-        these rows.
+        omitted. A column with DEFAULT in only some rows gets a flag column at the end. The flag
+        column marks these rows.
 
     Raises:
-        SqlTextError: the rows differ in length; or an error of `expressions.expression`.
+        SqlTextError: the rows differ in length, or `expressions.expression` raises it.
     """
     rows, nodes = _rows(piece, tree, columns)
     width = len(rows[0])
@@ -138,8 +138,7 @@ def _item(
     Args:
         cell: the cell.
         node: the same cell in sqlglot's tree.
-        column: the constants of the cell's column, or None if the column has a cell that is not a
-            constant.
+        column: the constants of the cell's column; None if a cell of the column is not a constant.
         position: the indexes of the cell's row and column.
 
     Raises:
@@ -173,9 +172,9 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
     """Return which columns have DEFAULT in all rows or in some rows.
 
     Raises:
-        SqlTextError: a column has both DEFAULT and numbers, and the numbers do not have the same
-            number of digits after the decimal point. In a string column, the digits that Hive
-            stores for such numbers would depend on the default.
+        SqlTextError: a column has both DEFAULT and numbers, and the numbers have different counts
+            of digits after the decimal point. In a string column, Hive would store digits that
+            depend on the default.
     """
     default_at, default_where = [], []
     for at, cells in enumerate(zip(*rows, strict=True)):
@@ -196,8 +195,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
 def _check_alike(cells: Sequence[Piece]) -> None:
     """Refuse a column with both strings and numbers.
 
-    The rows become a UNION, in which Spark would convert the column to numbers. Hive converts the
-    column to strings.
+    The rows become a UNION. In a UNION, Spark would convert the column to numbers. Hive converts
+    the column to strings.
 
     Raises:
         SqlTextError: the column has both strings and numbers.
@@ -221,7 +220,7 @@ def _without_signs(cell: Piece) -> Piece:
 
 
 def _is_text(cell: Piece) -> bool:
-    """Return True if a cell is known to be a string; False for a parameter without a value."""
+    """Return True if a cell is certainly a string; a parameter without a value is not."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)
@@ -230,7 +229,7 @@ def _is_text(cell: Piece) -> bool:
 
 
 def _is_no_text(cell: Piece) -> bool:
-    """Return True if a cell is a constant that is neither a string nor NULL."""
+    """Return True if a cell is a constant, but not a string or NULL."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)

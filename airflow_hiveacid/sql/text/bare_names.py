@@ -1,9 +1,10 @@
-"""Names that Spark interprets as function calls without parentheses, unless a column has the name.
+"""Names that Spark interprets as function calls unless a column has the name.
 
 Examples are `user` and `current_time`. Hive has only two functions without parentheses,
-`current_date` and `current_timestamp`. This module refuses the name of an additional Spark function
-unless the name has backticks. A name in backticks is a column, as in Hive. This module inserts the
-table's name before such a column, because Spark never interprets a qualified name as a function.
+`current_date` and `current_timestamp`. This module refuses the names of Spark's other functions
+without parentheses. With backticks, such a name is allowed. A name in backticks is a column, as in
+Hive. The module inserts the table's name before such a column, because Spark never interprets a
+qualified name as a function.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
     from airflow_hiveacid.sql.text.tokens import Token
 
 _FUNCTIONS: Final = frozenset({"current_user", "user", "session_user", "current_time"})
-# Next to these tokens, the name is an alias, or a column with its table's name.
+# Next to these tokens, the name is an alias, or a column qualified with its table's name.
 _BEFORE_OTHERS: Final = frozenset({".", "AS"})
 _BEHIND_OTHERS: Final = frozenset({".", "("})
 
 
 def is_bare(token: Token) -> bool:
-    """Return True if a token is a name that Spark interprets as a function, in backticks or not."""
+    """Return True if Spark interprets a token as a function, with or without backticks."""
     return (token.name or "").lower() in _FUNCTIONS
 
 
 def check_bare(piece: Piece, index: int) -> None:
-    """Refuse a name with neither backticks nor qualifier if Spark may interpret it as a function.
+    """Refuse an unqualified name without backticks if Spark may interpret it as a function.
 
     Raises:
         SqlTextError: Spark may interpret the token as a function.

@@ -57,8 +57,8 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     A marker is treated like a literal of its value. Doubles and timestamps with time zone are not
     constants.
 
-    Numbers have the same form as in Hive: 1.50 is 1.5. The value of a number with a decimal point
-    is a float if the float has the same digits; otherwise, the value is a string with all digits.
+    Numbers have the same form as in Hive: 1.50 is 1.5. A number with a decimal point becomes a
+    float if the float has the same digits. Otherwise, the number becomes a string with all digits.
     The value of a date or timestamp is a string.
 
     Raises:
@@ -95,7 +95,7 @@ def _of_parameter(piece: Piece, parameter: Parameter) -> str | int | float | boo
             clock, _, fraction = value.text.partition(".")
             found = f"{clock}.{fraction.rstrip('0')}" if fraction else clock
         case ValueType.DOUBLE | ValueType.MOMENT:
-            found = ABSENT  # Hive writes `1.5D` differently, and a timestamp loses its zone
+            found = ABSENT  # Hive writes `1.5D` differently, and a timestamp would lose its zone
         case _:
             pass
     return found
@@ -114,7 +114,7 @@ def _number(tokens: Sequence[Token]) -> str | int | float | Absent:
 
 
 def _of_digits(digits: str, sign: str) -> str | int | float:
-    """Return the number with these digits in the same form as in Hive."""
+    """Return the number with these digits in Hive's form."""
     whole, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0")
     digits = (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")

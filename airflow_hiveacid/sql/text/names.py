@@ -36,7 +36,7 @@ class NamedTable:
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        """The columns' allowed qualifiers, in lower case: the alias, or else the table's names."""
+        """The lower-case qualifiers that columns may have: the alias, or else both table names."""
         return (self.alias,) if self.alias is not None else (self.ref.name, self.full)
 
 
@@ -49,7 +49,7 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
         begin: the index of the first token of the name.
 
     Raises:
-        SqlTextError: there is no name, or the name is not a valid table name.
+        SqlTextError: there is no name, or it is not a valid table name.
     """
     tokens = piece.tokens
     parts: list[str] = []

@@ -1,8 +1,8 @@
 """The supported kinds of node in sqlglot's trees; all other kinds are refused.
 
-This module inspects trees, but never converts a tree to SQL. For each kind of node, this module
-lists the supported keys. So a clause that sqlglot parses but we do not support causes an error; no
-clause is silently dropped.
+The module inspects trees, but never converts a tree to SQL. For each kind of node, this module
+lists the supported keys. So an unsupported clause that sqlglot parses causes an error. The module
+never drops a clause silently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTS: Final[tuple[type[exp.Expr], ...]] = (
     exp.JSONPath, exp.JSONPathPart, exp.Literal, exp.Null, exp.Paren, exp.Placeholder, exp.Star,
     exp.Tuple, exp.Var,
 )  # fmt: skip
-# sqlglot parses these nodes as functions, but Hive does not have such functions.
+# Nodes that sqlglot parses as functions, although Hive has no such functions.
 _NO_FUNCTIONS: Final[tuple[type[exp.Expr], ...]] = (
     exp.Collate, exp.JSONBContains, exp.ParameterizedAgg,
 )  # fmt: skip
@@ -85,14 +85,14 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = {
 
 
 def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
-    """Refuse an expression with unsupported parts, or with queries if they are not allowed.
+    """Refuse an expression with unsupported parts, or with queries that are not allowed.
 
     Raises:
         SqlTextError: the tree has an unsupported part.
     """
     for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if not isinstance(node, exp.Query):
-            if not _is_understood(node):
+            if not is_understood(node):
                 _refuse(piece, node)
             continue
         at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
@@ -119,7 +119,7 @@ def check_query(piece: Piece, tree: exp.Expr) -> None:
     """
     for node in tree.walk():
         keys = QUERY_KEYS.get(type(node))
-        if keys is None and not _is_understood(node):
+        if keys is None and not is_understood(node):
             _refuse(piece, node)
         if keys is not None:
             check_keys(piece, node, keys)
@@ -146,7 +146,7 @@ def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> 
     """Refuse a table that sqlglot and this package parse differently, or that has unknown keys.
 
     Raises:
-        SqlTextError: sqlglot and this package parse the table differently, or the table has unknown
+        SqlTextError: sqlglot and this package parse the table differently, or its node has unknown
             keys.
     """
     check_keys(piece, node, ("this", "db", "alias", *more))
@@ -160,7 +160,7 @@ def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> 
 
 
 def position_of(piece: Piece, node: exp.Expr) -> int | None:
-    """Return the position of the first name in a node, or None if the node has no name."""
+    """Return the position of the first name in a node; None if the node has no name."""
     found = [
         start
         for inner in node.walk()
@@ -170,7 +170,8 @@ def position_of(piece: Piece, node: exp.Expr) -> int | None:
     return min((start for start in found if start in ours), default=None)
 
 
-def _is_understood(node: exp.Expr) -> bool:
+def is_understood(node: exp.Expr) -> bool:
+    """Return True if expressions may contain a node of this kind."""
     if isinstance(node, _NO_FUNCTIONS):
         return False
     return isinstance(node, (*_OPERATIONS, *_PARTS, exp.Func))

@@ -1,8 +1,8 @@
 """The statements of a script as pieces: sequences of tokens that can be split, parsed and edited.
 
-Input is a script. Output is a `Piece` for each statement. sqlglot parses pieces, but the SQL that
-we return consists of the user's own tokens without comments. We never generate SQL from sqlglot's
-tree, because the generated SQL could have a different meaning.
+Input is a script. Output is a `Piece` for each statement. sqlglot parses the pieces. But the SQL
+that we return consists of the user's own tokens, without comments. We never generate SQL from
+sqlglot's tree, because its meaning could differ.
 
 Example:
     >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
@@ -39,7 +39,7 @@ class _Quiet(Hive):
 _HIVE: Final = _Quiet()
 _OPENING: Final = {"(": ")", "[": "]"}
 _DEEPEST: Final = 100
-"""The maximum depth of parentheses; sqlglot does not always apply its own, lower limit."""
+"""The maximum depth of parentheses; sqlglot does not always enforce its own, lower limit."""
 _TOO_DEEP: Final = "this is nested too deeply"
 
 
@@ -68,7 +68,7 @@ class Piece:
         return Piece(self.whole, self.number, tokens, at)
 
     def word(self, index: int) -> str:
-        """Return the word or symbol at an index, in upper case; empty for any other token."""
+        """Return the word or symbol at an index, in upper case; empty for other tokens."""
         return self.tokens[index].word if 0 <= index < len(self.tokens) else ""
 
     @property
@@ -128,7 +128,7 @@ class Piece:
         return next(found, None)
 
     def split(self, word: str) -> tuple[Piece, ...]:
-        """Split at a word outside of parentheses and CASE; do not split at the AND of BETWEEN."""
+        """Split at a word outside of parentheses and CASE, but not at the AND of BETWEEN."""
         pieces, begin, betweens = [], 0, 0
         for index, token in self.outside():
             betweens += token.word == "BETWEEN"
@@ -190,7 +190,7 @@ class Piece:
         nested = isinstance(error, RecursionError)
         raise_at = self.line_and_column(at)
         reason = "it is nested too deeply" if nested else details.get("description") or str(error)
-        if reason.startswith("Required keyword"):  # contains a field of sqlglot, no user text
+        if reason.startswith("Required keyword"):  # contains a field of sqlglot, but no user text
             reason = "something is missing there"
         raise SqlTextError(
             statement=self.number,
@@ -206,7 +206,7 @@ def statements_of(
 ) -> tuple[Piece, ...]:
     """Return the statements of a script, split at semicolons, without empty statements.
 
-    Each marker gets its value from `parameters`.
+    `parameters` contains the values of the markers.
 
     Raises:
         SqlTextError: the script cannot be split into tokens, or is ambiguous.

@@ -1,8 +1,8 @@
-"""The tokens of a script with their positions, and checks of the characters between them.
+"""The tokens of a script with their positions, and checks of the characters in between.
 
 Input is a script. Output is the script's tokens, with the user's own characters. This module
 refuses SQL that Hive, sqlglot and Spark parse differently: hints, nested comments, variables
-(`${x}`), doubled quotes.
+(`${x}`) and doubled quotes.
 
 Example:
     >>> [token.raw for token in tokens_of("DELETE FROM t -- all of it")]
@@ -79,7 +79,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token. `word` is the upper-case text of a word or symbol, and empty for any other token.
+    """One token.
+
+    `word` is the upper-case text of a word or symbol. `word` is empty for any other token.
 
     `parts` are sqlglot's tokens for this token; for example, a number with a suffix has two.
     `as_of` is the AS OF clause after a table's name, stored in the last token of the name.
@@ -101,7 +103,7 @@ class Token:
 
     @property
     def name(self) -> str | None:
-        """The token as a name without quotes, or None if the token cannot be a name."""
+        """The token as a name without quotes; None if the token cannot be a name."""
         if self.kind is Kind.QUOTED:
             return self.raw[1:-1].replace("``", "`")
         return self.raw if self.kind is Kind.WORD else None
@@ -117,7 +119,7 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
 
     Raises:
         SqlTextError: the script cannot be split into tokens, is too long, contains variables, or
-            has a marker without a parameter.
+            has a marker without a value in `parameters`.
     """
     if len(script) > _MOST_CHARACTERS:
         _refuse(
@@ -226,7 +228,8 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
     Hints, nested comments and unclosed comments are also refused.
 
     Raises:
-        SqlTextError: the script contains such text, or two strings without a blank between them.
+        SqlTextError: the script contains text that is not allowed between tokens, or two adjacent
+            strings without a blank.
     """
     for token in tokens:
         if token.word.startswith("/*"):

@@ -38,10 +38,11 @@ class _Run:
 class Views:
     """The views of one statement, numbered in order of appearance. The object is mutable.
 
-    `database` is the default database of table names; if None, all names must include a database.
-    `of_many` is true if several queries of the statement read the views. `shared` maps views to
-    queries that several parts of the statement use. `before` is the number of views that the
-    statement already has. `reads_past` is true if earlier versions of tables may be read.
+    `database` is the default database of table names. If `database` is None, all names must include
+    a database. `of_many` is true if several queries of the statement read the views. `shared` maps
+    views to queries that several parts of the statement use. `before` is the number of views that
+    the statement already has. `reads_past` is true if the statement may read earlier versions of
+    tables.
     """
 
     database: str | None
@@ -180,7 +181,7 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
 
 
 def _is_before(cte: exp.CTE, table: exp.Table, ctes: Sequence[exp.CTE]) -> bool:
-    """Return False if the table is in a WITH query that precedes `cte`, else True."""
+    """Return False if the table is in a WITH query before `cte`, else True."""
     for one in ctes:
         if one is cte:
             return True

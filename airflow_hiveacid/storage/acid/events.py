@@ -78,8 +78,8 @@ def delete_events(
         identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
             order of this batch; a file needs ascending identities.
         write_id: The deleting transaction's write ID.
-        columns: The table's columns, which determine the type of the column `row` (its values are
-            NULL).
+        columns: The table's columns. These columns determine the type of the column `row`, whose
+            values are NULL.
 
     Raises:
         InvalidNameError: a column's type is not a Hive type.
@@ -168,7 +168,7 @@ class EventCheck:
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:
-        """Accept the events from `first` to `last` unchecked, because the caller has checked them.
+        """Accept the events from `first` to `last` without a check; the caller has checked them.
 
         Raises:
             CorruptFileError: `first` is not greater than the last identity of the previous batch.

@@ -1,7 +1,7 @@
 """Sort, split and search row identities as whole columns, without a loop over rows.
 
-The identity of a row is (original write ID, bucket property, row ID), compared as signed integers
-in that order (as in Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
+A row's identity is (original write ID, bucket property, row ID). The three are compared as signed
+integers in this order (Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
 identity. Input is Arrow batches that contain these three columns under their ORC names. Output is
 NumPy views of these columns. This module must not read or write files.
 """
@@ -21,8 +21,7 @@ from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID, IDENTITY_COLUMNS
 
 Key = tuple[int, int, int]
-"""(original write ID, bucket property, row ID) of one row; tuples sort in the same order as
-rows."""
+"""(original write ID, bucket property, row ID) of one row; tuples and rows have the same order."""
 
 INT_MIN: Final = -(1 << 31)
 LONG_MIN: Final = -(1 << 63)
@@ -47,7 +46,7 @@ class Keys:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Keys:
-        """Return the identity columns of a batch, which must contain no NULL, without copying."""
+        """Return the identity columns of a batch without copying; they must contain no NULL."""
         return cls(*(_column(batch, name) for name in IDENTITY_COLUMNS))
 
     def __len__(self) -> int:
@@ -62,11 +61,11 @@ class Keys:
         return Keys(self.original[start:stop], self.bucket[start:stop], self.row[start:stop])
 
     def is_sorted(self) -> bool:
-        """Return True if no row is smaller than the row before it."""
+        """Return True if no row is smaller than the previous row."""
         return self.first_out_of_order() is None
 
     def first_out_of_order(self, *, strictly: bool = False) -> int | None:
-        """Return the index of the first row that is out of order, or None.
+        """Return the index of the first row that is out of order; None if all are in order.
 
         If `strictly`, equal rows are out of order, too.
         """
@@ -117,9 +116,9 @@ class Keys:
     def positions_of(self, others: Keys) -> npt.NDArray[np.intp]:
         """Return the positions of the rows that are also in `others`, in ascending order.
 
-        `self` and `others` must be sorted, and `others` must not contain duplicates. The result
-        contains the positions of the rows that `found_in` marks. This method looks up each row of
-        `others` in `self`, so it is faster than `found_in` if `others` is small.
+        `self` and `others` must be sorted. `others` must not contain duplicates. The result
+        contains the positions that `found_in` marks. The method looks up each row of `others` in
+        `self`. So this method is faster than `found_in` if `others` is small.
         """
         found: list[npt.NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
         if len(self) and len(others):
@@ -173,9 +172,9 @@ def _column(batch: pa.RecordBatch, name: str) -> _Ints:
 
 
 def _step(column: _Ints) -> npt.NDArray[np.int8]:
-    """Compare each value with the next: 1 if the next is greater, 0 if equal, -1 if less.
+    """Compare each value with the next value: 1 if the next is greater, 0 if equal, -1 if less.
 
-    Subtraction is not used, because it could overflow.
+    Do not subtract, because subtraction could overflow.
     """
     up: npt.NDArray[np.int8] = (column[1:] > column[:-1]).astype(np.int8)
     return up - (column[1:] < column[:-1]).astype(np.int8)

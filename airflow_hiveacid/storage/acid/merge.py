@@ -1,8 +1,8 @@
 """Process sorted streams of events: merge streams, apply deletes, drop invisible events.
 
 Input and output are iterators of Arrow batches, in ascending order of row identity. All other
-columns are unchanged. The merge holds one batch of every open stream in memory, and joins small
-batches into batches of up to 4096 rows. This module must not read or write files.
+columns are unchanged. The merge holds one batch of every open stream in memory. The merge joins
+small batches into batches of up to 4096 rows. This module must not read or write files.
 """
 
 from __future__ import annotations
@@ -92,17 +92,17 @@ class _Head:
 def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
     """Merge sorted streams with the same schema; rows with equal identities have no fixed order.
 
-    Every open stream holds a batch of rows. Each step finds the smallest among the last rows of
-    these batches. The step then takes the rows up to this row from every stream, and sorts only the
-    taken rows. Rows are not compared one by one. If only one stream has rows in a range, these rows
-    are not sorted. A short stream fits into one batch. Therefore even a large number of short
-    streams is sorted only once.
+    Every open stream holds a batch of rows. Each step takes the last row of every batch, and finds
+    the smallest of these last rows. From every stream, the step takes the rows up to this smallest
+    row. The step sorts only these rows. The merge never compares rows one by one. If only one
+    stream has rows in a range, the merge does not sort these rows. A short stream fits into one
+    batch. So even a large number of short streams is sorted only once.
 
     Args:
         streams: the inputs, each sorted ascending by identity.
         lower_bounds: for each stream, a key that is not greater than any row of the stream. A
-            stream is opened only when the merge reaches this key, so files with disjoint ranges are
-            read one after another.
+            stream is opened only when the merge reaches its lower bound. So files with disjoint
+            ranges are read one after another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
     waiting = sorted(zip(bounds, streams, strict=True), key=lambda one: one[0])
@@ -189,8 +189,8 @@ def _next_keys(stream: Batches) -> tuple[Keys, Key] | None:
 def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList) -> Batches:
     """Keep only the events whose current write ID is visible to the reader.
 
-    Like Hive's OrcRawRecordMerger.next, this function checks insert and delete events one by one,
-    because one file may hold events of several write IDs. Empty batches are dropped.
+    Like Hive's OrcRawRecordMerger.next, this function checks every insert and delete event, because
+    one file may contain events of several write IDs. Empty batches are dropped.
     """
     for batch in stream:
         visible = visible_mask(current_write_ids(batch), write_ids)
@@ -220,7 +220,7 @@ def exceptions(write_ids: ValidWriteIdList) -> npt.NDArray[np.int64]:
 
 
 class _Same:
-    """A cache key for a write ID list, compared by object identity because lists can be long."""
+    """A cache key for a write ID list; it compares object identities, as lists can be long."""
 
     def __init__(self, write_ids: ValidWriteIdList) -> None:
         self.write_ids = write_ids
@@ -244,9 +244,9 @@ def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
 def unique_deletes(stream: Batches) -> Batches:
     """Keep only the delete event with the lowest current write ID for each row.
 
-    If any delete event of a row is visible in a snapshot, the delete event with the lowest write ID
-    is also visible. If a row has two delete events, other readers may lose all rows of a file (see
-    the message "Two readers for" in OrcRawRecordMerger). The input must be sorted by identity; the
+    If a snapshot shows any delete event of a row, it also shows the delete event with the lowest
+    write ID. If a row has two delete events, other readers may lose all rows of a file. See the
+    message "Two readers for" in OrcRawRecordMerger. The input must be sorted by identity; the
     result is also sorted.
     """
     held: pa.RecordBatch | None = None

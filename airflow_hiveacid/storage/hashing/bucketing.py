@@ -1,10 +1,10 @@
 """Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
 The module takes Arrow arrays of the CLUSTERED BY columns and their Hive types. Readers skip files
-by bucket, so they would miss a row in the wrong bucket. Therefore the module refuses types for
-which it cannot compute Hive's hash. The module must not depend on files or tables. The rules are
-those of Hive's ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld); all arithmetic is
-modulo 2**32.
+by bucket, so they would not find a row in the wrong bucket. So the module refuses types for which
+it cannot compute Hive's hash. The module must not depend on files or tables. The rules are those of
+Hive's ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo
+2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Hashes = npt.NDArray[np.uint32]
-"""One 32-bit hash per row, unsigned so that numpy wraps around silently."""
+"""One 32-bit hash per row; it is unsigned, so that numpy wraps around silently."""
 
 OLD: Final = 1
 MURMUR: Final = 2
@@ -70,8 +70,8 @@ def bucket_ids(
         version: The table property `bucketing_version`: 1 or 2.
 
     Raises:
-        UnsupportedTableError: Hive's hash of a type cannot be computed, or the version is neither 1
-            nor 2.
+        UnsupportedTableError: Hive's hash of a type cannot be computed, or the version is not 1 or
+            2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).

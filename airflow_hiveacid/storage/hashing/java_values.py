@@ -18,7 +18,7 @@ _LONGEST: Final = 8
 
 
 def decimal_hash_code(value: decimal.Decimal) -> int:
-    """Return Java's BigDecimal.hashCode, which is computed from 32-bit words and the scale."""
+    """Return Java's BigDecimal.hashCode; it is computed from 32-bit words and the scale."""
     unscaled, scale = _trimmed(value)
     total = 0
     for shift in reversed(range(0, abs(unscaled).bit_length(), _WORD_BITS)):

@@ -1,9 +1,9 @@
 """Hive's variant of 32-bit Murmur3, computed over many values at once.
 
-The module takes the bytes or 32-bit words of many values and returns one hash for each value.
-Hive's variant sign-extends the one to three bytes after the last whole word (Murmur3.hash32). Thus
-common libraries compute different hashes for text that is not ASCII. The module must not depend on
-the meaning of the bytes.
+The module takes the bytes or 32-bit words of many values. The module returns one hash for each
+value. Hive's variant sign-extends the one to three bytes after the last whole word
+(Murmur3.hash32). So common libraries compute different hashes for text that is not ASCII. The
+module must not depend on the meaning of the bytes.
 
 Example:
     >>> data = np.frombuffer("é".encode(), np.uint8)
@@ -45,8 +45,8 @@ def murmur3_words(words: Sequence[Words]) -> Words:
 def murmur3_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> Words:
     """Return the hash of each byte string `data[offsets[i]:offsets[i + 1]]`.
 
-    Each step hashes one 32-bit word of every value that is long enough. Values are sorted by
-    length, longest first, so the unfinished values are at the front.
+    Each step hashes one 32-bit word of every value that has such a word. Values are sorted by
+    length, longest first. So the unfinished values are at the front.
     """
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     word_counts = lengths // _WORD_BYTES

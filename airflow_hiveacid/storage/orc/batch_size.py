@@ -1,8 +1,8 @@
 """Compute how many rows a batch may have without exceeding a size limit.
 
 Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The module takes a tail and the columns to
-read. The module computes the number of rows per batch from statistics of text and list lengths.
-This module must not read rows.
+read. From statistics of text and list lengths, it computes the number of rows per batch. This
+module must not read rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 _FEWEST_ROWS: Final = 16
 # The size of the largest fixed-length value in Arrow, including its validity bit.
 _VALUE_BYTES: Final = 17
-# If statistics are missing, data is assumed to be this many times as large in memory as in the
+# If statistics are missing, data is assumed to be this many times larger in memory than in the
 # file.
 _EXPANSION: Final = 8
 _OF_ANY_LENGTH: Final = frozenset(

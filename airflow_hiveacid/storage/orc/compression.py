@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1
-# In real files, sections of at least this size never compress as well as a run of zeros does.
+# In real files, no section of at least this size compresses as well as a run of zeros.
 _LARGE_SECTION_BYTES: Final = 32 << 20
 _MOST_EXPANSION: Final = 128
 _LZ4_FULL_NIBBLE: Final = 15
@@ -33,7 +33,7 @@ _LZ4_FULL_BYTE: Final = 255
 _LZ4_MINIMUM_MATCH: Final = 4
 _CONTINUED: Final = 0x80
 # A length has 32 bits, with seven bits in each byte. Without this limit, a damaged length could
-# extend over the whole chunk, and decoding it would take hours.
+# extend over the whole chunk. Decoding such a length would take hours.
 _SNAPPY_LENGTH_BYTES: Final = 5
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SINGLE_SEGMENT: Final = 0x20
@@ -44,7 +44,7 @@ _ZSTD_DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 _ZSTD_OFFSET: Final = 256  # added to a length that is stored in two bytes
 
 DEFAULT_BLOCK_BYTES: Final = 256 * 1024
-"""The block size of a file if its postscript does not state one."""
+"""The block size of a file whose postscript does not state one."""
 
 MOST_BLOCK_BYTES: Final = 1 << 23
 """The largest block of any writer, because a chunk's header stores the length in 23 bits."""
@@ -77,7 +77,7 @@ def decompress(
             expand to gigabytes.
         path: The file, for messages.
         small_bytes: The size to which every section may expand. A larger section is refused if its
-            expanded size is more than `_MOST_EXPANSION` times its stored size.
+            expanded size exceeds `_MOST_EXPANSION` times its stored size.
 
     Raises:
         CorruptFileError: the section is damaged, or exceeds the size of any real section.
@@ -111,7 +111,7 @@ def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = ""
     """Compress one section in chunks of at most `block_bytes` uncompressed bytes.
 
     Raises:
-        UnsupportedFileError: this method is not supported for writing.
+        UnsupportedFileError: this module cannot write this method.
     """
     if kind == Compression.NONE:
         return data
@@ -162,9 +162,9 @@ def _expand_zstd(chunk: bytes, most: int) -> bytes:
     length = _zstd_length(chunk)
     if length is not None and length <= most:
         return _arrow_decompress("zstd", chunk, length, most)
-    # Expand as a stream, because Arrow's one-shot call needs the length, which a frame may omit.
-    # All other cases avoid streams, because streams take ten times as long, and a plan reads
-    # hundreds of thousands of footers.
+    # Expand as a stream, because Arrow's one-shot call needs the length, and a frame may omit it.
+    # All other cases avoid streams. Streams take ten times as long, and a plan reads hundreds of
+    # thousands of footers.
     with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
         return bytes(stream.read(most + 1))
 
@@ -176,7 +176,7 @@ def _shrink_zlib(plain: bytes) -> bytes:
 
 def _arrow_decompress(codec: str, chunk: bytes, length: int, most: int) -> bytes:
     if length > most:
-        raise IndexError  # no writer makes such a chunk, so the length cannot be trusted
+        raise IndexError  # no writer makes such a chunk, so its length is not reliable
     return bytes(pa.Codec(codec).decompress(chunk, decompressed_size=length, asbytes=True))
 
 
@@ -226,7 +226,7 @@ def _zstd_length(chunk: bytes) -> int | None:
 
 
 def _lz4_length(chunk: bytes) -> int:
-    """Return the expanded length of a raw LZ4 block, which is the sum over its sequences."""
+    """Return the expanded length of a raw LZ4 block, the sum over its sequences."""
     at = length = 0
     while True:
         token = chunk[at]

@@ -3,10 +3,10 @@
 An encoder takes record batches and writes finished stripes to a stream. At the end, the encoder
 writes the tail that describes the stripes. An encoder must not depend on the meaning of columns.
 
-An encoder checks the size of a stripe only at the end of its internal batch. Therefore callers pass
-pieces of exactly that batch size. If the sink receives bytes while a piece is encoded, a stripe has
-ended with the piece's last row. Thus the writer learns the key of each stripe's last row without
-reading the file again.
+An encoder checks the size of a stripe only at the end of its internal batch. So callers pass pieces
+of exactly that batch size. If the sink receives bytes while a piece is encoded, a stripe has ended
+with the piece's last row. So the writer learns the key of each stripe's last row without reading
+the file again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WriterOptions:
     Attributes:
         compression: `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
             `zstd`.
-        stripe_size_bytes: Compressed size of a full stripe; an encoder holds one stripe in memory.
+        stripe_size_bytes: Compressed size of a full stripe. An encoder holds one stripe in memory.
         compression_block_bytes: Largest uncompressed size of a chunk, a multiple of 64 KiB.
         row_index_stride: Rows per entry of the row index; with 0, no index is written.
     """
@@ -79,9 +79,9 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 class StripeSink:
     """The file object that an encoder writes to; it forwards stripes but keeps the tail.
 
-    The sink drops each encoder's magic bytes, because a file contains these bytes only once, even
-    if several encoders write its stripes. After `hold`, the last stripe and the tail stay in
-    memory, because only the tail shows where the stripe ends.
+    The sink drops the magic bytes of each encoder. A file contains these bytes only once, even if
+    several encoders write its stripes. After `hold`, the last stripe and the tail stay in memory,
+    because only the tail shows where the stripe ends.
     """
 
     closed = False

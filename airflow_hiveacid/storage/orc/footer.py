@@ -1,7 +1,7 @@
 """The parsed content of an ORC file's tail: stripes, types, statistics, metadata.
 
-The module defines only value classes, which the module `tail` parses and serialises. This module
-must not read files.
+The module defines only value classes. The module `tail` parses and serialises these classes. This
+module must not read files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEY_INDEX: Final = "hive.acid.key.index"
 ACID_STATS: Final = "hive.acid.stats"
 ACID_VERSION: Final = "hive.acid.version"
 
-# A table's files have few layouts: one for each past or present set of columns. A parsed layout
+# A table's files have few layouts: one for each past or current set of columns. A parsed layout
 # takes forty times as much memory as its serialised bytes.
 _KEPT_LAYOUTS: Final = 8
 _LARGEST_KEPT_BYTES: Final = 256 << 10
@@ -102,11 +102,10 @@ class StripeInfo:
 class OrcType:
     """One type in a file; its position in `OrcTail.types` is its column ID.
 
-    `kind` is a `TypeKind`, or a plain number if `TypeKind` does not define it. `children` are
-    column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char and
-    varchar, 0 otherwise. `by_name` maps exact names to children, and `by_lower_name` maps
-    lower-case names. If several children have the same name, both maps contain the first of these
-    children.
+    `kind` is a `TypeKind`. If `TypeKind` does not define the kind, it is a plain number. `children`
+    are column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char
+    and varchar, 0 otherwise. `by_name` maps exact names to children, and `by_lower_name` maps
+    lower-case names. If several children have the same name, both maps contain the first of them.
     """
 
     kind: int
@@ -119,8 +118,7 @@ class OrcType:
     by_lower_name: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # The order is reversed, so that among children with the same name, the first child
-        # overwrites the others.
+        # Reversed order: among children with the same name, the first child overwrites the others.
         pairs = list(zip(reversed(self.field_names), reversed(self.children), strict=False))
         object.__setattr__(self, "by_name", dict(pairs))
         lower = {name.lower(): child for name, child in pairs}
@@ -129,12 +127,14 @@ class OrcType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcTail:
-    """A parsed tail. Do not change its protobuf messages, because they are shared and not copied.
+    """A parsed tail.
+
+    Do not change the protobuf messages of the tail, because they are shared and not copied.
 
     `file_length` is the number of bytes that a reader may read. `file_length` is less than the
     file's size while a streaming writer has committed only part of the file. `stripes` are in file
     order; `types` are in order of column ID, depth first. Stripes and types are parsed only once,
-    because a plan uses thousands of them. Files with the same types have an equal `layout` and
+    because a plan uses thousands of them. Files with the same types have an equal `layout`, and
     share one `types` object. If a small file was read completely to get the tail, `content` is the
     whole file.
     """
@@ -210,8 +210,8 @@ class OrcTail:
     def integer_range(self, column_id: int, stripe: int | None = None) -> tuple[int, int] | None:
         """Return the least and greatest value of an integer column, both inclusive.
 
-        Return None if the file does not record these values, or has no row index. Without a row
-        index, the writer may have left wrong statistics.
+        The result is None if the file does not record these values, or has no row index. Without a
+        row index, the writer may have left wrong statistics.
         """
         found = self.statistics(column_id, stripe)
         if not self.row_index_stride or found is None:

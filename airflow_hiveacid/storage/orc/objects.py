@@ -1,8 +1,8 @@
 """Count the objects that a parser would create for a section of a tail, without parsing it.
 
-An empty message takes two bytes in a section and two hundred bytes in memory. Compression shrinks a
-section of empty messages a thousandfold. This module takes the expanded section and counts up to a
-limit. The module must not create any of the objects.
+An empty message takes two bytes in a section and two hundred bytes in memory. A section of empty
+messages shrinks a thousandfold if it is compressed. The module takes the expanded section, and
+counts up to a limit. The module must not create any of the objects.
 
 Example:
     >>> from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -40,8 +40,8 @@ class Shape:
 
 _LEAF: Final = Shape()
 _STATISTICS: Final = Shape(dict.fromkeys((2, 3, 4, 5, 6, 7, 8, 9, 12), _LEAF))
-# In a type, field 2 holds the children as packed or unpacked numbers, and field 3 holds a name for
-# each child.
+# In a type, field 2 contains the children as packed or unpacked numbers. Field 3 contains a name
+# for each child.
 _TYPE: Final = Shape(texts=frozenset({3}), values=frozenset({2}))
 
 FOOTER: Final = Shape({3: _LEAF, 4: _TYPE, 5: _LEAF, 7: _STATISTICS})

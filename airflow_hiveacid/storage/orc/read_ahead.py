@@ -2,7 +2,7 @@
 
 Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
 costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
-`ReadAhead` takes an open file, its tail and column IDs; `splice` reads a `ReadAhead` like a file.
+`ReadAhead` takes an open file, its tail and column IDs. `splice` reads a `ReadAhead` like a file.
 The module must not depend on the meaning of columns. If a stripe's footer is invalid, nothing is
 read ahead, and the decoder reports the fault.
 """
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 
 HELD_BYTES: Final = 32 << 20
-"""The approximate limit of the bytes that are held from one stripe; a batch of rows may take as
-many bytes."""
+"""The approximate limit of the bytes held from one stripe; a batch may take as many bytes."""
 
 LARGEST_READ_BYTES: Final = 8 << 20
 
@@ -33,7 +32,7 @@ LARGEST_READ_BYTES: Final = 8 << 20
 _GAP_BYTES: Final = 128 << 10
 _LEAST_READ_BYTES: Final = 128 << 10
 _SMALL_STRIPE_BYTES: Final = 256 << 10
-# The kinds of row indexes and Bloom filters, which Arrow does not read.
+# The kinds of row indexes and Bloom filters; Arrow does not read these.
 _INDEX_KINDS: Final = frozenset({6, 7, 8})
 
 
@@ -125,7 +124,7 @@ class _Window:
 
 
 def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
-    """Yield the windows for reading streams, which must be in file order."""
+    """Yield the windows for reading streams; the streams must be in file order."""
     total = sum(stop - start for start, stop in streams)
     if total <= HELD_BYTES:
         for start, stop in _joined(streams):

@@ -1,6 +1,6 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-The module takes an open file and a list of pieces; a piece is a range of that file or new bytes.
+The module takes an open file and a list of pieces. A piece is a range of this file, or new bytes.
 The module returns a file object that consists of the pieces. The module also builds pieces that
 replace the seconds of timestamps with 0. The module must not depend on the meaning of columns.
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
 _HEADER: Final = b"ORC"
-# The largest number of values of one column in a stripe. Java has this limit, because Java stores
-# the number of values as the length of an array. Each value costs some memory, because this module
-# inserts a zero for it.
+# The largest number of values of one column in a stripe. Java has the same limit, because Java
+# stores the number of values as the length of an array. Each value costs some memory, because this
+# module inserts a zero for it.
 _MOST_VALUES: Final = 1 << 31
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
@@ -93,8 +93,8 @@ def splice(
         ahead: a second reader of the same file, to use if the pieces are large.
 
     Raises:
-        EOFError: the source is too short for the pieces. If the pieces are large, a later read
-            raises this error instead.
+        EOFError: the source is too short for the pieces. If the pieces are large, this error is
+            raised by a later read instead.
     """
     lengths = [len(p) if isinstance(p, bytes) else p.length for p in pieces]
     if sum(lengths) <= _WHOLE_BYTES:

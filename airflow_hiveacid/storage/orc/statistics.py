@@ -1,9 +1,10 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
 The module takes and returns protobuf messages. The module merges the statistics of several parts
-into statistics of all rows. If typed statistics are incomplete in one part, the result omits them.
-If typed statistics have no minimum, a reader assumes that the column is all NULL, and skips its
-rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module must not depend on files.
+into statistics of all rows. If typed statistics are incomplete in one part, the result omits these
+statistics. A reader that finds typed statistics without a minimum assumes that the column is all
+NULL. The reader then skips the rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module
+must not depend on files.
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))
@@ -75,7 +76,7 @@ def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
 
     The C++ writer stores whole values. Java's writer stores truncated bounds in the fields
     `lower_bound` and `upper_bound`. Readers in ORC 1.5 (Hive 3.1) ignore these fields, and treat a
-    column without a minimum as all NULL. Readers use bounds only to skip rows outside them, so
+    column without a minimum as all NULL. Readers use bounds only to skip rows outside them. So
     wider bounds are safe for all readers.
     """
     for column in statistics:
@@ -94,8 +95,8 @@ def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
     """Return True if Java may have replaced invalid UTF-8 in a bound with U+FFFD.
 
-    Java compares the bytes but writes the decoded string, which sorts differently. Thus strings in
-    the file may lie outside these bounds.
+    Java compares the bytes, but writes the decoded string. The decoded string sorts differently. So
+    strings in the file may be outside these bounds.
     """
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
@@ -148,9 +149,9 @@ def as_dates(column: pb.ColumnStatistics) -> bool:
 
 
 def keep_lengths_only(column: pb.ColumnStatistics) -> None:
-    """Remove string bounds but keep the total string length, which limits batch sizes.
+    """Remove string bounds, but keep the total string length, because it limits batch sizes.
 
-    The total moves to the field for binary values, which no reader uses to compare strings.
+    The total moves to the field for binary values. No reader uses this field to compare strings.
     """
     total = column.strings.sum if column.strings.HasField("sum") else None
     column.ClearField("strings")
@@ -179,8 +180,8 @@ def _prefix(text: bytes) -> bytes:
 def _above(prefix: bytes) -> bytes | None:
     """Return a string, no longer than the prefix, that sorts after all strings with this prefix.
 
-    The returned string sorts later both by bytes and by UTF-16 units, which Java compares. Return
-    None if there is no such string, or if the prefix is not UTF-8.
+    The returned string sorts later both by bytes and by UTF-16 units, because Java compares UTF-16
+    units. The result is None if no such string exists, or if the prefix is not UTF-8.
     """
     try:
         characters = prefix.decode()
@@ -228,7 +229,7 @@ def _merge_integers(parts: Sequence[_Typed]) -> pb.IntegerStatistics | None:
 
 def _merge_doubles(parts: Sequence[_Typed]) -> pb.DoubleStatistics | None:
     # If the sum is NaN, readers ignore the bounds (RecordReaderImpl.evaluatePredicateProto). A
-    # missing sum could hide NaN, so every part must have a sum.
+    # missing sum could hide a NaN, so every part must have a sum.
     if not _have(parts, "minimum", "maximum", "sum"):
         return None
     return pb.DoubleStatistics(

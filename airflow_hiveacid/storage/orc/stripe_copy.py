@@ -49,7 +49,7 @@ class StripeStream:
 
     @property
     def is_index(self) -> bool:
-        """True if the stream is part of the stripe's index, which comes before the data."""
+        """True if the stream is part of the stripe's index; the index comes before the data."""
         return self.kind in _INDEXES
 
 
@@ -122,7 +122,7 @@ def with_row_index(
         index.ParseFromString(decompress(stored, kind, block_bytes, path=path))
     except DecodeError as error:
         raise CorruptFileError(path=path, reason="a row index cannot be parsed") from error
-    # Use a list: `any` on a generator would not call `restate` after the first change.
+    # Use a list, because `any` on a generator would not call `restate` after the first change.
     changed = [restate(entry.statistics) for entry in index.entries]
     if not any(changed):
         return stream

@@ -1,9 +1,9 @@
 """Parse, check and serialise the tail of an ORC file.
 
 The module takes a file system and a path, or the last bytes of a file, and returns an `OrcTail`.
-Arrow's reader does not validate a tail, and crashes on some invalid tails. Therefore this module
-refuses tails that no writer would write. The module checks lengths against the file, stripes
-against each other, and types against their kinds. This module must not decode rows.
+Arrow's reader does not validate a tail, and crashes on some invalid tails. So the module refuses
+tails that no writer would write. The module checks lengths against the file, stripes against each
+other, and types against their kinds. This module must not decode rows.
 
 Example:
     >>> from pyarrow import BufferOutputStream, orc, table
@@ -51,14 +51,15 @@ if TYPE_CHECKING:
 
 _FIRST_READ_BYTES: Final = 64 * 1024
 _ACID_STATS: Final = re.compile(r"[0-9]{1,19},[0-9]{1,19},[0-9]{1,19}")
-# Hive's own types nest a few levels deep; both this code and Arrow recurse into nested types.
+# Hive's own types nest a few levels deep. Both this module and Arrow recurse into nested types.
 _DEEPEST: Final = 100
 # Some tables have thousands of columns. A type can take two bytes in a footer but half a kilobyte
 # in memory.
 _MOST_TYPES: Final = 1 << 17
-# The length of a file limits the expanded size of its tail and the number of objects in it.
-# Otherwise a small file could need much memory: compression shrinks a tail of zeros a thousandfold,
-# and parsing expands it a hundredfold. With these limits, a file of 8 KB takes at most 64 MB.
+# The length of a file limits the expanded size of its tail, and the number of objects in it.
+# Otherwise, a small file could need much memory. Compression shrinks a tail of zeros a
+# thousandfold, and parsing expands it a hundredfold. With these limits, a file of 8 KB takes at
+# most 64 MB.
 _SMALL_SECTION_BYTES: Final = 4 << 20
 _FREE_OBJECTS: Final = 1 << 16
 _OBJECTS_A_BYTE: Final = 16
@@ -78,14 +79,15 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
     Args:
         fs: The file system with the file.
         path: The file's path on this file system.
-        size: Read the file only up to this length in bytes; by default, up to its size.
+        size: Read the file only up to this length in bytes. The default of `size` is the file's
+            size.
 
     Raises:
         CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's
             length.
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
-            Also raised if a writer has the file open and the store's client cannot read flushed
-            bytes.
+            The error is also raised if a writer has the file open, and the store's client cannot
+            read flushed bytes.
         OSError: reading failed.
     """
     with fs.open_input_file(path) as source:
@@ -104,7 +106,7 @@ def _last_bytes(
 ) -> bytes:
     """Return the `count` bytes before `end`, without relying on the reported size of the file.
 
-    While a writer has a file open, HDFS returns the size up to the last closed block, so only a
+    While a writer has a file open, HDFS returns the size up to the last closed block. So only a
     read shows the real end.
     """
     data: bytes = source.read_at(count, end - count) if end > 0 else b""
@@ -165,7 +167,7 @@ def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
 def serialize_tail(tail: OrcTail) -> bytes:
     """Return the bytes after the last stripe: metadata, footer, postscript, postscript length.
 
-    The two lengths in the postscript are recalculated; everything else is unchanged.
+    The two lengths in the postscript are recalculated. Everything else is unchanged.
 
     Raises:
         UnsupportedFileError: the compression cannot be written.
@@ -221,8 +223,8 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
     """Return the maximum number of objects that a parser would create for a section.
 
-    Counting takes a microsecond per object. If an estimate of one object per two bytes is low
-    enough, nothing is counted.
+    Counting takes a microsecond per object. If an estimate of one object per two bytes is below the
+    limit, nothing is counted.
     """
     count = len(section) // _FEWEST_BYTES_OF_OBJECT
     if count <= most // 2:
@@ -242,8 +244,8 @@ def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_leng
     """Check that no item occurs more often than is possible in a file of this length.
 
     Raises:
-        CorruptFileError: there are too many items. Each stripe needs a footer, and each type needs
-            a name or streams.
+        CorruptFileError: there are too many items. Each stripe needs a footer. Each type needs a
+            name or streams.
         UnsupportedFileError: the footer has more types than this reader supports.
     """
     if len(footer.types) > _MOST_TYPES:
@@ -278,7 +280,7 @@ def _check_types(tail: OrcTail) -> None:
 def _fault(layout: bytes) -> str | None:
     """Return the first inconsistency in the types; None if they are consistent.
 
-    Types are numbered depth first from a struct, so each type has one parent with a lower number.
+    Types are numbered depth first from a struct. So each type has one parent with a lower number.
     """
     types = types_of(layout)
     if not types:

@@ -1,17 +1,18 @@
 """Show Arrow an ORC file with a new footer: flattened, renamed, limited to some stripes.
 
-Arrow's batch reader streams a file in bounded memory. But the reader can skip only whole top-level
-columns, and always reads all stripes that the footer lists. Therefore this module replaces the
-footer. The struct `row` becomes empty and keeps its position, and its fields become columns right
-after it. Thus all column IDs and all streams in the file stay the same. Columns are called
-`c<column ID>`, regardless of their names in the table. The module takes a tail and a `ColumnView`,
-and returns batches. This module must not depend on the meaning of columns.
+Arrow's batch reader streams a file in bounded memory. But the batch reader can skip only whole
+top-level columns, and always reads all stripes that the footer lists. Therefore this module
+replaces the footer. The struct `row` becomes empty and keeps its position. The fields of `row`
+become columns directly after it. So all column IDs and all streams in the file stay the same.
+Columns are called `c<column ID>`, regardless of their names in the table. The module takes a tail
+and a `ColumnView`, and returns batches. This module must not depend on the meaning of columns.
 
-Of timestamps, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
+Of a timestamp, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
 nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores
-seconds and nanoseconds in separate streams. The stream of seconds is encoded like a long, so the
-type in the footer decides whether Arrow reads a timestamp or its seconds. If zeros replace the
-seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both parts.
+seconds and nanoseconds in separate streams. The stream of seconds is encoded like a long. So the
+type in the footer decides whether Arrow reads this stream as a timestamp or as its seconds. If
+zeros replace the seconds, Arrow reads only the nanoseconds. The module `timestamps` joins both
+parts.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def read_view(
 
     Raises:
         CorruptFileError: the file cannot be decoded.
-        ConfigurationError: decoding needs a time zone database, which is missing.
+        ConfigurationError: decoding needs a time zone database, but it is missing.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     shown = _shown(tail, view)
     if not shown.footer.rows:
@@ -97,7 +98,7 @@ def read_view(
         try:
             ahead = ReadAhead(source, tail, view.columns)
             fragment = pads.OrcFileFormat().make_fragment(splice(source, pieces, ahead))
-            # One thread per file: the caller decides how many files to read at a time.
+            # One thread per file, because the caller decides how many files to read at a time.
             scanner = fragment.scanner(
                 columns=names, batch_size=batch_rows, batch_readahead=1, use_threads=False
             )
@@ -122,7 +123,7 @@ def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
     Raises:
         CorruptFileError: a stripe footer is damaged.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)

@@ -1,1 +1,1 @@
-"""Files of insert-only tables, which contain rows without ACID columns in several formats."""
+"""Files of insert-only tables: rows without ACID columns, in several formats."""

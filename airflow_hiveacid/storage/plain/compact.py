@@ -44,7 +44,7 @@ _FORMS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainCompaction:
-    """One file to write, as a plain value; `number` is the file number in its directory."""
+    """One file to write, as a plain value; `number` is the file's number in its directory."""
 
     files: tuple[PlainFile, ...]
     columns: tuple[Column, ...]
@@ -81,7 +81,7 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
         try:
             return _written(work, attempt, form)
         except UnsupportedFileError:
-            continue  # if the failure had another reason, the next form also fails
+            continue  # if the failure had a different reason, the next form also fails
     return _written(work, attempt, last)
 
 

@@ -29,9 +29,9 @@ def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
     """Copy a file to a path that does not exist yet; create its directory.
 
     Raises:
-        SourceUnreadableError: the file has changed since it was checked.
+        SourceUnreadableError: the file has changed since the check.
         LocationPermissionError: reading the file or writing the target is not permitted.
-        StorageError: reading or writing failed for another reason.
+        StorageError: reading or writing failed for a different reason.
     """
     fs, target = open_location(uri)
     if not traits_of(fs).renames:

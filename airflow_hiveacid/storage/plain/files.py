@@ -33,8 +33,8 @@ class PlainFile:
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
     the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     file size in bytes. `text` describes how lines of a text file are split into fields. `columns`
-    are the leading columns of the table that exist in the file's partition; the other columns are
-    NULL. None means all columns.
+    are the leading columns of the table that the file's partition has. The other columns are NULL.
+    None means all columns.
     """
 
     store: str
@@ -73,20 +73,19 @@ def plain_files(
     Args:
         state: the visible directories of an insert-only table.
         format_: the format of the files.
-        with_originals: whether to read files that are not in a base or delta (`READS_ORIGINALS`).
+        with_originals: whether to read files outside of bases and deltas (`READS_ORIGINALS`).
         text: how lines of text files are split into fields.
         columns: see `PlainFile`.
 
     Raises:
-        CorruptFileError: there are delete events, which an insert-only table must not have.
-        UnsupportedFileError: a delta contains both visible and invisible rows; or a file is not in
-            a base or delta, and `with_originals` is False.
+        CorruptFileError: there are delete events. An insert-only table must not have any.
+        UnsupportedFileError: a delta contains both visible and invisible rows. The same error is
+            raised if a file is outside of bases and deltas, and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:
             # A delta with unresolved write IDs contains no rows of aborted writes. If Hive's
-            # compactor wrote the delta, the delta's visibility suffix hides it from older
-            # snapshots.
+            # compactor wrote the delta, its visibility suffix hides it from older snapshots.
             raise UnsupportedFileError(
                 path=f"{state.location}/{delta.text}",
                 reason="it contains rows that this snapshot must not see, and they cannot be"
@@ -98,7 +97,7 @@ def plain_files(
             reason="an insert-only table has no delete events",
         )
     if state.originals and not with_originals:
-        # Hive ignores such files unless hive.mm.allow.originals is set; Trino reads them.
+        # Hive ignores such files, unless hive.mm.allow.originals is set; Trino reads them.
         raise UnsupportedFileError(
             path=f"{state.location}/{state.originals[0].path}",
             reason="it is outside every base and delta of an insert-only table: Hive ignores such"

@@ -1,8 +1,8 @@
 """Check whether files of an insert-only table can be read, and whether new files can be written.
 
 Input is tables, partitions and their storage, in any format. A check raises an error or returns
-nothing. Every reader, writer and compaction calls these checks, so add the checks of a new format
-here. For each format, a different module, such as `orc_fit`, checks the columns of a file.
+nothing. Every reader, writer and compaction calls these checks. So add the checks of a new format
+here. For each format, a separate module, such as `orc_fit`, checks the columns of a file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def check_files_readable(
         columns: the data columns of the table or partition.
 
     Raises:
-        UnsupportedTableError: the format of the files is not supported, or their columns are
-            defined in an unsupported place.
+        UnsupportedTableError: the format of the files is not supported, or their columns are not
+            defined in the metastore.
         ConfigurationError: the library of the format is not installed.
     """
     check_format(table, storage, parameters)

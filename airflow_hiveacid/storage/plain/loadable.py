@@ -1,11 +1,10 @@
 """Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
 
 Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
-byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, and must not
-change a value. Otherwise the file is refused. Reasons for a refusal are different column names or a
-different column order, types that do not fit, and values in an unknown calendar. Such files can
-instead be used as the source of an INSERT. This module must not depend on the directory layout of
-tables.
+byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, without changing a
+value. Otherwise, the module refuses the file. Reasons for a refusal are different column names, a
+different column order, types that do not fit, and values in an unknown calendar. A refused file can
+instead be the source of an INSERT. This module must not depend on the directory layout of tables.
 """
 
 from __future__ import annotations
@@ -74,8 +73,8 @@ def loadable_files(
     Args:
         table: the table to load into.
         location: a file, or a directory that contains only files; hidden files are ignored.
-        generation: the generation of the table's metastore, which limits the age of possible
-            readers.
+        generation: the generation of the table's metastore. The generation limits the age of
+            possible readers.
 
     Raises:
         SourceNotFoundError: there is no file.
@@ -146,7 +145,7 @@ def _checked(
 def _looked_at(
     table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
 ) -> tuple[str | None, int]:
-    """Return the reason why a file cannot be loaded (or None), and its number of rows."""
+    """Return why a file cannot be loaded (None if it can be loaded), and its number of rows."""
     store, path = locate(uri)
     if not length:
         return "it is empty", 0
@@ -180,7 +179,8 @@ def _why_not_orc(
         return f"it is compressed with {tail.compression.name}, which Hive 3.1 does not know"
     root = tail.types[0]
     found, known = root.field_names, tuple(column.name for column in columns)
-    # Hive 4 finds columns by position; Hive 3.1 finds columns by name, and the case matters.
+    # Hive 4 finds columns by position. Hive 3.1 finds columns by name, and distinguishes upper and
+    # lower case.
     if found != known:
         return f"its columns are {', '.join(found)}, but the table's are {', '.join(known)}"
     for column, column_id in zip(columns, root.children, strict=True):

@@ -2,8 +2,7 @@
 
 Input is the types in a file's tail. Output is True if a column is stored exactly as a Hive type,
 and False otherwise. Readers could convert a different type. But Hive's compactor would fail,
-because it does not convert a file's rows (as in Hive's OrcRawRecordMerger). This module must not
-read values.
+because it does not convert a file's rows (OrcRawRecordMerger). This module must not read values.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def are_old_values_known(tail: OrcTail) -> bool:
     """Return whether all readers show the same values for all dates and timestamps of a file.
 
     Java's writer stores the calendar in the file, but other writers do not. Arrow writes negative
-    nanoseconds before 1970, which Hive cannot read.
+    nanoseconds before 1970. Hive cannot read negative nanoseconds.
     """
     return tail.footer.writer == _JAVA or all(
         _is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.plain.files import PlainFile
 
-# Arbitrary IDs: these rows have no row IDs, but the reader of files without ACID columns must
+# Arbitrary IDs. These rows have no row IDs. But the reader of files without ACID columns must
 # assign IDs.
 _NOBODYS = SyntheticIdentity(write_id=WriteId(0), bucket_property=BucketProperty(0))
 
@@ -57,7 +57,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
         data_columns: the names of the columns to return, in this order; None means all columns.
         batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
-        matching: the rule that finds columns in an ORC file; in Parquet files, all readers find
+        matching: the rule that finds columns in an ORC file. In Parquet files, all readers find
             columns by name.
 
     Returns:
@@ -70,7 +70,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
             is not supported.
         CorruptFileError: the file is damaged.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     wanted = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]

@@ -50,7 +50,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
         format_: the format of the files.
         write_ids: the write IDs that are visible to the reader.
         txns: the transactions whose compactions are visible; None means all transactions.
-        with_originals: whether to read files that are not in a base or delta.
+        with_originals: whether to read files outside of bases and deltas.
         text: how lines of text files are split into fields.
         own: see `PlainFile.columns`.
         timestamps: the form of timestamp columns.
@@ -59,7 +59,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
             select.
 
     Raises:
-        HiveAcidError: the location cannot be listed; for other reasons, see `files.plain_files` and
+        HiveAcidError: the location cannot be listed. For other reasons, see `files.plain_files` and
             `rows.read_rows`.
     """
     if state is None:

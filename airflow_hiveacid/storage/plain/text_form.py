@@ -98,7 +98,8 @@ def text_form(
     """Return the form of the text files of a table or partition, or a default for other formats.
 
     Parameters of a partition's SerDe override the table's parameters. The table's parameters
-    override parameters of the table's SerDe. Only the table determines the number of header lines.
+    override parameters of the table's SerDe. But only the table determines the number of header
+    lines.
 
     Args:
         table: the table, for messages.
@@ -170,9 +171,9 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
 
 
 def _byte(text: str) -> str | None:
-    """Parse a delimiter, which is a character or its code (LazyUtils.getByte).
+    """Parse a delimiter: a character, or the code of a character (LazyUtils.getByte).
 
-    Return None if the delimiter is not ASCII.
+    The result is None if the delimiter is not ASCII.
     """
     if not text:
         return _DEFAULT_DELIMITER

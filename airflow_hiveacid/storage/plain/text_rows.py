@@ -2,8 +2,8 @@
 
 Input is a file and columns. Output is batches in file order. Columns are found by position; a
 column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
-value that Hive would not have written. Hive reads some of these values as NULL, and truncates or
-rounds others.
+value that Hive would not have written. Hive reads some of these values as NULL. Hive truncates or
+rounds other values.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ def text_rows(
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: the compression is not gzip or bzip2; lines have different numbers of
-            fields; a type is not supported; or a value is not spelled as Hive spells it.
+        UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The
+            same error is raised if lines have different numbers of fields, or if a value is not
+            spelled as Hive spells it.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
@@ -219,7 +220,7 @@ def _parsed(
         if any(type_ != pa.string() for type_ in batch.schema.types):
             raise UnsupportedFileError(path=file.path, reason="it has too many fields")
         if batch.num_columns > 1 and not is_looked_through and _may_have_empty_line(batch):
-            # Hive reads an empty line as one empty field, followed by NULLs; Arrow reads only empty
+            # Hive reads an empty line as one empty field, followed by NULLs. Arrow reads only empty
             # fields.
             with opened() as again:
                 if _has_empty_lines(again):

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
-# One row group is held in memory; while it is written, a second copy exists.
+# One row group is held in memory. While the row group is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # Compressions that Hive 3.1 and every version of Java's Parquet library can read.
@@ -72,7 +72,7 @@ _COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
 class RowsWriter(Protocol):
     """A writer of one file, for use by one thread. The file is complete only after `close`.
 
-    A `with` block aborts the file unless `close` was called.
+    A `with` block aborts the file, unless `close` was called.
     """
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class RowsWriter(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Abort the file unless the writer was closed."""
+        """Abort the file, unless the writer was closed."""
 
     def write(self, rows: pa.StructArray) -> None:
         """Append rows with the table's columns as fields; no row may be NULL.
@@ -113,7 +113,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
     timestamps: TimestampForm = TimestampForm.MICROSECONDS,
     text: TextForm = DEFAULT_TEXT,
 ) -> RowsWriter:
-    """Open a file for writing in this format, and create its directory if it is missing.
+    """Open a file for writing in this format; create its directory if it is missing.
 
     Args:
         format_: any format but OTHER.
@@ -129,7 +129,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
         UnsupportedTableError: a column has a type that the format cannot store, or the format is
             OTHER.
         LocationPermissionError: writing the file is not permitted.
-        StorageError: the file cannot be opened for another reason.
+        StorageError: the file cannot be opened for a different reason.
     """
     named = path if table is None else table
     match format_:

@@ -2,16 +2,17 @@
 
 The notes record which versions the feed covers, because a range without rows has no files. A range
 exists once its note exists. The name of a range's directory contains the version at which the range
-begins. So only one of two writers can continue from a version.
+begins. So only one of two writers can continue from the same version.
 
 On a store that renames directories, files and note appear in one step. Tasks write to a staging
-directory, which is never published. The driver moves the accepted files to a second directory and
-then renames the second directory. On other stores, tasks upload files to the attempt's directory
-inside the range's directory, but leave the uploads open. The driver completes the uploads that
-tasks reported to it, and writes the note last. Files without a note are not part of the feed.
+directory. This directory is never published. The driver moves the accepted files to a second
+directory, and then renames the second directory. On other stores, tasks upload files to the
+attempt's directory inside the range's directory. The tasks leave the uploads open. The driver
+completes the uploads that tasks reported to it, and writes the note last. Files without a note are
+not part of the feed.
 
-A consumer may remove ranges that it has read. The consumer must keep the last range, from which the
-feed continues.
+A consumer may remove ranges that it has read. But the consumer must keep the last range, because
+the feed continues from it.
 
 Example:
     feed = ChangeFeed("hdfs://nn/feeds/flights")
@@ -78,12 +79,12 @@ class FeedNote:
     `births` has the creation time of each partition in seconds since 1970. If `is_whole`, the rows
     are the whole table at `until`, not the changes since `since`. `rows` is the number of rows by
     type of change. `directory` is the subdirectory of the range's directory that contains the
-    files; if blank, the files are in the range's directory itself. `where` is the condition that
-    selected the rows; blank if there was none. `asked` has digests of the arguments that decide
-    which changes are written and in what form. `held` has the newest write of each partition at
-    `until` (`format.state.versions.newest_of`). `keys` are the columns that identified updates.
-    `contract` is the writer's version of the job contract. `keys` and `contract` are None in notes
-    of earlier releases.
+    files. If `directory` is blank, the files are in the range's directory itself. `where` is the
+    condition that selected the rows; blank means no condition. `asked` has digests of the arguments
+    that determine which changes are written, and in what form. `held` has the newest write of each
+    partition at `until` (`format.state.versions.newest_of`). `keys` are the columns that identified
+    updates. `contract` is the writer's version of the job contract. `keys` and `contract` are None
+    in notes of earlier releases.
     """
 
     table: str
@@ -107,7 +108,7 @@ class FeedNote:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFeed:
-    """The feed at one URI. If two writers run concurrently, one of them fails."""
+    """The feed at one URI. Of two concurrent writers, one fails."""
 
     location: str
 
@@ -161,7 +162,7 @@ class ChangeFeed:
         try:
             return _note_in(self.location, read_bytes(fs, path))
         except FileNotFoundError:
-            return None  # the writer was killed before it completed the range
+            return None  # a writer was killed before it completed the range
 
     def new_directory(self, since: int, attempt: str) -> str:
         """Return this attempt's own directory for the files of a range.
@@ -191,11 +192,12 @@ class ChangeFeed:
             directory: the directory to which tasks have written the files.
             note: the note of the range.
             sizes: the sizes of the files in bytes, by name.
-            guard: called right before the range appears; if it raises, the range does not appear.
+            guard: called directly before the range appears; if it raises an error, the range does
+                not appear.
 
         Raises:
-            FeedOvertakenError: another writer continued from the same version.
-            LocationPermissionError, StorageError: publishing failed for another reason.
+            FeedOvertakenError: a different writer continued from the same version.
+            LocationPermissionError, StorageError: publishing failed for a different reason.
         """
         fs, path = open_location(directory)
         if not traits_of(fs).renames:
@@ -224,7 +226,7 @@ class ChangeFeed:
     def _publish_files(
         self, directory: str, note: FeedNote, sizes: Mapping[str, int], guard: Callable[[], None]
     ) -> str:
-        """Publish the files one by one, then the note, on a store without renames."""
+        """Publish the files one at a time, then the note, on a store without renames."""
         fs, path = open_location(directory)
         done = dataclasses.replace(note, directory=_own_directory(directory))
         with storage_errors("publish", path):
@@ -259,7 +261,7 @@ class ChangeFeed:
     def discard(self, directory: str) -> None:
         """Remove unpublished files of tasks; log a warning if removal fails.
 
-        Remaining files are harmless, since no range contains them.
+        Remaining files are harmless, because no range contains them.
         """
         try:
             delete_directory(*open_location(directory))

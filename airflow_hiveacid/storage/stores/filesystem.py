@@ -1,6 +1,6 @@
-"""Operations on single files and directories, with failures raised as typed errors.
+"""Operations on single files and directories; failures are raised as typed errors.
 
-The module takes a pyarrow file system and a path on it (`locations` finds both). This module must
+The module takes a pyarrow file system, and a path on it (`locations` finds both). This module must
 not depend on the content of files.
 """
 
@@ -55,7 +55,7 @@ _PASSING: Final = frozenset(
 def storage_errors(action: str, path: str) -> Iterator[None]:
     """Turn pyarrow's exceptions inside the block into our error classes.
 
-    FileNotFoundError is not converted: the caller decides what a missing file means.
+    FileNotFoundError is not converted, because the caller decides what a missing file means.
 
     Args:
         action: the action, as a verb: "read", "write", "list".
@@ -64,8 +64,8 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
     Raises:
         ConfigurationError: the file is encrypted, and no key provider is configured.
         LocationPermissionError: the file system denied the action.
-        StoreUnavailableError: the store could not be reached, or refuses changes for now.
-        StorageError: the action failed for another reason.
+        StoreUnavailableError: the store could not be reached, or temporarily refuses changes.
+        StorageError: the action failed for a different reason.
     """
     try:
         yield
@@ -91,7 +91,7 @@ def file_errors(action: str, path: str) -> Iterator[None]:
 
     Raises:
         LocationPermissionError: the file system denied the action.
-        StorageError: the file is missing, or the action failed for another reason.
+        StorageError: the file is missing, or the action failed for a different reason.
     """
     with storage_errors(action, path):
         try:
@@ -147,8 +147,8 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
 def write_new(fs: pafs.FileSystem, path: str, content: bytes) -> None:
     """Write a small file so that it appears whole or not at all.
 
-    The content is written to a hidden file in the same directory, and that file is renamed. On a
-    store without renames, every new file appears whole.
+    The function writes the content to a hidden file in the same directory, and renames that file.
+    On a store without renames, every new file appears whole.
 
     Raises:
         LocationPermissionError: writing is not permitted.
@@ -194,7 +194,7 @@ def move(fs: pafs.FileSystem, source: str, target: str) -> None:
 
     Raises:
         LocationPermissionError: changing the directories is not permitted.
-        StorageError: the source is missing, or renaming failed for another reason.
+        StorageError: the source is missing, or renaming failed for a different reason.
     """
     with file_errors("rename", source):
         fs.create_dir(posixpath.dirname(target), recursive=True)
@@ -204,15 +204,15 @@ def move(fs: pafs.FileSystem, source: str, target: str) -> None:
 def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
     """Publish a directory under its final name in one step; the parent must exist.
 
-    If the target is an empty directory, a rename on a local disk replaces the target. On HDFS
-    through libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the
-    target is checked before the rename. If the store allows such a rename, a second check after the
-    rename detects a source that is now inside the target.
+    On a local disk, a rename onto an empty directory replaces that directory. On HDFS through
+    libhdfs, a rename moves the source into an existing directory (HIVE-25600). So the function
+    checks the target before the rename. If the store allows a rename onto a directory, this
+    function also checks after the rename whether the source is now inside the target.
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
         LocationPermissionError: changing the parent is not permitted.
-        StorageError: the source is missing, or renaming failed for another reason.
+        StorageError: the source is missing, or renaming failed for a different reason.
     """
     if exists(fs, target):
         raise DirectoryExistsError(path=target)
@@ -232,10 +232,10 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     """Remove a directory and its content; do nothing if it is missing.
 
-    The directory disappears in one step. A local disk deletes file by file. A reader could then see
-    half a directory, and a process that seemed dead could publish half a directory. So the
-    directory is first renamed to a hidden name. A store without renames also deletes file by file,
-    but only files that no reader uses.
+    The directory disappears in one step. A local disk deletes one file at a time. A reader could
+    then see half a directory. A process that seemed dead could even publish half a directory. So
+    the function first renames the directory to a hidden name. A store without renames deletes one
+    file at a time, too, but only files that no reader uses.
 
     Raises:
         LocationPermissionError: removal is not permitted.
@@ -275,12 +275,12 @@ def delete_file(fs: pafs.FileSystem, path: str) -> None:
 def check_writable(location: str) -> None:
     """Check that directories can be created at a location; create and remove a hidden directory.
 
-    Permission bits do not suffice: an ACL, a mount option or the server may override them.
+    Permission bits do not suffice, because an ACL, a mount option or the server may override them.
 
     Raises:
         LocationNotFoundError: the location does not exist.
-        ConfigurationError: the location is a file, or is in an encryption zone and no KMS is
-            configured.
+        ConfigurationError: the location is a file. The same error is raised if the location is in
+            an encryption zone, and no KMS is configured.
         LocationPermissionError: writing is not permitted.
         StorageError: writing failed for another reason.
     """

@@ -1,8 +1,8 @@
 """Store settings that Python clients need in every process, taken from Spark's configuration.
 
-The driver reads the settings once from its Hadoop configuration (`spark.store_settings`); Python
-workers read them from an environment variable. Only settings with the names below are passed, and
-none of these settings is secret. The settings take precedence over `core-site.xml` and
+The driver reads the settings once from its Hadoop configuration (`spark.store_settings`). Python
+workers read the settings from an environment variable. Only settings with the names below are
+passed. None of the passed settings is secret. The settings take precedence over `core-site.xml` and
 `hdfs-site.xml` in HADOOP_CONF_DIR.
 
 Example:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE: Final = "HIVEACID_STORE_SETTINGS"
-"""The environment variable that holds the settings for Python workers, as JSON."""
+"""The environment variable with the settings for Python workers, as JSON."""
 
 JVM_KEYS: Final = "hiveacid.s3.keys.in.jvm"
 """The setting that tells Python workers that Spark has S3 keys; the keys are not passed."""
@@ -101,7 +101,7 @@ def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
     An observer lags behind the active name node. An observer guarantees only that each client sees
     its own changes (HDFS-12943). So a listing from an observer may lack files that another process
     has published and committed. A reader would then miss the rows in these files. Compaction and
-    cleaning would remove the rows permanently.
+    cleaning would remove these rows permanently.
     """
     return {
         name: _OF_THE_ACTIVE

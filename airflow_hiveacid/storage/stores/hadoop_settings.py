@@ -1,4 +1,4 @@
-"""Hadoop's client settings, and the umask, which hdfs-native does not apply itself.
+"""Hadoop's client settings, and the umask; hdfs-native does not apply the umask itself.
 
 The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses.
 The module returns the settings by name.
@@ -70,7 +70,7 @@ def umask_of(settings: Mapping[str, str]) -> int:
     """Return the umask: the permission bits that new files and directories do not get.
 
     Raises:
-        ConfigurationError: the umask is neither octal nor of the form `u=rwx,g=rx,o=`.
+        ConfigurationError: the umask is not octal, and does not have the form `u=rwx,g=rx,o=`.
     """
     text = settings.get(_UMASK, _DEFAULT_UMASK)
     if _OCTAL.match(text):

@@ -43,9 +43,9 @@ _METADATA_VERSION: Final = "0"
 def list_table(location: str) -> Listing:
     """List everything below a table or partition directory, and read compactors' marker files.
 
-    A hidden directory is listed without its content, which no reader uses. If a directory vanishes
-    during the listing, a cleaner or a publisher is running. The listing is then repeated, since a
-    partly outdated listing could lack rows.
+    A hidden directory is listed without its content, because no reader uses its content. If a
+    directory vanishes during the listing, a cleaner or a publisher is running. Then the function
+    repeats the listing, because a partly outdated listing could lack rows.
 
     Raises:
         LocationNotFoundError: the location does not exist.

@@ -1,9 +1,9 @@
 """Split locations into a store and a path, and open the stores' clients.
 
 The module takes locations as the metastore writes them (`file:/warehouse/t`, `hdfs://host/t`, plain
-paths). The module returns a store and a path as strings, which plans and tasks may contain. The
-module also returns the pyarrow file system of a store. A file system is not sent to other
-processes, because it has connections and perhaps secrets. The module must not access files.
+paths). The module returns a store and a path as strings, so that plans and tasks can contain them.
+The module also returns the pyarrow file system of a store. A file system is never sent to another
+process, because it has connections and perhaps secrets. The module must not access files.
 
 Example:
     >>> locate("hdfs://nn:8020/warehouse/t/p=a%2Fb")
@@ -172,7 +172,8 @@ def _s3(
     given: str | None,  # noqa: ARG001 - changed settings need another client
 ) -> pafs.FileSystem:
     client = open_client(bucket, given_settings())
-    # These modules use boto3's exceptions, so import them only after `open_client` has found boto3.
+    # These modules use boto3's exceptions. So import these modules only after `open_client` has
+    # found boto3.
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket  # noqa: PLC0415
     from airflow_hiveacid.storage.stores.s3.handler import S3Handler  # noqa: PLC0415
 

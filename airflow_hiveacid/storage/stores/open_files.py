@@ -34,7 +34,7 @@ class FileReader(ABC):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position, which may be beyond the end of the file; return the position."""
+        """Move to a position; it may be beyond the end of the file; return the position."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size_bytes}[whence]
         self._at = start + offset
         return self._at
@@ -102,7 +102,7 @@ class FileWriter(ABC):
         """Send the buffered bytes and complete the file; a second call does nothing.
 
         Raises:
-            OSError: the file is not complete, and never will be.
+            OSError: the file is incomplete, and never will be complete.
         """
         if self.closed:
             return

@@ -1,4 +1,4 @@
-"""Incomplete uploads, which occupy space although no file listing shows them.
+"""Incomplete uploads; they occupy space, although no file listing shows them.
 
 `give_up_all` accepts any location; the other functions need a location on a store with uploads
 (`traits.publishes_files`).

@@ -7,12 +7,12 @@ depend on the content of data files.
 All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
 the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
 accepted yet. `_flat/` contains rows that are not yet in the table's file format. The home is the
-table's location, so that a new partition has no directory before its files are published. For a
+table's location. So a new partition has no directory before its files are published. For a
 partition outside the table's location, the home is the partition's location.
 
-Only this module depends on how a directory becomes visible. On most stores a rename publishes the
-directory, and the store must rename in one step (`check_publishable`). On a store without renames,
-the directory appears file by file, data files before marker files.
+Only this module depends on how a directory becomes visible. On most stores, a rename publishes the
+directory. The store must rename directories in one step (`check_publishable`). On a store without
+renames, the directory appears file by file, data files before marker files.
 
 Example:
     >>> staging = Staging(location="file:/warehouse/t", token="job-1")
@@ -97,9 +97,9 @@ class AcceptedFile:
 class Staging:
     """The staging directory of one attempt for one location; a plain value that tasks receive.
 
-    `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt,
-    and consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
-    partition is below it; otherwise `home` is None, and `location` is the home.
+    `location` is a table's or partition's root, as a URI or path. `token` is unique to the attempt.
+    The token consists of letters, digits, `.`, `_` and `-`. `home` is the table's location if the
+    partition is below it. Otherwise, `home` is None, and `location` is the home.
     """
 
     location: str
@@ -141,8 +141,8 @@ class Staging:
         Args:
             directory: the final directory name.
             file_name: the final file name.
-            attempt: identifies the attempt, so that a late attempt cannot touch a different
-                attempt's files.
+            attempt: identifies the attempt, so that a late attempt cannot touch the files of a
+                different attempt.
         """
         return attempt_path(self.root, attempt, directory, file_name)
 
@@ -156,7 +156,7 @@ class Staging:
         On a store without renames, the file stays at its path until it is published.
 
         Raises:
-            DirectoryExistsError: another attempt was accepted before.
+            DirectoryExistsError: a different attempt was accepted before.
             StorageError: the attempt did not write the file, or moving failed.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
@@ -168,7 +168,7 @@ class Staging:
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
-        """Create the staged directory with this final name, and return its path.
+        """Create the staged directory with this final name; return its path.
 
         Raises:
             LocationPermissionError: writing to the location is not permitted.
@@ -179,7 +179,7 @@ class Staging:
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
-        """Write `_orc_acid_version`, which every directory of a full-ACID writer contains.
+        """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file.
 
         Raises:
             LocationPermissionError: writing to the location is not permitted.
@@ -190,7 +190,7 @@ class Staging:
     def add_metadata_file(
         self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
     ) -> None:
-        """Write `_metadata_acid`, which must exist before the base is published (HIVE-24653).
+        """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653).
 
         Raises:
             LocationPermissionError: writing to the location is not permitted.
@@ -206,8 +206,9 @@ class Staging:
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
         """Rename directories to their final names, in this order; return their final paths.
 
-        Nothing is renamed if a target exists or a directory was not built. If a rename fails,
-        earlier directories stay published; aborting their write ID makes them invisible.
+        If a target exists, or a directory was not built, this method renames nothing. If a rename
+        fails, earlier directories stay published. If their write ID is aborted, readers ignore
+        these directories.
 
         Raises:
             DirectoryExistsError: a target exists; it is unchanged.
@@ -236,14 +237,14 @@ class Staging:
     ) -> str:
         """Make a directory visible file by file; return its final path.
 
-        Data files come first: a reader that found only a compaction's marker would read no rows
+        Publish data files first. A reader that found only a compaction's marker would read no rows
         from the directory. Files of a task's other attempts are never published.
 
         Raises:
             DirectoryExistsError: the directory exists, or another writer is creating it.
             LocationPermissionError: writing to the location is not permitted.
-            StorageError: one of `files` was not written by its attempt, or publishing failed; some
-                files may be visible.
+            StorageError: an attempt did not write one of `files`, or publishing failed. Some files
+                may be visible.
         """
         fs, target = open_location(self.final_path(directory))
         if exists(fs, target):
@@ -329,7 +330,7 @@ def check_renames(table: object, location: str, what: str) -> None:
     Args:
         table: the table, for the message.
         location: the location to check.
-        what: the operation that needs renames; it becomes the subject of the message.
+        what: the operation that needs renames. The operation becomes the subject of the message.
 
     Raises:
         UnsupportedTableError: the location's store has no renames.

@@ -29,9 +29,9 @@ _FIRST: Final = 2
 def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     """Return the function's result for each item, in order.
 
-    On a fast store, threads only block each other: to read footers from a local disk, sixteen
-    threads take 2.5 times as long as one thread. So only the calling thread runs the function at
-    first. Other threads start once this thread waits for the store longer than it computes.
+    On a fast store, threads only block each other. To read footers from a local disk, sixteen
+    threads take 2.5 times as long as one thread. So at first, only the calling thread runs the
+    function. Other threads start when this thread waits for the store longer than it computes.
 
     Raises:
         Exception: the first exception of the function.

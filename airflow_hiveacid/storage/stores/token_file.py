@@ -1,9 +1,9 @@
-"""This process's Hadoop credentials in a file that exists only in memory.
+"""This process's Hadoop credentials, in a file that exists only in memory.
 
-At each login, hdfs-native reads delegation tokens from a file; an environment variable contains the
-path. The file of this module is not on a disk, and disappears when the process ends. Only the
-process's user can open the file. The content is replaced as a whole, so no client reads half of the
-content. The module does not change a credentials file that YARN gave to a container.
+At each login, hdfs-native reads delegation tokens from a file. An environment variable contains the
+path. The file of this module is not on a disk. The file disappears when the process ends. Only the
+process's user can open the file. The content is replaced as a whole, so no client reads half of it.
+The module does not change a credentials file that YARN gave to a container.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from typing import Final
 
 VARIABLE: Final = "HADOOP_TOKEN_FILE_LOCATION"
-"""The environment variable with which YARN and this provider pass the path of the credentials."""
+"""The environment variable by which YARN and this provider pass the path of the credentials."""
 
 _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 
@@ -21,10 +21,10 @@ _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - files created there have no name
 class TokenFile:
     """A credentials file in memory. The object is mutable, because its content can be replaced.
 
-    The file exists until the process ends, since a client may read it at any time.
+    The file exists until the process ends, because a client may read it at any time.
 
     Raises:
-        OSError: there is not enough memory, or the system is not Linux.
+        OSError: memory is insufficient, or the system is not Linux.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class TokenFile:
         """Replace the file's content.
 
         Raises:
-            OSError: there is not enough memory.
+            OSError: memory is insufficient.
         """
         fresh = _memory()
         try:

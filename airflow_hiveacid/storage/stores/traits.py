@@ -1,7 +1,7 @@
 """The differences between stores that matter to this package.
 
 The module takes a pyarrow file system or the scheme of a location, and returns the store's traits.
-To support a new store, add its traits here; no other module checks for specific stores.
+To support a new store, add its traits here. No other module checks for specific stores.
 
 Example:
     >>> renames_directories("hdfs"), renames_directories("s3a")
@@ -25,21 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTraits:
-    """The behaviour of a store when it is accessed through one client.
+    """The behaviour of a store when one client accesses it.
 
     `refuses_taken_names`: a directory cannot be renamed to an existing name. On other stores, the
     renamed directory replaces an existing empty directory, or is moved into the existing directory
-    (HIVE-25600).
-    `deletes_at_once`: no reader sees half of a directory that is being deleted.
+    (HIVE-25600). `deletes_at_once`: no reader sees half of a directory that is being deleted.
     `reads_open_files`: flushed bytes can be read before the file is closed, even beyond the length
-    in a listing.
-    `renames`: files and directories are renamed in one step. On stores without renames, a file
-    appears whole when it is closed, and a directory appears file by file. A task's file cannot be
-    read before it is published.
-    `keeps_directories`: an empty directory can exist.
-    `lists_trees`: one call lists everything below a directory at any depth.
-    `may_want_keys`: in an encryption zone, creating files requires a key, but creating directories
-    does not.
+    in a listing. `renames`: files and directories are renamed in one step. On stores without
+    renames, a file appears whole when it is closed. But on such stores, a directory appears one
+    file at a time. A task's file cannot be read before it is published. `keeps_directories`: an
+    empty directory can exist. `lists_trees`: one call lists everything below a directory at any
+    depth. `may_want_keys`: in an encryption zone, a client needs a key to create files, but not to
+    create directories.
     """
 
     refuses_taken_names: bool
@@ -82,7 +79,8 @@ def traits_of(fs: pafs.FileSystem) -> StoreTraits:
 def renames_directories(scheme: str) -> bool:
     """Return True if stores of this scheme rename a directory in one step.
 
-    On these stores, a directory is built under a hidden name, and a rename publishes it whole.
+    On these stores, a directory is built under a hidden name. A rename then publishes the directory
+    as a whole.
     """
     return scheme == "file" or scheme in HADOOP_SCHEMES
 
@@ -100,7 +98,7 @@ def might_rename_directories(scheme: str) -> bool:
 def publishes_files(scheme: str) -> bool:
     """Return True if the driver publishes each file separately on stores of this scheme.
 
-    These stores have no renames, so a directory becomes visible file by file. Until the commit,
-    readers ignore the directory because of its name.
+    These stores have no renames, so a directory becomes visible one file at a time. Until the
+    commit, readers ignore the directory because of its name.
     """
     return scheme in S3_SCHEMES

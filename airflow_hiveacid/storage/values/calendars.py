@@ -1,10 +1,10 @@
 """Convert days before 1582-10-15 from the hybrid to the proleptic Gregorian calendar.
 
 An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
-calendar (Julian before 1582-10-15). Hive 3.1 writes the proleptic calendar but does not record it.
-Arrow ignores the calendar. A date keeps its label (year, month, day), so a hybrid day becomes the
-proleptic day with the same label (CalendarUtils.convertDateToProleptic in Hive's storage API). The
-module takes and returns NumPy arrays of days and seconds since 1970-01-01.
+calendar (Julian before 1582-10-15). Hive 3.1 writes the proleptic calendar, but does not record
+this in the file. Arrow ignores the calendar. A date keeps its label (year, month, day). So a hybrid
+day becomes the proleptic day with the same label (CalendarUtils.convertDateToProleptic in Hive's
+storage API). The module takes and returns NumPy arrays of days and seconds since 1970-01-01.
 
 Example:
     >>> to_proleptic_days(np.array([-719164, -141428, -141427]))

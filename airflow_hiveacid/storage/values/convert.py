@@ -2,8 +2,8 @@
 
 The module takes the type tree of a file and the wanted columns. For each column, the module returns
 the column ID to read, and a function that converts Arrow's array to the table's type. Columns are
-found by name at every level, ignoring case; a missing column is NULL. If all columns of a file are
-called `_colN`, as before HIVE-4243, the columns are found by position, as in ORC's SchemaEvolution.
+found by name at every level; case is ignored. A missing column is NULL. If all columns of a file
+are called `_colN`, as before HIVE-4243, columns are found by position, as in ORC's SchemaEvolution.
 The module must not depend on row identities or file paths.
 """
 
@@ -62,20 +62,21 @@ class Matching(enum.Enum):
     """The method by which a table's columns are found in a file.
 
     NAME is the method of Hive 3.1, Trino and ORC. POSITION is Hive 4's default
-    (`orc.force.positional.evolution`, true in Hive 4's HiveConf). The results of NAME and POSITION
-    differ after a column was renamed or moved. By name, a renamed column is NULL in older files; by
-    position, a moved column gets a different column's values. Both methods match fields of nested
-    structs by name.
+    (`orc.force.positional.evolution`, true in Hive 4's HiveConf). NAME and POSITION give different
+    results after a column was renamed or moved. By name, a renamed column is NULL in older files.
+    By position, a moved column gets the values of a different column. Both methods, NAME and
+    POSITION, match fields of nested structs by name.
 
-    UNAMBIGUOUS matches by name, but refuses a file for which NAME and POSITION may differ. If a job
-    read rows wrongly and wrote them back, the error would be permanent. There are three such cases:
+    UNAMBIGUOUS matches by name. UNAMBIGUOUS refuses a file for which NAME and POSITION may differ.
+    Otherwise, a job could read rows wrongly and write them back, and the error would be permanent.
+    The two methods may differ in three cases:
 
     * The file lacks a column of the table, and has a column that the table lacks. The column may
       have been renamed.
     * The file and the table have common columns in different orders.
     * The file lacks a column of the table, but contains a later column of the table.
 
-    If a column exists only in the file, the column was dropped from the table. This case is not
+    If only the file has a column, the column was dropped from the table. This case is not
     ambiguous, because only Trino can drop columns, and Trino matches by name.
     """
 

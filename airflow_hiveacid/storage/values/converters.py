@@ -83,7 +83,7 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
 
     A union becomes a struct of its tag and one value per option; unions cannot be written. All
     values except the tagged value are NULL. ORC cannot distinguish a NULL union from a union with a
-    NULL value, so both become NULL.
+    NULL value. So both become NULL.
     """
     match hive_type:
         case PrimitiveType(name="timestamp"):
@@ -104,7 +104,7 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
 
 
 def child_named(struct: OrcType, name: str) -> int | None:
-    """Find a child by exact name, else ignoring case, which query-based compactions change."""
+    """Find a child by exact name, else ignoring case; query-based compactions change the case."""
     return struct.by_name.get(name, struct.by_lower_name.get(name.lower()))
 
 

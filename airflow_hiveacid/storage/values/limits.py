@@ -4,20 +4,20 @@ The module takes the `row` column of a batch. The module returns the column to s
 about the column that the writer needs. Every check is one Arrow or NumPy kernel over a column.
 
 - The children of a NULL struct become NULL. Otherwise the children's values would move to different
-  rows. Arrow's ORC writer makes children NULL only if the outermost struct is NULL
+  rows. Arrow's ORC writer sets children to NULL only if the outermost struct is NULL
   (NormalizeArray). Our outermost struct, `row`, is never NULL.
 - `char(n)` is stored padded with blanks to n characters. Readers remove and restore the padding.
   But Hive compares the padded literal of a pushed-down filter with the statistics
   (ConvertAstToSearchArg.boxLiteral).
 - A string longer than its type allows is refused, because readers would cut it.
-- Timestamps before 1970 with a fraction are written row by row: Arrow's ORC writer would store
-  negative nanoseconds, which Hive cannot read. Timestamps after 2262, the limit of Arrow's
+- Timestamps before 1970 with a fraction are written row by row. Arrow's ORC writer would store
+  negative nanoseconds, and Hive cannot read these. Timestamps after 2262, the limit of Arrow's
   nanoseconds, are also written row by row.
 - A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more.
-  Readers would return this timestamp a second too late: the format corrects negative seconds by
-  their sign, and zero has none.
-- Columns that contain a NUL character are reported, so that their statistics are left out. ORC's
-  C++ writer compares strings only up to the NUL, so the minimum and maximum are wrong
+  Readers would return such a timestamp a second too late. The format corrects negative seconds by
+  their sign, and zero has no sign.
+- Columns with a NUL character are reported, so that the writer omits their statistics. ORC's C++
+  writer compares strings only up to the NUL. So the minimum and maximum are wrong
   (StringColumnStatisticsImpl::update).
 
 Example:
@@ -67,7 +67,8 @@ class FittedRows:
 
     Attributes:
         rows: The struct array; NULL structs have NULL children, and `char` values are padded.
-            Timestamp pairs are converted to Arrow timestamps in nanoseconds, unless `needs_rows`.
+            Timestamp pairs are converted to Arrow timestamps in nanoseconds, unless `needs_rows` is
+            True.
         needs_rows: True if Arrow's ORC writer cannot write at least one timestamp.
         nul_column_ids: ORC column IDs of string columns that contain a NUL character.
     """
@@ -91,7 +92,7 @@ class _Findings:
 
 
 def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> FittedRows:
-    """Check one batch of rows and convert it to the values to store.
+    """Check one batch of rows; convert it to the values to store.
 
     Args:
         rows: The rows as a struct without NULL, with the fields of `nodes`.
@@ -192,8 +193,8 @@ def _as_char(values: pa.Array, length: int) -> pa.Array:
 def _text(node: TypeNode, values: pa.Array, length: int | None, findings: _Findings) -> pa.Array:
     if _has_nul(values):
         findings.nul_column_ids.add(node.column_id)
-    # First compare the length in bytes, which is fast to compute and never less than the length in
-    # characters.
+    # First compare the length in bytes. This length is fast to compute, and never less than the
+    # length in characters.
     if length is not None and (pc.max(pc.binary_length(values)).as_py() or 0) > length:
         found = longest(values)
         if found > length:

@@ -1,8 +1,8 @@
 """Normalise the strings of partition values to the values that Hive reads.
 
 The metastore stores the strings that a client wrote when it added a partition, such as `1`, `01` or
-`x`. This module returns a normal spelling, which Spark's casts accept in every session, or None for
-NULL. tests/interop/test_comparisons.py compares the results with Hive 4.0.1.
+`x`. This module returns a normal spelling, or None for NULL. Spark's casts accept this spelling in
+every session. tests/interop/test_comparisons.py compares the results with Hive 4.0.1.
 
 Example:
     >>> [partition_text_of(text, "int") for text in ("01", "+5", "1.7", "x")]
@@ -73,7 +73,7 @@ def _promoted(text: str, wanted: HiveType) -> str | None:
 
 
 def _low_bits(text: str, bits: int) -> str | None:
-    """Parse an int and return its low bits as a signed number, as Java does."""
+    """Parse an int; return its low bits as a signed number, as Java does."""
     number = _promoted(text, PrimitiveType("int"))
     half = 1 << (bits - 1)
     return None if number is None else str((int(number) + half) % (2 * half) - half)
@@ -84,7 +84,7 @@ def _truth(text: str) -> str:
 
 
 def _day(text: str) -> str | None:
-    """Return the date at the start of a string; None if there is no date or a digit follows it."""
+    """Return the date at the start of a string; None without a date or if a digit follows it."""
     found = _DAY.match(text.strip(_TRIMMED))
     try:
         return found and dt.date(*(int(part) for part in found.groups())).isoformat()

@@ -2,9 +2,9 @@
 
 The module takes an Arrow array with the file's type, and the Hive type of the table. The module
 returns an array with the table's type. Values that do not fit become NULL, as in ORC's
-ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module also
-cuts them. This module must not depend on files or nesting. These conversions are for ORC files.
-Columns of Parquet files may only be widened; `storage.plain.parquet.fit` has the rules.
+ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module does the
+same. This module must not depend on files or nesting. These conversions are for ORC files. Columns
+of Parquet files may only be widened; `storage.plain.parquet.fit` has the rules.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()
@@ -227,7 +227,7 @@ _TEXTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Te
 def _to_boolean(array: pa.Array) -> pa.Array | None:
     if pa.types.is_decimal(array.type):
         return pc.not_equal(array, pa.scalar(0, array.type))
-    # Convert to a long first, so that 0.5 is false, and a string that is not a number is NULL.
+    # Convert to a long first. Then 0.5 is false, and a string that is not a number is NULL.
     numbers = _to_integer(array, pa.int64())
     return None if numbers is None else pc.not_equal(numbers, 0)
 

@@ -1,10 +1,10 @@
 """Read complete timestamps from ORC files: years 1 to 9999, with nanoseconds.
 
-Arrow counts nanoseconds in 64 bits, which cover 1677 to 2262. Arrow refuses a file with a value
-outside this range, such as many "valid until" dates. With `orc.view`, a file's seconds and
-nanoseconds can be read separately. This module takes a column that was read as timestamps or as
-separate parts, and returns the form that the caller needs. A value that does not fit into the form
-is an error, and is never changed.
+Arrow counts nanoseconds in 64 bits. This range covers the years 1677 to 2262. If a value is outside
+this range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
+seconds and nanoseconds can be read separately. This module takes a column that was read as
+timestamps or as separate parts. The module returns the form that the caller needs. If a value does
+not fit into this form, the module raises an error. The module never changes a value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ NANOSECONDS_REACH_S: Final = ((1 << 63) - 1) // NANOS_A_SECOND
 # ORC counts seconds from 2015-01-01 (TimestampTreeWriter.BASE_TIMESTAMP_STRING).
 _ORC_EPOCH_S: Final = 1_420_070_400
 _CUT_NANOS: Final = 999_999
-# Statistics may be in the writer's time zone, which differs from UTC by less than `_MARGIN_S`.
+# Statistics may be in the writer's time zone. This time zone differs from UTC by less than
+# `_MARGIN_S`.
 _MARGIN_S: Final = 2 * 86400
 _MILLIS: Final = 1000
 
@@ -56,7 +57,7 @@ class TimestampForm(enum.Enum):
     """The form of timestamps in a result.
 
     NANOSECONDS and MICROSECONDS are Arrow timestamps; a value that does not fit is an error. PAIR
-    is `PAIR_TYPE`, which holds every value.
+    is `PAIR_TYPE`; it can hold every value.
     """
 
     NANOSECONDS = "ns"
@@ -99,7 +100,7 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
     Args:
         array: the column as Arrow reads it. If `raw_seconds` is given, only the nanoseconds of
             `array` are used.
-        raw_seconds: the seconds of the column, which a writer in UTC has stored; None if `array`
+        raw_seconds: the seconds of the column, which a writer in UTC has stored. None if `array`
             has complete timestamps.
         hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
     """
@@ -110,7 +111,7 @@ def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> 
     nanos = numbers - _ORC_EPOCH_S * NANOS_A_SECOND
     seconds = counts_of(raw_seconds) + _ORC_EPOCH_S
     # Writers truncate seconds towards zero. So if a time before 1970 has a fraction, its stored
-    # seconds are one too high. All readers correct the seconds this way
+    # seconds are too high by one. All readers correct the seconds this way
     # (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
     # Arrow's writer instead stores negative nanoseconds for timestamps before 1970.
@@ -130,7 +131,7 @@ def of_pairs(pairs: pa.Array) -> Instants:
 def in_form(
     found: Instants, form: TimestampForm, zone: str | None, *, path: str, column: str
 ) -> pa.Array:
-    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow or None.
+    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow, or None.
 
     Raises:
         UnsupportedFileError: a value does not fit the form.

@@ -147,6 +147,16 @@ def test_only_the_beginning_of_a_page_is_looked_at(status: int) -> None:
     assert "The end" not in str(caught.value)
 
 
+def test_a_page_shows_no_part_of_a_token_that_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "jwt").write_text("my.own.secret")
+    with (
+        stub(lambda _: (500, "a" * 297 + "my.own.secret")) as server,
+        pytest.raises(MetastoreUnavailableError, match=r"a\*\*\*") as caught,
+    ):
+        client_of(server.uri, bearer(tmp_path / "jwt")).open_txn()
+    assert "my." not in str(caught.value)
+
+
 def test_a_wrong_path_is_named() -> None:
     with stub() as server, pytest.raises(MetastoreUnavailableError, match=r"thrift\.http\.path"):
         client_of(server.uri + "/elsewhere").open_txn()

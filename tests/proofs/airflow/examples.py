@@ -38,7 +38,7 @@ _BUNDLES: Final = [
         "kwargs": {"path": str(Path(__file__).parent / "preparation")},
     },
 ]
-_PREPARATIONS: Final = ("fill_orders", "add_totals")
+_PREPARATIONS: Final = ("fill_orders", "add_totals", "add_deltas", "add_flight_deltas")
 _DAYS: Final = 1
 """How many days of flights there are."""
 
@@ -76,7 +76,7 @@ def _backfill(day: str) -> Callable[[Site, str], None]:
 
 def _event(site: Site, dag_id: str) -> None:
     """by changed partitions"""
-    # `_orders` has changed them.
+    # What the example needs has changed them.
 
 
 # What an example needs
@@ -104,9 +104,19 @@ def _flights(site: Site) -> None:
     )
 
 
+def _deltas(site: Site) -> None:
+    _prepare(site, "add_deltas")
+
+
+def _flight_deltas(site: Site) -> None:
+    _prepare(site, "add_flight_deltas")
+
+
 def _prepare(site: Site, dag_id: str) -> None:
     _trigger(site, dag_id)
-    _await_runs(site, dag_id)
+    for run in _await_runs(site, dag_id):
+        if run.state != "success":
+            raise RuntimeError(f"{dag_id} {run.state}: {_reason(site, run)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +141,12 @@ _EXAMPLES: Final = (
     Example(dag_id="settle_orders"),
     Example(dag_id="merge_orders", needs=_totals),
     Example(dag_id="hiveacid_operations", skipped=("compact", "clean")),
-    Example(dag_id="compact_customers", start=_unpause),
+    Example(dag_id="compact_customers", needs=_deltas, start=_unpause),
     Example(dag_id="flights_bootstrap", needs=_flights, start=_unpause),
     Example(dag_id="flights_merge", start=_backfill("2013-01-01")),
     Example(dag_id="flights_carriers"),
     Example(dag_id="change_feed"),
-    Example(dag_id="flights_compaction"),
+    Example(dag_id="flights_compaction", needs=_flight_deltas, start=_unpause),
     Example(dag_id="hiveacid_collect"),
 )
 
@@ -195,18 +205,26 @@ def _await_runs(site: Site, dag_id: str, count: int = 1) -> tuple[Run, ...]:
 
 
 def _told(site: Site, dag_id: str, task: Task) -> str:
-    result = site.api.result(dag_id, task.run_id, task.task_id, task.map_index) or {}
-    return f"{task.task_id} {result}"
+    """Return what a task did, such as `merge committed, 2 rows updated`."""
+    result = site.api.result(dag_id, task.run_id, task.task_id, task.map_index)
+    found = result if isinstance(result, dict) else {}
+    rows = found.get("rows") or {}
+    counts = [f"{count} rows {change}" for change, count in rows.items() if count]
+    return ", ".join([f"{task.task_id} {found.get('status', task.state)}", *counts])
 
 
 def _violation(site: Site, example: Example, runs: tuple[Run, ...], tasks: tuple[Task, ...]) -> str:
     for run in runs:
         if run.state != "success":
-            logs = site.layout.airflow / "logs" / f"dag_id={run.dag_id}" / f"run_id={run.run_id}"
-            return f"{run.state}: {why_failed(logs)}"
+            return f"{run.state}: {_reason(site, run)}"
     wrong = {
         task.task_id: task.state
         for task in tasks
         if task.state != ("skipped" if task.task_id in example.skipped else "success")
     }
     return str(wrong) if wrong else ""
+
+
+def _reason(site: Site, run: Run) -> str:
+    logs = site.layout.airflow / "logs" / f"dag_id={run.dag_id}" / f"run_id={run.run_id}"
+    return why_failed(logs)

@@ -11,7 +11,12 @@ import pytest
 
 from airflow_hiveacid.format import known_secrets
 from airflow_hiveacid.format.errors import MetastoreUnavailableError, StorageError
-from airflow_hiveacid.format.known_secrets import keep_secret, without_secrets
+from airflow_hiveacid.format.known_secrets import (
+    beginning_of,
+    forget_secrets,
+    keep_secret,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +39,22 @@ def test_an_error_hides_a_secret_in_any_form(shown: str) -> None:
     for one in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own
         assert shown not in f"{one} {one!r}"
         assert "not ***" in str(one)
+
+
+def test_an_error_hides_a_secret_also_in_a_process_that_has_not_read_it() -> None:
+    keep_secret(_SECRET)
+    sent = pickle.dumps(StorageError(f"not {_SECRET}!"))
+    forget_secrets()
+    assert str(pickle.loads(sent)) == "not ***!"  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("secret", ["hunter", "hunter2", "hunter22"])
+def test_a_secret_is_hidden_in_base64_without_padding(
+    secret: str, encode: Callable[[bytes], bytes]
+) -> None:
+    keep_secret(secret)
+    assert without_secrets(f"not {encode(secret.encode()).decode().rstrip('=')}!") == "not ***!"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +98,13 @@ def test_a_secret_that_begins_with_another_secret_is_hidden_whole(order: int) ->
     for secret in ("s3cret", "s3cret-of-2027")[::order]:
         keep_secret(secret)
     assert without_secrets("s3cret-of-2027 s3cret") == "*** ***"
+
+
+@pytest.mark.parametrize("at", range(13))
+def test_the_beginning_of_a_text_has_no_part_of_a_secret_that_is_cut(at: int) -> None:
+    keep_secret("s3cret-of-2027")
+    shown = beginning_of(f"{'x' * at}s3cret-of-2027{'y' * 20}", 10)
+    assert shown == f"{'x' * at}***{'y' * 20}"[:10]
 
 
 def test_a_secret_is_no_regular_expression() -> None:

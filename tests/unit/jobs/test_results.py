@@ -14,6 +14,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.jobs.results import (
     ExitCode,
     JobError,
@@ -111,6 +112,17 @@ def test_a_typed_error_comes_back_as_itself() -> None:
     assert type(again) is WriteConflictError
     assert str(again) == str(error)
     assert again.retryable
+
+
+@pytest.mark.parametrize("kind", [JobFailedError, ValueError])
+def test_an_error_hides_a_secret_that_is_in_one_of_its_notes(kind: type[Exception]) -> None:
+    error = kind("no")
+    error.add_note("for open sesame")
+    keep_secret("open sesame")
+    try:
+        assert JobError.of(error).message.endswith("no\nfor ***")
+    finally:
+        forget_secrets()
 
 
 def test_a_foreign_error_comes_back_as_a_failed_job_that_names_it() -> None:

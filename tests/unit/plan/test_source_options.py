@@ -17,9 +17,13 @@ from airflow_hiveacid.plan.statements.source_options import check_location, chec
         ("bootPassword", "hunter2"),
         ("fs.s3a.secret.key", "hunter2"),
         ("fs.azure.account.key.x", "hunter2"),
+        ("fs.azure.sas.container.account.blob.core.windows.net", "hunter2"),
+        ("es.net.http.auth.pass", "hunter2"),
+        ("SMTP_PASS", "hunter2"),
         ("api_key", "env:not a name of hunter2"),
         ("url", "jdbc:postgresql://h/db?user=etl&password=hunter2"),
         ("url", "jdbc:sqlserver://h;databaseName=d;password=hunter2"),
+        ("url", "jdbc:firebirdsql://h/db?user=etl&pass=hunter2"),
         ("uri", "mongodb://etl:hunter2@h/db"),
     ],
 )
@@ -38,6 +42,8 @@ def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
         ("url", "jdbc:postgresql://h:5432/db?user=etl"),
         ("query", "SELECT id FROM users WHERE token='a' OR url='http://a:b@c'"),
         ("keyspace", "orders"),
+        ("bypass", "hunter2"),
+        ("two.pass.sort", "hunter2"),
         ("mergeSchema", "True"),
     ],
 )

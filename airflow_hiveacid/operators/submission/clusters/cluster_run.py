@@ -90,6 +90,10 @@ class Application(Protocol):
         """True if the application ended successfully."""
 
     @property
+    def application_id(self) -> str:
+        """Spark's ID of the application; empty if the cluster reports none."""
+
+    @property
     def ui_url(self) -> str:
         """The URL of Spark's UI or history; empty if the cluster reports none."""
 

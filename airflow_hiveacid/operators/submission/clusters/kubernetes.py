@@ -30,6 +30,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 
 _ROLE: Final = "spark-role"
+_APPLICATION: Final = "spark-app-selector"
 _CONTAINER: Final = "spark-kubernetes-driver"
 _QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
 _LAST_LINES: Final = 40
@@ -95,6 +97,11 @@ class Pod:
     def id(self) -> str:
         """Namespace and name, in the Spark provider's format of a driver ID."""
         return f"{self.namespace}:{self.name}"
+
+    @property
+    def application_id(self) -> str:
+        """Spark's ID of the application, which Spark sets as a label; empty without the label."""
+        return self.labels.get(_APPLICATION, "")
 
     @property
     def display_name(self) -> str:
@@ -270,7 +277,7 @@ class ApiServer:
         if is_gone and said.get("kind") == "Status":
             return None
         if not answer.ok or not said:
-            words = said.get("message") or answer.text[:200]
+            words = said.get("message") or beginning_of(answer.text, 200)
             is_refused = answer.status_code in _REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()

@@ -31,6 +31,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
@@ -89,6 +90,11 @@ class YarnApplication:
             diagnostics=str(answer.get("diagnostics") or ""),
             ui_url=str(answer.get("trackingUrl") or ""),
         )
+
+    @property
+    def application_id(self) -> str:
+        """Spark's ID of the application, which is YARN's."""
+        return self.id
 
     @property
     def display_name(self) -> str:
@@ -233,7 +239,8 @@ class ResourceManager:
                 return answer
             if _is_unknown(answer):
                 return answer
-            troubles.append(f"{address}: HTTP {answer.status_code} {answer.text[:200]!r}")
+            said = beginning_of(answer.text, 200)
+            troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
@@ -374,5 +381,5 @@ def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
         raise ClusterUnavailableError(
             kind=ClusterKind.YARN,
             asked=asked,
-            reason=f"its answer {answer.text[:200]!r} has an unknown form",
+            reason=f"its answer {beginning_of(answer.text, 200)!r} has an unknown form",
         ) from error

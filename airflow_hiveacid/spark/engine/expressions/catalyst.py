@@ -1,10 +1,11 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
-This module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
-SQL. The output is the resolved form of each expression: its type, the frame's columns that it uses,
-whether it is deterministic, and a column object. The column object refers to columns by ID, not by
-name, so it is valid in every frame that is built on the same columns. So a `*` or a name in the
-expression never refers to a column that such a frame adds.
+The module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
+SQL. The output is the resolved form of each expression. This form consists of the expression's
+type, the frame's columns that it uses, whether it is deterministic, and a column object. The column
+object refers to columns by ID, not by name. So the object is valid in every frame that is built on
+the same columns. If such a frame adds columns, a `*` or a name in the expression never refers to
+them.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ TEXT_ERRORS: Final = (
 class Resolved:
     """An expression that was resolved against a frame.
 
-    A property is fetched from the JVM only when it is used: there may be thousands of expressions.
+    A property is fetched from the JVM on first use, because there may be thousands of expressions.
     """
 
     column: Column
@@ -122,7 +123,7 @@ class Resolved:
 class Comparison:
     """A comparison of a column with constants; `position` is the column's position in a frame.
 
-    `operator` is the class name of Spark's filter. `values` contains the constants as py4j returns
+    `operator` is the class name of a Spark filter. `values` contains the constants as py4j returns
     them; an "In" may contain several constants.
     """
 
@@ -135,9 +136,9 @@ class Comparison:
 class Moment:
     """The time of a statement: the value of `current_timestamp()` and similar functions.
 
-    A statement runs several Spark queries, and Spark would use a different current time for each
-    query. `terms` contains the parameters of the statement's SQL, and states whether this SQL is
-    allowed to contain unsafe calls.
+    A statement runs several Spark queries. Spark would use a different current time for each query.
+    `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
+    this SQL.
     """
 
     literals: JavaObject
@@ -158,19 +159,19 @@ class Moment:
         return cls(jvm.PythonUtils.toScalaMap(literals), terms)
 
     def fixed_in(self, frame: DataFrame) -> DataFrame:
-        """Return a frame with its current time fixed to this moment."""
+        """Return a frame whose current time is fixed to this moment."""
         return DataFrame(dataset_of(frame.sparkSession, self.plan_of(frame)), frame.sparkSession)
 
     def plan_of(self, frame: DataFrame) -> JavaObject:
-        """Return the analysed plan of a frame with its current time fixed to this moment."""
+        """Return the analysed plan of a frame, with the current time fixed to this moment."""
         return _analysed(frame).transformAllExpressionsWithSubqueries(self.literals)
 
 
 def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
     """Return Spark's dataset for an analysed plan; if the plan is a command, Spark runs it."""
     sql = jvm_of(spark).org.apache.spark.sql
-    # In Spark 4 the class is sql.classic.Dataset; sql.Dataset is only the superclass of the classic
-    # and Connect classes.
+    # In Spark 4, the class is sql.classic.Dataset. sql.Dataset is only the superclass of the
+    # classic and Connect classes.
     dataset = sql.classic.Dataset if isinstance(sql.classic.Dataset, JavaClass) else sql.Dataset
     return dataset.ofRows(spark._jsparkSession, plan)  # noqa: SLF001 - there is no public way
 
@@ -234,13 +235,13 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
 def over_values(
     frame: DataFrame, text: str, moment: Moment, values: Mapping[int, Column]
 ) -> Column:
-    """Return an expression with each of a frame's columns replaced by that column's new value.
+    """Return an expression with new values in place of a frame's columns.
 
     Args:
         frame: the frame whose columns the expression may use.
         text: the expression, in Spark SQL.
         moment: the statement's time.
-        values: the new values, by the column's position; every column that the expression uses
+        values: the new values, by the column's position. Every column that the expression uses
             needs a value.
 
     Raises:
@@ -312,13 +313,13 @@ def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
 
 
 def is_repeatable(frame: DataFrame, *, is_ours: bool = True) -> bool:
-    """Return whether each task of a frame returns the same rows when the task runs again.
+    """Return whether each task of a frame returns the same rows if the task runs again.
 
     The order of the rows may change. A frame is repeatable if its plan only reads files, and
     filters, maps and joins rows. Aggregates do not count as repeatable: sums of floating-point
     numbers depend on the order. Limits, samples, windows, and sources other than files do not count
-    as repeatable either. Rows produced by code count as repeatable only in frames that we build. A
-    user's RDD may hide any of these operations.
+    as repeatable either. Rows that code produces count as repeatable only in frames that we build.
+    A user's RDD may contain any of these operations.
     """
     plan = _analysed(frame)
     if not is_ours and any(_kind(node) in _OF_CODE for node in _nodes(plan)):
@@ -369,9 +370,8 @@ def _expression_of(jvm: JavaNames, value: Column) -> JavaObject:
 def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataFrame:
     """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
 
-    Without adaptive execution Spark ignores the rebalance hint. In that case this function
-    repartitions the rows into `tasks` tasks, or leaves the partitioning unchanged if `tasks` is
-    None.
+    Spark ignores the rebalance hint without adaptive execution. Then this function repartitions the
+    rows into `tasks` tasks. If `tasks` is None, the function does not change the partitioning.
 
     Args:
         frame: the rows.
@@ -428,8 +428,8 @@ def _resolved(seen: _Output, found: Sequence[tuple[JavaObject, DataType]]) -> tu
 def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
     """Return the function that turns a JVM expression into a column.
 
-    Call this only once and keep the result: each part of a qualified name in Java costs a call to
-    the JVM.
+    Call this only once and keep the result, because each part of a qualified Java name costs a call
+    to the JVM.
     """
     sql = jvm.org.apache.spark.sql
     utils = sql.classic.ExpressionUtils

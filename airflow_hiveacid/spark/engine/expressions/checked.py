@@ -1,6 +1,7 @@
 """Expressions and conditions over a frame, checked before any rows are read.
 
-Spark's analyser finds the errors in an expression; this module turns them into our typed errors.
+Spark's analyser finds the errors in an expression. This module converts the analyser's errors to
+our typed errors.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ def resolved(
 
     Raises:
         UnknownColumnError: an expression uses a column that the frame does not have.
-        ExpressionError: an expression cannot be resolved for another reason, or needs or returns
-            more than one row.
+        ExpressionError: an expression cannot be resolved for a different reason, or needs or
+            returns more than one row.
         UnsafeTextError: an expression contains a call that is not allowed.
     """
     try:
         return resolve(frame, texts, moment)
     except TEXT_ERRORS as error:
         if len(texts) > 1:
-            # The expressions were analysed together first, which is much cheaper. At least one
-            # expression has failed, so analyse each expression alone to find it.
+            # The expressions were analysed together first, because this is much cheaper. At least
+            # one expression has failed. So analyse each expression alone to find the failed
+            # expression.
             for text in texts:
                 resolved(table, frame, [text], moment)
         raise _in_our_words(table, texts[0], error) from error

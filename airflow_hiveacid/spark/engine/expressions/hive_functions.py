@@ -1,8 +1,8 @@
 """Registration of SQL functions that Hive's own classes implement (`plan.hive_functions`).
 
 Spark can wrap a Hive class in an expression without Hive support and Hive's catalog. A separate
-Spark catalog, which shares the session's function registry, registers the functions. The classes
-are in Spark's jars hive-exec and spark-hive. Executors have these jars, too.
+Spark catalog registers the functions. This catalog shares the session's function registry. The
+classes are in Spark's jars hive-exec and spark-hive. Executors have these jars, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ log = logging.getLogger("hiveacid")
 def give_hive_functions(spark: SparkSession) -> None:
     """Register Hive's functions in a session, under our own names.
 
-    Without Spark's Hive module nothing is registered: a statement that calls such a function fails,
-    and the log explains why.
+    Without Spark's Hive module, no function is registered. A statement that calls such a function
+    then fails, and the log explains why.
     """
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
@@ -39,7 +39,7 @@ def give_hive_functions(spark: SparkSession) -> None:
     nothing = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     no_files = jvm.PythonUtils.toSeq([])
     state = spark._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
-    # This catalog only registers functions: it needs no tables, files or parser.
+    # This catalog only registers functions, so it needs no tables, files or parser.
     catalog = sql.catalyst.catalog.SessionCatalog(
         None,
         None,

@@ -1,10 +1,10 @@
-"""Syntax trees of users' SQL, after a check, with each parameter replaced by its value.
+"""Syntax trees of users' SQL, checked, and with each parameter replaced by its value.
 
-The input is a string of Spark SQL; the output is the tree of Spark's parser. Each `:name` in the
-tree is replaced with a literal of the value's type; no value is inserted into the string. SQL that
-calls Java, reads files of the driver or changes data is refused. The check examines the tree, not
-the string (docs/decisions/values.md). Spark's variables, such as `${env:HOME}`, are not
-substituted.
+The input is a string of Spark SQL; the output is the tree of Spark's parser. The module replaces
+each `:name` in the tree with a literal of the value's type. The module never inserts a value into
+the string. The module refuses SQL that calls Java, reads files of the driver or changes data. The
+check examines the tree, not the string (docs/decisions/values.md). Spark's variables, such as
+`${env:HOME}`, are not substituted.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class UnboundParameterError(Exception):
 class TextTerms:
     """The parameters of a statement's SQL, and a permission for unsafe calls.
 
-    `allows_unsafe` is True if the SQL is allowed to contain such calls.
+    `allows_unsafe` is True if the SQL may contain unsafe calls.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -128,9 +128,9 @@ def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerm
 class CallCheck:
     """A check that refuses forbidden calls in analysed expressions and queries.
 
-    Spark marks all forbidden calls as non-deterministic, so they are found quickly. The check looks
-    up Java's names only once: each lookup is a call to the JVM, and there may be thousands of
-    expressions.
+    Spark marks all forbidden calls as non-deterministic, so this check finds them quickly. The
+    check looks up Java's names only once. Each look-up is a call to the JVM, and there may be
+    thousands of expressions.
     """
 
     logical: Any
@@ -206,7 +206,7 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
                 raise RefusedTextError(f"the option {option} of {name} opens files of the driver")
         return
     is_schema = called.startswith("schema_of_")  # this nested call is checked separately
-    # A parameter's value is bound later, and is never a map.
+    # A parameter's value is never a map, and is bound only after this check.
     if not (is_schema or kind in {"Literal", "NamedParameter"}):
         raise RefusedTextError(
             f"argument {position + 1} of {name} may name files: it is neither a literal, a"
@@ -217,7 +217,7 @@ def _check_options(name: str, argument: JavaObject, position: int) -> None:
 def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
     """Return Spark's parser; some of its trees depend on the active session's settings."""
     sql = jvm.org.apache.spark.sql
-    # In Spark 4 the class is sql.classic.SparkSession; sql.SparkSession is only the superclass of
+    # In Spark 4, the class is sql.classic.SparkSession. sql.SparkSession is only the superclass of
     # the classic and Connect classes.
     classic = sql.classic.SparkSession
     sessions = classic if isinstance(classic, JavaClass) else sql.SparkSession
@@ -228,7 +228,7 @@ def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
 
 @contextmanager
 def _verbatim(spark: SparkSession, texts: Sequence[str]) -> Iterator[None]:
-    """Run a block without Spark's variable substitution, so that SQL is parsed as it is."""
+    """Run a block without Spark's variable substitution, so that SQL is parsed unchanged."""
     if not any(_VARIABLE in text for text in texts):
         yield
         return
@@ -246,7 +246,7 @@ def _module(package: Any, name: str) -> JavaObject:  # noqa: ANN401 - py4j's pac
 
 
 def _as_plan(logical: Any, expression: JavaObject) -> JavaObject:  # noqa: ANN401 - a package
-    """Wrap an expression in a plan, since some of Spark's rules apply only to whole plans."""
+    """Wrap an expression in a plan, because some of Spark's rules apply only to whole plans."""
     found: JavaObject = logical.Filter(expression, logical.OneRowRelation())
     return found
 
@@ -258,7 +258,7 @@ def _may_hold_files(text: str) -> bool:
 
 
 def _may_exceed_bigint(text: str) -> bool:
-    """Return whether SQL may contain a number beyond bigint; finding such numbers is slow."""
+    """Return whether SQL may contain a number beyond bigint; the exact search is slow."""
     digits = any(Decimal(found) >= _LARGEST_BIGINT for found in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
 
@@ -339,11 +339,11 @@ class _Binder:
         return _MARK in text and bool(tree.containsPattern(self.markers))
 
     def _substituted(self, plan: JavaObject) -> JavaObject:
-        """Return a plan with each WITH and WINDOW definition substituted where it is used.
+        """Return a plan in which each use of a WITH or WINDOW name is replaced by its definition.
 
-        Without the substitution, the check would not see the definitions. Spark's rule for WITH
-        covers queries within expressions. Spark's rule for WINDOW does not cover these queries, and
-        a substituted WINDOW may contain further queries.
+        Without this substitution, the check would not see the definitions. Spark's rule for WITH
+        covers queries within expressions. Spark's rule for WINDOW does not cover queries within
+        expressions, and a substituted WINDOW may contain further queries.
         """
         patterns = self.catalyst.trees.TreePattern
         ctes = _module(self.catalyst.analysis, "CTESubstitution")
@@ -433,8 +433,7 @@ class _Binder:
         """Return the plan with each decimal literal beyond bigint replaced by a cast.
 
         For an integer n, Spark's analyser replaces `n < 99999999999999999999` with true, even for
-        NULL (DecimalPrecision). If the literal is inside a cast, the analyser leaves the comparison
-        as it is.
+        NULL (DecimalPrecision). If the literal is inside a cast, the analyser keeps the comparison.
         """
         changes = self.jvm.java.util.HashMap()
         for one in self._holding(plan, self.catalyst.trees.TreePattern.LITERAL()):
@@ -452,9 +451,8 @@ class _Binder:
             return None
         text = f"CAST('{number}' AS {node.dataType().sql()})"
         cast = _parser(self.spark, self.jvm).parseExpression(text)
-        # Spark names a column after its expression, and the name includes only casts that are
-        # tagged as a user's cast. Remove the tag, so that this cast does not appear in the column's
-        # name.
+        # Spark names a column after its expression. The name includes only casts with the tag of a
+        # user's cast. Remove the tag, so that this cast does not appear in the column's name.
         cast.unsetTagValue(self.catalyst.expressions.Cast.USER_SPECIFIED_CAST())
         return cast
 
@@ -473,7 +471,7 @@ class _Binder:
         return bound
 
     def _with_lists(self, plan: JavaObject) -> JavaObject:
-        """Return the plan after replacing each list parameter inside IN by the list's values."""
+        """Return the plan; replace each list parameter inside IN by the list's values."""
         if not any(one.is_list for one in self.terms.parameters.values()):
             return plan
         changes = self.jvm.java.util.HashMap()
@@ -530,7 +528,7 @@ class _Binder:
             case ValueType.STRING:
                 return text
             case ValueType.INT if -(2**63) <= int(text) < 2**63:
-                return int(text)  # an int or a bigint, depending on its size
+                return int(text)  # the literal is an int or a bigint, depending on its size
             case ValueType.INT | ValueType.DECIMAL:
                 return java.math.BigDecimal(text)
             case ValueType.DOUBLE:

@@ -28,7 +28,7 @@ CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"
 COMMIT_TIME: Final = "_commit_time"
 ROW_IDENTITY: Final = ("_row_write_id", "_row_bucket", "_row_id")
-"""A row's identity: its original write ID, bucket property, row ID. NULL if the row has none."""
+"""A row's identity: its original write ID, bucket property and row ID. NULL if the row has none."""
 
 CHANGE_COLUMNS: Final = (CHANGE_TYPE, CHANGE_VERSION, COMMIT_TIME, *ROW_IDENTITY)
 """The columns that follow the table's columns when changes are read."""
@@ -53,7 +53,7 @@ def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
     plain = F.when(is_born, ChangeType.INSERT.value).otherwise(ChangeType.DELETE.value)
     if not keys:
         return plain
-    # In a net range a key has one change, even if several writes changed the key's row.
+    # In a net range, a key has one change, even if several writes changed its row.
     group = [*([] if is_net else [CHANGE_VERSION]), *map(quoted, keys)]
     alike = Window.partitionBy(*group)
     came = F.count(F.when(is_born, 1)).over(alike)
@@ -67,8 +67,8 @@ def type_of(keys: Sequence[str], *, is_net: bool) -> Column:
 def without_old_values(rows: DataFrame, names: Collection[str]) -> DataFrame:
     """Set these columns to NULL in removed rows.
 
-    Some of these values have been read, because their file also has inserted rows, or because a
-    condition needs them.
+    Some of these values were read anyway. Either the file with these values also has inserted rows,
+    or a condition needs the values.
     """
     return rows.withColumns({n: F.when(F.col(IS_BORN), F.col(quoted(n))) for n in sorted(names)})
 

@@ -1,11 +1,11 @@
 """The files and stripes from which a range of changes is read.
 
-The input is stretches: segments of the partitions' histories that together form the range. The
-output is a frame of changes. A row contains its file number and row ID, data columns, whether it
-was inserted or removed, and the write ID of that change. If a file has no inserts in the range,
-only stripes that may contain a removed row are read. The file's footer shows which stripes these
-are. The footers of all delete files are read, since a delete event of any age may delete a row of
-the range.
+The input is stretches. A stretch is a segment of a partition's history; together, the stretches
+form the range. The output is a frame of changes. A row contains its file number and row ID, its
+data columns, whether it was inserted or removed, and the write ID of that change. If a file has no
+inserts in the range, only stripes that may contain a removed row are read. The file's footer shows
+which stripes may contain a removed row. The footers of all delete files are read, because a delete
+event of any age may delete a row of the range.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _CODES: Final = (StructField(IS_BORN, BooleanType()), StructField(VERSION, LongT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Changes of a table, and the number of bytes to read in order to find the changes."""
+    """Changes of a table, and the number of bytes to read to find the changes."""
 
     rows: DataFrame
     size_bytes: int
@@ -79,9 +79,9 @@ class Changes:
 class ChangedFiles:
     """The files of a full-ACID table that contain a range of changes.
 
-    The number of a file contains a position in `stretches`, whereas file numbers in other modules
-    contain the position of a partition. `old` are the data columns to read from files without
-    inserted rows; None means all wanted columns.
+    The number of a file contains a position in `stretches`. File numbers in other modules contain
+    the position of a partition. `old` are the data columns to read from files without inserted
+    rows. None means all wanted columns.
     """
 
     spark: SparkSession
@@ -139,7 +139,7 @@ class ChangedFiles:
     def _as_live(
         self, files: Sequence[TargetFile], wanted: Sequence[str], position: str
     ) -> DataFrame:
-        """Read files that contain only new rows, with Spark's reader if it reads them correctly."""
+        """Read files that contain only new rows; use Spark's reader if it reads them correctly."""
         live = LiveFiles(
             spark=self.spark,
             table=self.table,
@@ -272,7 +272,7 @@ def _born(info: PartitionInfo, segment: ChangeSegment) -> PartitionSegment:
 def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> PartitionSegment:
     """Return a stretch with only the directories that were removed at its end.
 
-    If `is_net`, directories that the same stretch had added are left out.
+    If `is_net`, directories that were added in the same stretch are omitted.
     """
     state = segment.state
     if is_net:

@@ -3,10 +3,10 @@
 A version is a write ID: the table at that version contains all committed writes up to that write
 ID. The changes between two versions, applied in order to the first version, give the second.
 
-For an update the files show only that one write removed a row and inserted a row, not that the new
-row replaced the old row. Keys show which rows belong together: if one write removes one row and
-inserts one row with equal keys, these two rows are the images of an update. Without keys, or if
-keys are not unique, the same change appears as a delete and an insert.
+For an update, the files show only that one write removed a row and inserted a row. The files do not
+show that the new row replaced the old row. Keys show which rows belong together. If one write
+removes one row and inserts one row with equal keys, the two rows are the images of an update.
+Without keys, or with keys that are not unique, the same change appears as a delete and an insert.
 
 Example:
     with read_snapshot(metastore, ["demo.flights"], job_key="feed") as snapshot:
@@ -95,14 +95,15 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
         spark: the session.
         name: a table of the snapshot.
         snapshot: the snapshot under which the table is read.
-        since: the version before the first change: a write ID (0 is the table before its first
-            write); a time, with a time zone or as an ISO string; `tag NAME`; or a `VersionSpec`.
-        until: the version of the last change, inclusive; by default the newest version that no open
-            write can change.
+        since: the version before the first change. The version is a write ID (0 is the table before
+            its first write), a time (with a time zone or as an ISO string), `tag NAME`, or a
+            `VersionSpec`.
+        until: the version of the last change, inclusive. The default is the newest version that no
+            open write can change.
         keys: columns that identify a row; a delete and an insert with equal keys become an update.
-            The default is the table's primary key, if it has one; an empty sequence means no keys.
-        net: if True, leave out rows that were both inserted and deleted within the range. With
-            keys, each key has at most one change: its first preimage and its last postimage.
+            The default is the table's primary key, if it has one. An empty sequence means no keys.
+        net: if True, omit rows that were both inserted and deleted within the range. With keys,
+            each key has at most one change: its first preimage and its last postimage.
         columns: the table's columns to return, in this order; all by default.
         where: a condition in Spark SQL over the table's columns. Only changes of rows that meet the
             condition are returned. If an update makes a row fail the condition, the change is
@@ -113,10 +114,10 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
             since old values are spread over a table's files.
 
     Returns:
-        The table's columns as `read_table` returns them, with the old values of deleted rows; then
-        `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`), `_version` (the
-        write that made the change), `_commit_time` (NULL if unknown), and the row ID. Changes are
-        ordered by version, then by type in the order given here. Compactions make no changes.
+        The table's columns as `read_table` returns them; a deleted row has its old values. Then
+        follow `_change_type` (`delete`, `update_preimage`, `update_postimage`, `insert`),
+        `_version` (the write that made the change), `_commit_time` (NULL if unknown), and the row
+        ID. Changes are ordered by version, then by type in this order. Compactions make no changes.
 
     Raises:
         ChangesGoneError: needed files may have been removed.
@@ -162,8 +163,8 @@ class ChangeQuery:
 class FoundChanges:
     """Changes, and each partition's newest directory or file at the range's end (`newest_of`).
 
-    `held` maps a partition's name to that newest entry; if a later range does not find the entry,
-    files were lost. Unchanged partitions are left out if the caller already has their entry.
+    `held` maps a partition's name to its newest entry. If a later range does not find this entry,
+    files were lost. Unchanged partitions are omitted if the caller already has their entry.
     """
 
     rows: DataFrame
@@ -205,8 +206,8 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
         rows = without_old_values(rows, set(names) - known)
     is_small = found.size_bytes <= TASK_BYTES
     if is_small:
-        # In one task, rows with equal keys need no shuffle, and Spark sorts them without an extra
-        # run of the plan to sample ranges.
+        # In one task, rows with equal keys need no shuffle. Spark then also sorts the rows without
+        # an extra run of the plan to sample ranges.
         rows = rows.coalesce(1)
     rows = rows.withColumn(CHANGE_TYPE, type_of(wanted.keys, is_net=wanted.is_net))
     rows = in_order(rows, is_small=is_small)
@@ -286,7 +287,7 @@ def _stretches(
 
     Raises:
         ChangesGoneError: the changes of at least one partition cannot be read. The error's `oldest`
-            is the first version from which the changes of all partitions can be read.
+            is the first version after which the changes of all partitions can be read.
     """
     refused: list[ChangesGoneError] = []
 
@@ -301,7 +302,7 @@ def _stretches(
     roots = list(zip(target.partitions, listings, strict=True))
     each = each_in_threads(of, roots)
     if refused:
-        # The range must be readable in all partitions, so use the latest start.
+        # The range must be readable in all partitions, so use the latest of their starts.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
         raise ChangesGoneError(
             table=target.table.ref,

@@ -1,8 +1,8 @@
 """Scan of row changes with our own reader, on executors.
 
 The input is pieces of work: plain values that `ChangedFiles` makes on the driver. The output is
-Arrow batches with Spark's types. A row contains its file number and row ID, as in `arrow_scan`, the
-wanted columns, whether the row was inserted or removed, and the write ID of that change.
+Arrow batches with Spark's types. A row contains its file number and row ID (as in `arrow_scan`),
+the wanted columns, whether it was inserted or removed, and the write ID of that change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Scan of live rows on executors with our own reader, which reads every file correctly.
+"""Scan of live rows on executors with our own reader; it reads every file correctly.
 
 The input is pieces of work: plain values that `live_files` makes on the driver. The output is Arrow
-batches with Spark's types, as in `orc_frame.live_rows`: timestamps in microseconds, and char values
-without padding, as in Hive's comparisons.
+batches with Spark's types, as in `orc_frame.live_rows`. Timestamps are in microseconds, and char
+values have no padding, as in Hive's comparisons.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def work_of_scan(piece: ScanPiece) -> int:
 def read_together(
     files: Sequence[TargetFile], cores: int
 ) -> Iterator[tuple[tuple[TargetFile, ...], tuple[int, ...] | None]]:
-    """Yield each piece: files of one bucket, or stripes of one large file.
+    """Yield the pieces: a piece is the files of one bucket, or stripes of one large file.
 
     If each of a thousand deltas were read alone, their delete files would be read a thousand times.
 
@@ -209,7 +209,7 @@ def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
     """Convert events to rows for Spark: file number and row ID, then the wanted columns."""
     types = {c.name: parse_type(c.type) for c in piece.columns}
     row = events.column("row")
-    # Extract all fields in one call, which costs as much as a call for one field.
+    # Extract all fields in one call, because it costs as much as a call for one field.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
     numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
     columns = {

@@ -2,8 +2,8 @@
 
 The input is a condition over one table; the output is ranges. A row meets the condition only if it
 meets each part that is joined with AND. A part that compares a column with a constant gives a
-bound. Spark recognises these comparisons (as filters for data sources), so this module does not
-parse the condition.
+bound. Spark recognises these comparisons as filters for data sources, so this module does not parse
+the condition.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _range(comparison: Comparison) -> KeyRange:
     if not values or None in values:
         return KeyRange()
     low, high = min(values), max(values)
-    # Exclusive bounds may be treated as inclusive: the condition is still evaluated for each row.
+    # Exclusive bounds may count as inclusive, because the condition is still evaluated for each
+    # row.
     return KeyRange(
         low=None if comparison.operator in _UPPER else low,
         high=None if comparison.operator in _LOWER else high,
@@ -74,8 +75,8 @@ def _plain(value: object) -> int | str | dt.date | None:
         day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
-    # Spark's Java dates lack the days that the calendar switch skipped, and print years before 1
-    # without a sign.
+    # Spark's Java dates lack the days that the calendar switch skipped. Spark's Java dates print
+    # years before 1 without a sign.
     return day if day > SWITCHOVER else None
 
 

@@ -2,7 +2,8 @@
 
 A number combines the position of the file's partition with the position of the file. A number of 64
 bits costs almost nothing in joins and shuffles. Paths and partition values would be copied as
-strings with every row. The number is resolved to path and partition only where they are needed.
+strings with every row. The number is converted to a path or a partition only where these are
+needed.
 
 Example:
     >>> number = file_number(3, 7)
@@ -35,7 +36,8 @@ NUMBER: Final = "__number"
 """The column of a frame that holds the number."""
 
 FILE_BITS: Final = 28
-# Both positions fit into the modification time (ms) of Spark's file status.
+# Both positions, of the partition and of the file, fit into the modification time (ms) of Spark's
+# file status.
 _PARTITION_BITS: Final = 24
 
 
@@ -74,12 +76,12 @@ def bucket_of(bucket_property: Column) -> Column:
 def looked_up(values: Sequence[str | None], data_type: DataType, position: Column) -> Column:
     """Look up each row's string by position in a list from the driver, and cast it.
 
-    The list becomes one literal, so no join is needed. Spark evaluates a filter on these values for
-    each file before it opens the file.
+    The list becomes one literal, so the query needs no join. Spark evaluates a filter on these
+    values for each file before it opens the file.
 
     Args:
         values: the strings, by position.
-        data_type: the type of the result, to which the strings are cast.
+        data_type: the type of the result; the strings are cast to this type.
         position: the position, 0-based.
     """
     if len(set(values)) == 1:

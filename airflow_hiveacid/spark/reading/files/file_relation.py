@@ -1,11 +1,11 @@
 """A frame over given files with Spark's vectorised reader, with a number for each file.
 
-`spark.read.orc(paths)` would request the status of every path from the store again, and start a
-Spark job for more than 32 paths. Each row would contain only its file's path, as a string. The
-driver knows all files with their lengths from its own listing. So this module passes the files to
-Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use a file's modification time,
-but provides it as metadata of each row. This module sets the modification time to the file's
-number, so that each row has the number.
+`spark.read.orc(paths)` would request the status of every path from the store again. For more than
+32 paths, `spark.read.orc` would also start a Spark job. Each row would contain only its file's
+path, as a string. The driver's own listing already contains all files with their lengths. So this
+module passes the files to Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use
+a file's modification time, but provides it as metadata of each row. So this module sets the
+modification time to the file's number, and each row contains the number.
 
 Input and output are plain values and frames; no Java class of our own is needed.
 """
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _BLOCK_BYTES: Final = 128 << 20
-# Large enough: Spark would repeat a listing that does not fit into the cache.
+# The cache is large enough; Spark would repeat a listing that does not fit into it.
 _CACHE_BYTES: Final = 1 << 40
 _NO_EXPIRY: Final = -1
 # Spark treats frames with the same root as the same frame. So each frame has its own root, a
-# directory that does not exist. A refresh of a frame lists the root again. If Spark found no root,
-# it would treat the root as empty, and all rows would be lost. But Hadoop's file system for this
-# scheme cannot list, and sends no request. So a refresh fails, and the frame keeps its files.
+# directory that does not exist. If a frame is refreshed, Spark lists the root again. If Spark found
+# no root, it would treat the root as empty, and all rows would be lost. But Hadoop's file system
+# for this scheme cannot list directories, and sends no request. So a refresh fails, and the frame
+# keeps its files.
 _ROOT: Final = "http://hiveacid/"
 # With this option Spark accepts files outside the root.
 _OPTIONS: Final = {"recursiveFileLookup": "true"}

@@ -1,9 +1,9 @@
 """Ranges of a MERGE's keys, so that readers skip files and stripes outside the ranges.
 
 The input is the source of a MERGE and its keys. The output is the least and the greatest value of
-each key, if its values can be compared with the values in files. Ranges only make reading faster;
-the join does not depend on them. If Python cannot represent a bound exactly (a year beyond 9999, a
-string that is not UTF-8), the key has no range.
+each key, if files have comparable values. Ranges only make reading faster. The join does not depend
+on the ranges. A key has no range if Python cannot represent a bound exactly, such as a year beyond
+9999 or a string that is not UTF-8.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A frame of the live rows in a table's data files, read by Spark's reader or by our reader.
 
-Spark's ORC reader is used for the files that it reads correctly (`orc_fit`, `orc_frame`). Our
-reader reads the other files (`arrow_scan`), and one log line gives the reasons. The input is data
-files with their delete files; the output is frames of `POSITION_FIELDS` and data columns.
+Spark's ORC reader reads the files that it reads correctly (`orc_fit`, `orc_frame`). Our reader
+reads the other files (`arrow_scan`). One log line gives the reasons for using our reader. The input
+is data files with their delete files; the output is frames of `POSITION_FIELDS` and data columns.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LiveFiles:
     """The data files of a full-ACID table that a reader reads.
 
     A file's `partition` is the position of its partition in `partitions` and `doubts`. Rows outside
-    `ranges` may be left out.
+    `ranges` may be omitted.
     """
 
     spark: SparkSession
@@ -88,7 +88,7 @@ class LiveFiles:
     def with_arrow(
         self, wanted: Collection[str], position: str, files: Sequence[TargetFile] | None = None
     ) -> DataFrame:
-        """Read the live rows with our own reader, which reads every file correctly.
+        """Read the live rows with our own reader; it reads every file correctly.
 
         Args:
             wanted: names of data columns.
@@ -121,7 +121,7 @@ class LiveFiles:
     def _judged(self, asked: Asked) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(asked, [(f.data, self.doubts[f.partition]) for f in self.files])
-        # Spark identifies a file only by its path, and two partitions may share a location.
+        # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [
             (
@@ -134,7 +134,7 @@ class LiveFiles:
         ]
 
     def _native(self, files: Sequence[TargetFile], asked: Asked, position: str) -> DataFrame:
-        # The partition is part of the join key, since one frame has the files of all partitions.
+        # The partition is part of the join key, because one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         found = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
         native = NativeFiles(
@@ -155,7 +155,7 @@ class LiveFiles:
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def _log_reasons(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
-        """Log in one line which files are read in Python, since this is several times slower."""
+        """Log in one line which files Python reads; it reads several times more slowly."""
         found = {why: str(self.partitions[file.partition].name) for file, why in others}
         if found:
             log.info(

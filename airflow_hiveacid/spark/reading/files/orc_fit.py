@@ -1,10 +1,10 @@
 """Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
 
 Spark's reader does not apply the rules of ACID files. So this module searches names and footers for
-cases that our own reader handles row by row. The cases are files without ACID columns, partly
-visible write IDs, files that are still being streamed to, update events of Hive 2, types that were
-changed later, and old calendars. The input is files with a snapshot's view of their directories;
-the output is a verdict on each file.
+cases that only our own reader handles. These cases are: files without ACID columns, partly visible
+write IDs, files of unfinished streams, update events of Hive 2, types that were changed later, and
+old calendars. The input is files, with a snapshot's view of their directories. The output is a
+verdict on each file.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class FileFit:
     """The verdict on one data file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file; None means that it may.
+    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
+    may read the file.
     """
 
     rows: int
@@ -142,7 +143,7 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
 
 
 def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> FileFit:
-    tail = file.tail()  # not stored: there may be many tails, and they are large
+    tail = file.tail()  # not stored, because there may be many tails, and they are large
     _require_new_rows(file, tail)
     why = why_table or _why_not(asked, file, tail, doubts)
     is_outside = why is None and any(
@@ -156,8 +157,8 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
 def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
     """Before any task runs, refuse a file with row changes from before Hive 3.
 
-    The task that reads the change would refuse it, too, but may never run: other rows may satisfy
-    `LIMIT 1`.
+    A task that reads such a change would refuse it, too. But this task may never run, because other
+    rows may satisfy `LIMIT 1`.
     """
     require_new_rows(file, tail)
     has_operations = tail.integer_range(OPERATION_COLUMN_ID) is not None
@@ -180,7 +181,7 @@ def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
 def _why_not_whole(
     file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: Operation
 ) -> str | None:
-    """Return the reason why Spark can read no column of a file correctly, or None."""
+    """Return why Spark cannot read any column of a file correctly, or None."""
     if file.kind is not kind or not has_acid_columns(tail):
         return "it has no ACID columns"
     directory = doubts.get(file.key.partition("/")[0])
@@ -200,12 +201,13 @@ def _why_not_whole(
 
 
 def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
-    """Return the reason why Spark cannot read these columns of a data file correctly, or None."""
+    """Return why Spark cannot read these columns of a data file correctly, or None."""
     why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
     if why is not None:
         return why
     found = tail.types[ROW_COLUMN_ID].field_names
-    # Names and positions must agree: some engines match columns by name, others by position.
+    # Names and positions must agree, because some engines match columns by name, others by
+    # position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
         return "its columns differ from the table's"
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
@@ -290,7 +292,7 @@ def _are_alike(
 
 
 def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
-    """Return whether all dates of a column are in the period where all engines use one calendar."""
+    """Return whether all dates of a column are in the period that all calendars agree on."""
     statistics = _counted(tail, column_id)
     if statistics is None:
         return False

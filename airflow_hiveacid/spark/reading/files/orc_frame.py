@@ -2,13 +2,13 @@
 
 Spark reads the files as plain ORC files with six root columns, and prunes columns as for any ORC
 file. An anti-join on the row ID removes deleted rows. All files of a table are one frame, even if
-they are in many partitions. Spark gets no partition columns, since Java's ORC would treat them as
+they are in many partitions. Spark gets no partition columns, because Java's ORC would treat them as
 additional root columns. Facts about a row's file are looked up by the file's number
 (`file_numbers`).
 
 Java's ORC recognises an ACID file by its types. If a root column is not requested, ORC wraps the
 schema in the ACID columns once more. So every root column is used in a condition that is always
-true, but that the optimiser cannot remove. For `row` the condition uses a field that is in no file,
+true, but that the optimiser cannot remove. For `row`, the condition uses a field that no file has,
 so that no data of `row` is read.
 """
 
@@ -91,11 +91,11 @@ READ_OPTIONS: Final = {
     "ignoreCorruptFiles": False,
     "ignoreMissingFiles": False,
     "orc.skip.corrupt.data": False,
-    # If ORC matched columns by position, the first requested column would get the values of the
-    # file's first column, both in the root and in `row`.
+    # ORC must not match columns by position. Otherwise, the first requested column would get the
+    # values of the file's first column, both in the root and in `row`.
     "orc.force.positional.evolution": False,
-    # Let filters select only row groups: if ORC filtered single rows, Spark would still see the
-    # rows that ORC removed.
+    # Let filters select only row groups. If ORC filtered single rows, Spark would still see the
+    # removed rows.
     "orc.sarg.to.filter": False,
 }
 """Options that a session may have set differently for its own files."""
@@ -103,7 +103,7 @@ READ_OPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEvents:
-    """A delete file, with a number that combines its partition and its position."""
+    """A delete file; its number combines its partition and its position."""
 
     file: NumberedFile
     delete: DeleteFile
@@ -136,7 +136,7 @@ def live_rows(
     Returns:
         The `POSITION_FIELDS`, then the data columns.
     """
-    # Reading this column costs nothing, since no file contains it.
+    # Reading this column costs nothing, because no file contains it.
     absent = free_name("absent", [c.name for c in asked.table_columns])
     fields = [StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in asked.columns]
     schema = StructType([*_ROOT, StructField(ROW, StructType([*fields, _absent(absent)]))])
@@ -187,7 +187,7 @@ def _never_false(names: Sequence[str]) -> SparkColumn:
     """Return a condition on columns that is always true, and that no ORC filter can express.
 
     In an ORC filter, Java's ORC would look up the names of root columns among the table's columns.
-    Then Java's ORC would use the wrong column's statistics to skip row groups.
+    Java's ORC would then skip row groups by the statistics of the wrong column.
     """
     return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
 
@@ -196,7 +196,7 @@ def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
     """Return the condition that a value is in a range; NULL is never in a range.
 
     Spark does not push a condition in this form down to files. A pushed filter on `row.x` would
-    replace our filter, and ORC would not find the column.
+    replace our filter, and ORC would not find this column.
     """
     if wanted.is_empty:
         return F.lit(False)
@@ -211,7 +211,7 @@ def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
 
 
 def _literal(end: object) -> SparkColumn:
-    """Return a bound as a literal; make dates from day numbers, since Java lacks days of 1582."""
+    """Return a bound as a literal; make dates from day numbers, because Java lacks days of 1582."""
     return F.date_from_unix_date(F.lit(day_of(end))) if isinstance(end, dt.date) else F.lit(end)
 
 
@@ -251,7 +251,7 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
     """Return the keys that join rows with delete events: one integer if it can hold the row IDs.
 
     A hash join on one 64-bit integer is about four times as fast as a join on several columns. A
-    row outside the range of deleted row IDs gets NULL, which equals no key.
+    row outside the range of deleted row IDs gets NULL. NULL equals no key.
     """
     parts = [
         (partition_of(F.col(NUMBER)).cast("long"), _partitions(deletes)),
@@ -287,7 +287,7 @@ def _partitions(deletes: Sequence[DeleteEvents]) -> tuple[int, int]:
 
 
 def _identity_ranges(deletes: Sequence[DeleteEvents]) -> list[tuple[int, int] | None]:
-    """Return the range of each part of the deleted row IDs, or None if a file has no statistics."""
+    """Return the range of each part of the deleted row IDs; None if a file has no statistics."""
     write_ids, buckets, row_ids = (
         None if None in found else [pair for pair in found if pair is not None]
         for found in zip(*(one.delete.ranges for one in deletes), strict=True)
@@ -322,7 +322,7 @@ def _halves(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deletes:
-    """One delete file; a plain value."""
+    """One delete file, as a plain value."""
 
     file: AcidFile
     number: int

@@ -1,7 +1,7 @@
 """Check of an insert-only table's files: whether Spark's readers read each file correctly.
 
-The input is files and a request; the output is a verdict on each file, from its footer. Our own
-reader (`storage.plain`) reads the files that Spark would read differently from Hive.
+The input is files and a request; the output is a verdict on each file, from its footer. If Spark
+would read a file differently than Hive, our own reader (`storage.plain`) reads it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
-# Reserved names: Spark's column with file metadata has the first name, and our column with the
-# file's number has the second.
+# Reserved names: the first name is Spark's column with file metadata, the second is our column with
+# the file's number.
 _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {ParquetCalendar.HYBRID: "LEGACY", ParquetCalendar.PROLEPTIC: "CORRECTED"}
 # A standard Spark installation does not include Spark's Avro reader.
@@ -52,8 +52,8 @@ class SparkManner:
     """The options with which Spark reads a file; files with equal options are read together.
 
     `has_instants` is True if timestamps are stored as instants. `rebase` is Spark's mode for old
-    timestamps: LEGACY reads them in the old hybrid calendar, CORRECTED reads them in today's
-    calendar, and EXCEPTION fails.
+    timestamps: LEGACY uses the old hybrid calendar, CORRECTED uses today's calendar, and EXCEPTION
+    fails.
     """
 
     format: FileFormat
@@ -66,8 +66,8 @@ class PlainVerdict:
     """The verdict on one file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file; None means that Spark may
-    read the file with `manner`.
+    `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
+    may read the file with `manner`.
     """
 
     rows: int
@@ -89,7 +89,8 @@ def judged_plain(
         asked: the request.
         files: the files.
         moves_instants: True if the session sets spark.sql.parquet.int96TimestampConversion.
-        minds_case: True if the session sets spark.sql.caseSensitive, so that `a` is not `A`.
+        minds_case: True if the session sets spark.sql.caseSensitive, so that `a` and `A` are
+            different names.
 
     Raises:
         HiveAcidError: a footer cannot be read.
@@ -121,8 +122,8 @@ def _verdict(
     minds_case: bool,
 ) -> PlainVerdict:
     if file.format in _OURS:
-        # These files have no footer with the number of rows. Empty files are not listed, so 1
-        # stands for at least one row.
+        # The footers of these files do not contain the number of rows. Empty files are not listed,
+        # so 1 stands for at least one row.
         return PlainVerdict(
             rows=1, manner=SparkManner(format=file.format), why_not=_OURS[file.format]
         )
@@ -157,7 +158,8 @@ def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
     if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
         return "it has a union or a local timestamp"
     found = tail.types[0].field_names
-    # Names and positions must agree: some engines match columns by name, others by position.
+    # Names and positions must agree, because some engines match columns by name, others by
+    # position.
     if found != tuple(c.name for c in asked.table_columns[: len(found)]):
         return "its columns differ from the table's"
     for column in asked.columns:

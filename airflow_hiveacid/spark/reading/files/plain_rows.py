@@ -1,9 +1,9 @@
 """A frame of an insert-only or flat table's rows, read by Spark's readers or by our readers.
 
-Spark's own readers are used for the files that they read correctly (`plain_fit`). Our readers read
-the other files, and one log line gives the reasons. All files that Spark reads with equal options
-form one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row ID, only the
-number of their file.
+Spark's own readers read the files that they read correctly (`plain_fit`). Our readers read the
+other files. One log line gives the reasons for using our readers. All files that Spark reads with
+equal options form one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row
+ID, only the number of their file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ log = logging.getLogger("hiveacid")
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"
 _BATCH_ROWS: Final = 64 * 1024
-# Spark reads no Parquet file with dates of the old calendar, because `plain_fit` excludes such
+# Spark never reads a Parquet file with dates of the old calendar, because `plain_fit` excludes such
 # files.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
@@ -156,7 +156,7 @@ class PlainRows:
             moves_instants=self._is_set(_MOVES_INSTANTS),
             minds_case=self._is_set(_MINDS_CASE),
         )
-        # Spark identifies a file only by its path, and two partitions may share a location.
+        # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.path: number for number, file in reversed(self.files)}
         return [
             verdict
@@ -220,7 +220,7 @@ class PlainRows:
         return run_tasks(self.spark, read_piece, pieces, schema)
 
     def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
-        """Log in one line which files are read in Python, since this is several times slower."""
+        """Log in one line which files Python reads; it reads several times more slowly."""
         if count:
             log.info(
                 "read in Python: table=%s files=%d of %d, because %s",

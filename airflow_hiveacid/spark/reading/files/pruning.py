@@ -1,6 +1,6 @@
 """The partitions that a statement can reach, from its conditions on partition columns.
 
-The input is names of partitions and a condition, or the keys of a MERGE's source; the output is the
+The input is names of partitions, and a condition or the keys of a MERGE's source. The output is the
 names that remain. Spark evaluates the statement's own expressions over the values of the
 partitions: no expression is converted to text, parsed again or cast.
 """
@@ -46,13 +46,13 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     """Return the partitions in which a condition can hold; None if it does not restrict them.
 
     A row meets the condition only if it meets each part that is joined with AND. This function uses
-    only deterministic parts that have only partition columns and no subquery.
+    only parts that are deterministic, contain only partition columns, and have no subquery.
 
     Args:
         spark: the session.
         table: the table, `t` in the condition.
         partitions: the partitions' names.
-        condition: Spark SQL; None if there is no condition.
+        condition: Spark SQL; None means no condition.
         moment: the statement's time.
         beside: the source, `s` in the condition, if the condition can use a source.
     """
@@ -100,8 +100,8 @@ def partitions_meeting(
         source: the source.
         keys: the join's keys; only partition columns among them are used.
         equal: a function that returns the join's predicate for a key, over the sides `t` and `s`.
-            Only this predicate decides: the source is not cast to the column's type, since the join
-            may cast either side.
+            Only this predicate decides. The source is not cast to the column's type, because the
+            join may cast either side.
     """
     columns = [c for c in table.partition_columns if c.name in keys]
     if not columns or len(partitions) <= 1:

@@ -1,11 +1,12 @@
 """A filter for Java's ORC, so that ORC reads only row groups that may contain wanted rows.
 
-Spark would filter on a column `row.x`, which ORC does not find: in an ACID file ORC looks up names
-among the table's columns. So we build the filter with the table's names, and put it into the
-options where Spark puts its own filter. If a file has integers or dates, it always has their
-statistics, and all engines compare these in the same way. Statistics of strings cannot be used:
-writers omit long strings from the statistics, and ORC then mistakes these strings for NULLs. Also,
-for characters beyond U+FFFF, Java's order differs from the order of their bytes.
+Spark would filter on a column `row.x`. ORC does not find this name, because ORC looks up names
+among the table's columns in an ACID file. So we build the filter with the table's names, and pass
+it in the options that Spark uses for its own filter. A file always has statistics of its integers
+and dates. All engines compare statistics of integers and dates in the same way. Statistics of
+strings cannot be used. Writers omit long strings from the statistics, and ORC then mistakes such
+strings for NULLs. Also, for characters beyond U+FFFF, Java's order differs from the order of the
+bytes.
 
 The input is ranges; the output is options of Spark's ORC source.
 """
@@ -76,7 +77,7 @@ def _comparisons(
     for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
         match end:
             case dt.date():
-                # Java's dates lack the days that the calendar switch skipped; the files read here
+                # Java's dates lack the days that the calendar switch skipped. The files read here
                 # have no older dates.
                 if end < SWITCHOVER:
                     continue

@@ -1,12 +1,12 @@
 """A write with Spark's own ORC writer, and the number of rows that it wrote.
 
 The input is rows, and a directory that does not exist yet. The output is the number of rows that
-Spark's tasks have written. Each task sends its count to the driver with its commit. If a task ran
-several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the write
-returns, its plan contains the sum (BasicWriteJobStatsTracker). So no listener or listing is needed.
-The count shows whether files were lost afterwards.
+Spark's tasks have written. Each task sends its count to the driver together with its commit. If a
+task ran several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the
+write returns, the write's plan contains the sum (BasicWriteJobStatsTracker). So no listener or
+listing is needed. The count shows whether files were lost afterwards.
 
-Spark's public API (`DataFrameWriter.save`) does the same but does not expose the plan.
+Spark's public API (`DataFrameWriter.save`) does the same, but does not return the plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_orc(
     Args:
         rows: the rows to write.
         directory: the new directory.
-        options: the writer's options, which override the session's settings.
+        options: the writer's options; they override the session's settings.
         by: the columns by which Spark partitions the rows into directories.
 
     Raises:
@@ -68,7 +68,7 @@ def _counted(plan: JavaObject) -> int | None:
             case "CommandResult":
                 plan = plan.commandPhysicalPlan()
             case "AdaptiveSparkPlanExec":
-                plan = plan.executedPlan()  # the final plan, which was executed
+                plan = plan.executedPlan()  # the final plan; this is the plan that was executed
             case "ResultQueryStageExec":  # Spark 4 only
                 plan = plan.plan()
             case "DataWritingCommandExec":

@@ -1,8 +1,8 @@
 """Rows of a frame as Parquet files in one directory, written by Spark tasks with Arrow.
 
-No Spark committer is needed, so all stores work in the same way. Each attempt of a task uses its
-own file name, and returns that name to the driver. The driver ignores all files whose names it did
-not get.
+No Spark committer is needed, so the module works on all stores. Each attempt of a task uses its own
+file name, and returns this name to the driver. The driver ignores all files whose names no task has
+returned.
 """
 
 from __future__ import annotations

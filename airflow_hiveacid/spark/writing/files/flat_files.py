@@ -1,15 +1,14 @@
 """Bucket files of a table, made from files that Spark's own ORC writer writes.
 
-Writing rows through Python costs twice as much as writing them with Spark. So Spark writes flat
-files into staging, and `flat_copy` converts these files to bucket files without decoding a value.
-`write_flat` runs both steps and reports each file as `writers.write_events` does.
+Rows that pass through Python cost twice as much to write as rows that Spark writes. So Spark writes
+flat files into staging. `flat_copy` then converts these files to bucket files without decoding a
+value. `write_flat` runs both steps, and reports each file as `writers.write_events` does.
 
-Only files that Spark has committed are copied, and only copies reported to the driver are
-published; other files stay in staging and are removed together with staging. So a task's commit
-must be one step, and `can_write_flat` excludes stores without renames (docs/decisions/s3.md). On
-other stores the commit of a repeated task still needs two calls. If rows are lost between the
-calls, the loss is detected, since the copies must contain as many rows as Spark has counted
-(docs/decisions/writing.md).
+The driver publishes only copies that tasks reported to it, and only files that Spark has committed
+are copied. Other files stay in staging and are removed with it. So the commit of a task must be one
+step. `can_write_flat` excludes stores without renames (docs/decisions/s3.md). On other stores, the
+commit of a repeated task still needs two calls. If rows are lost between these calls, the loss is
+detected: the copies must contain as many rows as Spark has counted (docs/decisions/writing.md).
 
 File sizes do not depend on the number of tasks. Small neighbouring files are combined until they
 are large enough, and a file that is too large is split.
@@ -72,7 +71,7 @@ _FEW_COPIES: Final = 4
 _TASK_BYTES: Final = 256 << 20
 _TASK_COPIES: Final = 64
 _PART: Final = re.compile(rf"(?:{GROUP}=(-?\d+)/)?part-[^/]+\.orc")
-# The committer and the local file system create these files, which contain no rows.
+# The committer and the local file system create these files. These files contain no rows.
 _NO_PART: Final = re.compile(r"_SUCCESS|_temporary/.*|(?:.*/)?\.[^/]+\.crc", re.DOTALL)
 _NO_PARTITION: Final = "[]"
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -84,8 +83,8 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "orc.mask": "",
     "orc.write.format": "0.12",
     "maxRecordsPerFile": "0",
-    # With algorithm 1, all files of a task appear at the task's commit; algorithm 2 moves the files
-    # one by one.
+    # With algorithm 1, all files of a task appear at the task's commit. Algorithm 2 moves the files
+    # one at a time.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.output.basename": "part",
@@ -125,10 +124,10 @@ def can_write_flat(plan: WritePlan) -> bool:
     """Return True if the store publishes a task's files in one step, as Spark's committer assumes.
 
     The committer renames a task's directory. S3A lists the directory and copies the listed files
-    instead. If the listing is stale, the missing files would be lost silently. A task that is
-    killed during the copying leaves some of its files. The job also lists directories to find the
-    files. An HDFS observer name node may not yet know newly committed files. So the result is also
-    False if Spark's client may list directories on an observer.
+    instead. If the listing is out of date, the missing files would be lost silently. A task that is
+    killed during the copying leaves some of its files behind. The job also lists directories to
+    find the files. A committed file may be unknown to an HDFS observer name node for a short time.
+    So the result is also False if Spark's client may list directories on an observer.
     """
     if scheme_of(plan.table.location) in HADOOP_SCHEMES and without_observers(given_settings()):
         return False
@@ -139,7 +138,7 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
     """Write rows with Spark, copy them into bucket files, and return one record per file.
 
     Raises:
-        UnsupportedFileError: the rows must be written in another way, or some rows were lost.
+        UnsupportedFileError: the rows must be written in a different way, or some rows were lost.
         PySparkException: Spark could not compute the rows.
         StorageError: reading or writing failed.
     """
@@ -170,7 +169,7 @@ def _copied(
 
 
 def _staging(plan: WritePlan) -> Staging:
-    """Return Spark's staging area: always at the table's location, for all partitions."""
+    """Return Spark's staging area; it is always at the table's location, for all partitions."""
     return Staging(location=plan.table.location, token=plan.token)
 
 
@@ -204,7 +203,7 @@ def committed_files(directory: str) -> list[FlatFile]:
     """Return the files of tasks that Spark allowed to commit, in a fixed order.
 
     Raises:
-        UnsupportedFileError: there are files with unexpected names, which may contain rows.
+        UnsupportedFileError: some files have unexpected names, and may contain rows.
     """
     fs, root = open_location(directory)
     with file_errors("list", directory):
@@ -269,7 +268,7 @@ def copy_tasks(plan: WritePlan, copies: Sequence[BucketCopy]) -> list[CopyTask]:
 
 
 def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
-    """Make the bucket files of one task and yield one row of `WRITTEN_SCHEMA` for each."""
+    """Make the bucket files of one task; yield one row of `WRITTEN_SCHEMA` for each file."""
     plan, directory = task.plan, str(task.plan.insert_directory)
     attempt = uuid.uuid4().hex
     is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY

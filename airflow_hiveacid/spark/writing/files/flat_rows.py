@@ -1,12 +1,12 @@
 """New rows in a form that Spark's own ORC writer stores exactly as our writer would.
 
 The input is a source, and the table's columns as expressions over the source. The output is a frame
-of plain columns `c0`, `c1` and so on: dates as day numbers, char with padding, timestamps as
-wall-clock times, strings within their maximum length. For a partitioned table the frame has two
-more columns: the partition, and a hash of the partition. `flat_files` writes the frame.
+of plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding, timestamps are
+wall-clock times, and strings are within their maximum length. For a partitioned table the frame has
+two more columns: the partition, and a hash of the partition. `flat_files` writes the frame.
 
 If Spark or Java would store a different value, there is no frame, or the frame's tasks fail with an
-`UnsupportedFileError`. Then `writers` writes the rows instead.
+`UnsupportedFileError`. In both cases, `writers` writes the rows instead.
 """
 
 from __future__ import annotations
@@ -45,25 +45,26 @@ GROUP: Final = "g"
 
 # Java's replacement character for invalid UTF-8.
 _REPLACED: Final = "\ufffd"
-# Spark converts timestamps before this time to the hybrid calendar, which lacks ten days.
+# Spark converts timestamps before this time to the hybrid calendar. The hybrid calendar lacks ten
+# days.
 _OLD: Final = "1582-10-15 00:00:00"
-# In this range ORC stores the wrong second: it corrects only negative seconds, but here the second
-# is 0.
+# In this range, ORC stores the wrong second. ORC corrects only negative seconds, but here the
+# second is 0.
 _LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
 
 
 def flat_rows(
     table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column | None
 ) -> DataFrame | None:
-    """Return new rows for Spark to write, or None if Spark's files would differ from our files.
+    """Return new rows for Spark to write; None if Spark's files would differ from our files.
 
     Spark rebalances the rows of a partition into as many tasks as their size requires. A row's task
     depends only on the row's values.
 
     Args:
         table: the target.
-        source: the rows; a task that runs again must produce the same rows.
-        values: the table's data columns over these rows, cast to their types; a missing column is
+        source: the rows. A task that runs again must produce the same rows.
+        values: the table's data columns over these rows, cast to their types. A missing column is
             NULL.
         key: the `_partition` value; None in a table without partitions.
     """
@@ -107,8 +108,8 @@ def _flat(hive_type: HiveType, name: str) -> Column | None:
             # 1582.
             return F.unix_date(name)
         case PrimitiveType(name=kind) if kind in ("timestamp", TIMESTAMP_LOCAL):
-            # Cast to an instant, which in UTC is the wall-clock time; Spark stores TIMESTAMP_NTZ as
-            # a number.
+            # Cast to an instant. In UTC, the instant is the wall-clock time; Spark stores
+            # TIMESTAMP_NTZ as a number.
             clock = F.col(name).cast("timestamp")
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))

@@ -1,4 +1,4 @@
-"""Hashes of rows' values: a hash for each row, and an order-independent hash for a frame."""
+"""Hashes of rows' values: one hash for each row, and an order-independent hash for a frame."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RowDigest:
 
 def hash_of(values: Sequence[tuple[DataType, Column]]) -> Column:
     """Return a 64-bit hash of a row's values."""
-    # Spark does not hash maps, since equal maps may have their entries in different orders.
+    # Spark does not hash maps, because equal maps may have their entries in different orders.
     return F.xxhash64(*[v.cast("string") if _holds_map(t) else v for t, v in values])
 
 

@@ -1,9 +1,9 @@
-"""Changes of so few rows that the driver writes them itself.
+"""Changes with so few rows that the driver writes them itself.
 
-Shuffling a few thousand events and starting Python tasks for them costs more than writing them. So
-the driver collects them as Arrow batches and passes them to the writers that tasks use
-(`writers.write_events`), in the same order. Larger changes are never collected, since the number
-and size of the kept rows are determined first.
+For a few thousand events, a shuffle and the start of Python tasks cost more than the write itself.
+So the driver collects such events as Arrow batches. The driver passes the batches, in the same
+order, to the writers that tasks use (`writers.write_events`). Larger changes are never collected,
+because the driver first finds the number and size of the kept rows.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def are_few(events: int, size_bytes: int) -> bool:
 
 
 def write_here(plan: WritePlan, events: DataFrame) -> list[Written]:
-    """Write unordered events in this process, and return one record per file.
+    """Write unordered events in this process; return one record per file.
 
     Raises:
-        MergeCardinalityError: two source rows act on one target row.
+        MergeCardinalityError: two source rows match one target row.
         PySparkException: Spark could not compute the events.
         StorageError: reading or writing failed.
     """

@@ -40,9 +40,9 @@ def spread(table: TableInfo, rows: DataFrame, writers: int, seed: Column) -> Dat
     In a bucketed table Hive's hash selects the bucket. In other tables `seed` selects one of
     `writers` buckets (see `writers_for`).
 
-    The caller must ensure that a task that runs again gets the same rows, and that `seed` depends
+    The caller must ensure two things: a task that runs again gets the same rows, and `seed` depends
     only on the row. Then a repeated task sends each row to the same writer. So no row is lost or
-    written twice if part of the shuffle is lost after some writers have finished.
+    written twice, even if part of the shuffle is lost after some writers have finished.
     """
     if table.num_buckets:
         schema = StructType(

@@ -1,9 +1,9 @@
 """The writers of a Spark task: one ACID file per (partition, directory, bucket).
 
 `write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`). The
-function takes batches of events, group by group in the order of `spark.reading.events.grouped`,
-writes staged files and yields one row per file. A file's path contains the attempt, so a second
-copy of a task does no harm. The driver publishes only the files that tasks reported to it.
+function takes batches of events, ordered and grouped as in `spark.reading.events.grouped`. The
+function writes staged files and yields one row per file. A file's path contains the attempt, so a
+second copy of a task does no harm. The driver publishes only the files that tasks reported to it.
 
 Memory holds a few batches and one stripe of an old file, even if files and groups are large.
 """
@@ -97,7 +97,7 @@ class Written(NamedTuple):
 # The default dfs.namenode.fs-limits.max-component-length of HDFS, and the limit of Linux.
 _LONGEST_NAME_BYTES: Final = 255
 _BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
-# The keys are Hive's names. GZIP replaces every codec that is not listed, since every reader
+# The keys are Hive's names. GZIP replaces every codec that is not listed, because every reader
 # supports GZIP.
 _IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
 
@@ -108,7 +108,7 @@ def writer_options(
     """Return the layout of files: large stripes in bases, small stripes in deltas, as in Hive.
 
     The table chooses the compression. The default is a codec that every reader of the metastore's
-    generation supports: ORC 1.5, in Hive 3.1, does not support ZSTD.
+    generation supports. For example, ORC 1.5 in Hive 3.1 does not support ZSTD.
     """
     default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
     compression = table.parameters.get("orc.compress", "").lower() or default
@@ -124,12 +124,12 @@ def writer_options(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """The plan with which an executor writes events, as plain values.
+    """The plan by which an executor writes events, as plain values.
 
     `token` is the name of the staging directories. `locations` contains the locations of partitions
-    that are not in their default root below the table. `insert_directory` is a delta, or a base for
-    an overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps
-    the `_file` values of updates to the files with the old rows.
+    outside of their default root below the table. `insert_directory` is a delta, or a base for an
+    overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps the
+    `_file` values of updates to the files that contain the old rows.
     """
 
     table: TableInfo
@@ -168,7 +168,7 @@ class WritePlan:
 
 
 def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Iterator[pa.RecordBatch]:
-    """Write the events of one Spark task and yield one row of `WRITTEN_SCHEMA` per file."""
+    """Write the events of one Spark task; yield one row of `WRITTEN_SCHEMA` per file."""
     with task_body():
         attempt = uuid.uuid4().hex
         is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
@@ -196,7 +196,7 @@ def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into slices, each with events of one group."""
+    """Split a batch into slices; each slice has events of one group."""
     if not batch.num_rows:
         return
     changed = np.zeros(batch.num_rows - 1, dtype=bool)
@@ -209,7 +209,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 class _Group:
-    """A staged ACID file being written. Mutable: it counts rows and remembers the last row ID."""
+    """A staged ACID file being written. Mutable: it counts rows and stores the last row ID."""
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         self.key = key
@@ -233,7 +233,7 @@ class _Group:
             is_delete=self._is_delete,
             table=plan.table.ref,
         )
-        # Use one list for the whole file, since the cursor of `OldRows` restarts when the list
+        # Use one list for the whole file, because the cursor of `OldRows` restarts if the list
         # changes.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
@@ -282,7 +282,7 @@ class _Group:
         self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
-        """Raise an error if two events change one old row: two source rows match that row."""
+        """Raise an error if two events change one old row, because two source rows match it."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last
@@ -301,7 +301,7 @@ class _Group:
         if not self._fetched:
             return new
         # Old rows have timestamps as pairs of seconds and nanoseconds. Convert new rows to this
-        # form, too, since all rows of a file must have the same form.
+        # form, too, because all rows of a file must have the same form.
         new = with_pairs(new)
         clause = batch.column("_clause").to_numpy(zero_copy_only=False)
         is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
@@ -325,13 +325,13 @@ class _Group:
     ) -> pa.StructArray:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         index = np.cumsum(needs_old) - 1 + batch.num_rows
-        # Flatten once, since extracting one field costs as much as extracting all fields.
+        # Flatten once, because extracting one field costs as much as extracting all fields.
         given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         fields = []
         for column in self._plan.columns:
             values = given.get(column.name)
             if values is None:
-                # No clause sets this column, so every row here takes it from an old row.
+                # No clause sets this column, so every row here takes its value from an old row.
                 fields.append(fetched[column.name])
             elif column.name in kept:
                 pick = np.where(kept[column.name], index, np.arange(batch.num_rows))

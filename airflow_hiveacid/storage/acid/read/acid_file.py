@@ -36,11 +36,11 @@ class FileKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticIdentity:
-    """The row identities of a file that does not store row identities.
+    """The row identities of a file whose rows have no stored identity.
 
     Row IDs count up from `first_row_id` in the order of the rows. `write_id` is 0 if the file is
-    older than the table's conversion to a transactional table. Otherwise `write_id` is the write ID
-    of the directory into which the file was loaded.
+    older than the table's conversion to transactional. Otherwise, `write_id` is the write ID of the
+    directory into which LOAD DATA moved the file.
     """
 
     write_id: WriteId
@@ -55,9 +55,8 @@ class AcidFile:
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
     the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     number of bytes that readers may read. `length` is less than the file's size while a streaming
-    writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. No row in the file
-    has an original write ID below `least_write_id` or above `greatest_write_id`; None means no
-    bound.
+    writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
+    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
     """
 
     store: str
@@ -88,8 +87,8 @@ class AcidFile:
     def least_key(self) -> Key:
         """A lower bound for the row identities in the file.
 
-        If a file does not store identities, the bound is the first row's identity. So a merge opens
-        such files one after the other.
+        If the file does not store identities, the bound is the identity of its first row. So a
+        merge opens such files one after the other.
         """
         if self.synthetic is None:
             return least_key(self.least_write_id)
@@ -115,7 +114,7 @@ class AcidFile:
             CorruptFileError: the file is not an ORC file, or is damaged.
             UnsupportedFileError: the file's format is not supported.
             LocationPermissionError: reading the file is not permitted.
-            StorageError: the file is missing, or reading failed for another reason.
+            StorageError: the file is missing, or reading failed for a different reason.
         """
         with file_errors("read", self.path):
             return read_tail(self.fs, self.path, self.length)
@@ -124,7 +123,7 @@ class AcidFile:
 def has_acid_columns(tail: OrcTail) -> bool:
     """Return whether a file has the ACID root columns.
 
-    Case is ignored, as in Hive (SchemaEvolution.checkAcidSchema).
+    Upper and lower case are equivalent, as in Hive (SchemaEvolution.checkAcidSchema).
     """
     root = tail.types[0]
     kinds = tuple(tail.types[child].kind for child in root.children)

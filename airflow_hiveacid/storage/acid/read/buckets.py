@@ -1,8 +1,8 @@
-"""Group the files of a snapshot by bucket, with the delete files that may affect each bucket.
+"""Group the files of a snapshot by bucket, each with the delete files that may affect it.
 
 The input is the visible directories (`AcidState`). The output is `BucketFiles`. Before any row is
-read, this module finds the buckets that delete events affect, and checks that these buckets have
-files. This module must not read rows of the table.
+read, this module finds the buckets that delete events affect. The module checks that these buckets
+have files. This module must not read rows of the table.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class BucketFiles:
     """The files of one bucket that are visible in one snapshot.
 
     `base_inserts` are the files of the base or the original files. `delta_inserts` are the files of
-    deltas. `deletes` are all delete files that may hold events for rows of this bucket. A delete
-    file may also contain events for other buckets, because minor compaction in Hive 3.1 copies
-    these events.
+    deltas. `deletes` are all delete files that may contain events for rows of this bucket. A delete
+    file may also contain events for other buckets, because minor compaction in Hive 3.1 copies such
+    events.
     """
 
     bucket_id: BucketId
@@ -62,15 +62,15 @@ def bucket_files(
 
     Args:
         state: the visible files of the table or partition.
-        write_ids: the reader's write ID list. With this list, partly visible delete deltas are also
-            checked for dangling delete events.
+        write_ids: the reader's write ID list. With this list, the function also checks partly
+            visible delete deltas for dangling delete events.
 
     Raises:
         DanglingDeleteError: visible delete events belong to a bucket without a live file.
         CorruptFileError: a footer or side file is damaged.
         UnsupportedFileError: a file has an unsupported name or format.
         LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for another reason.
+        StorageError: a file is missing, or reading failed for a different reason.
     """
     (found,) = buckets_of([state], write_ids)
     return found
@@ -81,10 +81,10 @@ def buckets_of(
 ) -> tuple[tuple[BucketFiles, ...], ...]:
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    The function reads the footer of every delete file, and of every file whose name does not show
-    whether the file has ACID columns. The function reads each footer only once, and reads the
-    footers of all partitions in parallel. Callers that need the result several times should store
-    it.
+    The function reads the footer of every delete file. The function also reads a file's footer if
+    the file's name does not show whether the file has ACID columns. The function reads each footer
+    only once, for all partitions in parallel. Callers that need the result several times should
+    store it.
 
     Raises:
         HiveAcidError: see `bucket_files`.
@@ -102,8 +102,8 @@ def buckets_of(
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
     """Yield the path and length of each file whose footer must be read.
 
-    Files with invalid names are skipped. Files that are still open for streaming are also skipped,
-    because their committed length is read later.
+    Files with invalid names are skipped. Files that are still open for streaming are also skipped.
+    The committed length of such files is read later.
     """
     for entry in root_files.state.originals:
         if isinstance(parse_file_name(entry.name), OriginalFileName):

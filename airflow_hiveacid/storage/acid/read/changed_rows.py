@@ -1,18 +1,18 @@
 """Read the rows that were inserted or deleted in a range of write IDs, as Arrow batches.
 
 Input is the data files of one segment of a root's history (`format.state.change_range`). Each data
-file comes with the delete files that may contain events for its rows. Output is the rows with their
+file has the delete files that may contain events for its rows. Output is the rows with their
 changes. A row is inserted ("born" in the code) at the write ID of its insert event. A row is
 deleted ("dies") at the write ID of its first delete event, or of the overwrite that ends the
 segment. Two kinds of rows are not reported:
 
-* A row that was deleted before the range. Such a row is not visible in any version of the range.
-* A row that was inserted in the range and deleted at the same or a lower write ID. A lower write ID
-  is possible, because a write may wait for its locks. Other writes with higher write IDs may commit
-  during the wait, and the write then sees their rows.
+* A row that was deleted before the range; no version of the range shows such a row.
+* A row that was inserted in the range, and deleted at the same or a lower write ID. A lower write
+  ID is possible, because a write may wait for its locks. During the wait, writes with higher write
+  IDs may commit. The waiting write then sees the rows of these writes.
 
-If no row of a file was inserted in the range, this module reads only the rows that were deleted in
-the range. The module reads only the stripes that may contain these rows.
+If no row of a file was inserted in the range, this module reads only those rows of the file that
+were deleted in the range. The module reads only the stripes that may contain these rows.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 class ChangeFile:
     """One data file whose rows may have changed in a range, with the delete files for its rows.
 
-    If `is_whole`, every row is read, because the file was written in the range, or an overwrite
-    deleted all its rows. Otherwise only the rows with a delete event in the range are read. `fresh`
-    contains the files in `deletes` that were written in the range.
+    If `is_whole`, every row is read. Either the file was written in the range, or an overwrite
+    deleted all its rows. Otherwise, only rows with a delete event in the range are read. `fresh`
+    contains those files of `deletes` that were written in the range.
     """
 
     data: AcidFile
@@ -63,7 +63,7 @@ class ChangeFile:
     is_whole: bool
 
     def stripes_hit(self) -> list[int]:
-        """Return the stripes that may hold a row with a delete event of the range.
+        """Return the stripes that may contain a row with a delete event of the range.
 
         Raises:
             HiveAcidError: a footer cannot be read.
@@ -103,9 +103,9 @@ class Changed:
 class Deaths:
     """The delete events of a range, one per row, and the rows that were deleted before the range.
 
-    `keys` are the rows that were deleted in the range, at the write IDs in `write_ids`.
-    `deleted_before` are the rows that were deleted before the range. `keys` and `deleted_before`
-    are sorted.
+    `keys` are the rows that were deleted in the range; `write_ids` are the write IDs of their
+    deletions. `deleted_before` are the rows that were deleted before the range. `keys` and
+    `deleted_before` are sorted.
     """
 
     keys: Keys
@@ -135,7 +135,7 @@ def deaths_of(
     """Return the rows that were deleted in a range, and the rows that were deleted earlier.
 
     Args:
-        files: the delete files, which may include events for rows of other files.
+        files: the delete files. These files may include events for rows of other files.
         part: the range.
         near: bounds of the row identities to include; None includes all.
 
@@ -194,7 +194,7 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
 
 
 def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
-    """Yield only the rows that were deleted in the range, which are usually few."""
+    """Yield only the rows that were deleted in the range; usually, these are few."""
     for events in batches:
         positions = Keys.of(events).positions_of(deaths.keys)
         if len(positions):

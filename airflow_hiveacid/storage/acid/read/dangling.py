@@ -1,14 +1,14 @@
-"""Find visible delete events for rows that are lost, because no file of their bucket exists.
+"""Find visible delete events for lost rows: rows in a bucket that has no file.
 
 Input is the visible files of one root, and facts from the footers of its delete files. This module
 must not depend on how files are chosen.
 
 Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
-row between the two deletes. Then the row of the second event no longer exists, and its bucket may
-have no file. In this case, no row was lost. The base shows whether a file was lost, because a base
-covers all writes up to its write ID. If a row of a covered write is not in the base, a delete event
-or an overwrite removed the row. A row of a later write is in a delta that no compaction has read,
-so its file must exist.
+row between the two deletes. Then the second event refers to a missing row, and its bucket may have
+no file. But no row was lost in this case. A base covers all writes up to its write ID. So a base
+shows whether a file was lost. If a row of a covered write is not in the base, a delete event or an
+overwrite removed it. A row of a later write is in a delta that no compaction has read. So the file
+of this delta must exist.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ def require_rows(
 ) -> None:
     """Raise an error if a visible delete event shows that the files of its bucket were lost.
 
-    A row may be inserted and deleted at the same write ID. Its delete event is accepted, because a
-    compactor may have dropped the insert event. Delete events for rows that are not visible to the
-    reader are also accepted. If the base covers the write that inserted a row, the row's delete
-    event is only logged; the next major compaction drops the event.
+    A row may be inserted and deleted at the same write ID. The function accepts the delete event of
+    such a row, because a compactor may have dropped the insert event. The function also accepts
+    delete events for rows that are not visible to the reader. If the base covers the write that
+    inserted a row, the function only logs the row's delete event. The next major compaction drops
+    this event.
 
     Raises:
-        DanglingDeleteError: a bucket without a file has a visible delete event of any other kind.
+        DanglingDeleteError: a bucket without a file has any other visible delete event.
     """
     resolved = {d.text for d in state.delete_deltas if d.visibility is RangeVisibility.ALL}
     for file, facts in deletes:
@@ -110,10 +111,10 @@ def _buckets(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
 
 
 def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:
-    """Return a mask of the write IDs that are covered by the base, but by no live delta.
+    """Return a mask of the write IDs that are covered by the base but by no live delta.
 
-    An overwrite's base does not count as covering the overwrite's own write ID, because no
-    compaction has removed rows of that write.
+    The base of an overwrite does not cover the overwrite's own write ID, because no compaction has
+    removed rows of this write.
     """
     if state.base is None:
         return np.zeros(len(original), dtype=bool)

@@ -2,8 +2,8 @@
 
 The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
 finds out whether a file has ACID columns. The module also finds the row identities of files without
-ACID columns, and the committed length of files that are still open for streaming. If file names do
-not show these facts, the module reads footers. This module must not read rows.
+ACID columns, and the committed length of files that are still open for streaming. If the file names
+do not show these facts, the module reads footers. This module must not read rows.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RootFiles:
             CorruptFileError: a footer or side file is damaged.
             UnsupportedFileError: a file has an invalid name or an unsupported format.
             LocationPermissionError: reading a file is not permitted.
-            StorageError: a file is missing, or reading failed for another reason.
+            StorageError: a file is missing, or reading failed for a different reason.
         """
         if self.state.base is not None:
             return tuple(_in_directory(self, self.state.base, FileKind.DATA))
@@ -163,8 +163,7 @@ def _in_directory(
 def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId | None]:
     """Return bounds of the original write IDs.
 
-    Only the insert events of a delta have an upper bound; the upper bound of all other files is
-    None.
+    Only insert events of a delta have an upper bound. The upper bound of all other files is None.
     """
     name = directory.name
     if isinstance(name, DeltaName) and kind is FileKind.DATA:
@@ -173,7 +172,7 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
 
 
 def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
-    """Read a base file's bucket from its footer; the file's name does not show the bucket."""
+    """Read a base file's bucket from its footer, because its name does not show the bucket."""
     found = root_files.facts(entry, length).buckets
     if found is None or len(found) != 1:
         raise UnsupportedFileError(
@@ -189,16 +188,16 @@ def committed_length(
 
     The rule is the same as in AcidUtils.getLogicalLength and OrcAcidUtils.getLastFlushLength. While
     a streaming writer's transaction batch is open, a side file records the file's length after each
-    commit. The last complete number in the side file is the committed length; 0 means that nothing
-    is committed yet. The committed length is not compared with the file size, because HDFS reports
-    only closed blocks while a writer has the file open. Reading fails if the file is shorter than
-    its committed length.
+    commit. The last complete number in the side file is the committed length. 0 means that nothing
+    is committed yet. This function does not compare the committed length with the file size. HDFS
+    reports only closed blocks while a writer has the file open. Reading fails if the file is
+    shorter than its committed length.
 
     Raises:
         CorruptFileError: the side file contains no valid length.
-        UnsupportedFileError: the side file cannot be read while its writer has it open.
+        UnsupportedFileError: a writer has the side file open, and it cannot be read.
         LocationPermissionError: reading the side file is not permitted.
-        StorageError: the side file is missing, or reading failed for another reason.
+        StorageError: the side file is missing, or reading failed for a different reason.
     """
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):

@@ -1,4 +1,4 @@
-"""Facts from a file's footer: presence of ACID columns, number of rows, buckets and write IDs.
+"""Facts from a file's footer: whether it has ACID columns, its rows, buckets and write IDs.
 
 Input is files. Output is a few facts about each file; the footers are discarded. This module must
 not interpret directory names.
@@ -50,7 +50,7 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
     Raises:
         CorruptFileError, UnsupportedFileError: the footer is damaged or not supported.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     with file_errors("read", path):
         tail = read_tail(fs, path, length)
@@ -74,11 +74,11 @@ def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:
-    """Return the buckets of the bucket properties `least` to `most`, or None if they are unknown.
+    """Return the buckets of the bucket properties `least` to `most`; None if unknown.
 
-    The buckets are unknown if the codecs of `least` and `most` differ, or if the range exceeds the
-    maximum number of buckets of a table. Without this limit, a range of V0 bucket numbers could
-    produce a set of half a billion numbers.
+    The buckets are unknown if `least` and `most` have different codecs, or if the range exceeds the
+    maximum number of buckets of a table. Without this limit, a range of V0 properties could give a
+    set of half a billion numbers.
     """
     try:
         first, last = decode(BucketProperty(least)), decode(BucketProperty(most))

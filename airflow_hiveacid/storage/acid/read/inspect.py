@@ -1,9 +1,9 @@
-"""List every directory of a table or partition with its status for one reader, rows and bytes.
+"""List every directory of a table or partition, with its status for one reader, rows and bytes.
 
 Input is a location, and the write ID list and transaction list of a snapshot. Output is one entry
-per directory, original file and unused file, sorted by name. Row counts come from footers, so no
-data is read. A file that cannot be read produces a remark instead of an error, because
-administrators use this list to investigate faults.
+per directory, original file and unused file, sorted by name. Row counts come from footers, so the
+module reads no data. An unreadable file gives a remark, not an error, because administrators use
+this list to investigate faults.
 """
 
 from __future__ import annotations
@@ -64,11 +64,10 @@ class InspectedEntry:
     """One base or delta directory, or one file outside such directories.
 
     `type` is base, delta, delete_delta, original or other. `least_write_id` is None if the name
-    does not contain this ID, as in the case of a base. `state` is live, obsolete, aborted,
-    invisible, ignored or refused. A refused file has an invalid name or path, but would otherwise
-    be live. A scan of the root fails because of this file. `rows` is the number of rows or delete
-    events according to the footers. If a footer could not be read, `rows` is None and `why` gives
-    the reason.
+    does not contain this ID, as for a base. `state` is live, obsolete, aborted, invisible, ignored
+    or refused. A refused file would be live, but has an invalid name or path. So a scan of the root
+    fails. `rows` is the number of rows or delete events according to the footers. If a footer could
+    not be read, `rows` is None, and `why` gives the reason.
     """
 
     name: str
@@ -111,8 +110,7 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
     Raises:
         LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
-        UnsupportedFileError: a directory name begins like the name of a base or delta, but is
-            invalid.
+        UnsupportedFileError: a directory has the prefix of a base or delta, but an invalid name.
         CorruptFileError: the metadata file of a base cannot be read.
         LocationPermissionError: reading the location is not permitted.
         StorageError: reading failed for another reason.

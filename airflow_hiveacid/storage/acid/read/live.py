@@ -40,7 +40,7 @@ def live_in(
 
     Args:
         inserts: files with rows.
-        deletes: files with delete events, which may include events for rows of other files.
+        deletes: files with delete events. These files may include events for rows of other files.
         write_ids: the list that decides which events are visible.
         read: a function that reads the rows of a file.
         read_deletes: a function that reads the delete events of a file; it may omit the column

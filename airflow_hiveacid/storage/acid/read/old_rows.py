@@ -1,8 +1,8 @@
 """Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
-Each input row contains the file and the identity of its old version; rows are sorted by file and
-identity. Output is the wanted columns in the same order. A stripe is decoded at most once, and only
-if it can contain a wanted row.
+Each input row contains the file and the identity of its old version. The rows are sorted by file
+and identity. Output is the wanted columns in the same order. A stripe is decoded at most once, and
+only if it can contain a wanted row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OldRows:
 
         Args:
             rows: a batch with `_file` (the number of a file) and the identity columns, sorted by
-                these columns. The rows of each call must follow the rows of the previous call.
+                these columns. In each call, the rows must come after the rows of the previous call.
 
         Raises:
             CorruptFileError: a row that is visible in the snapshot is missing in its file.
@@ -120,7 +120,7 @@ class Stripes:
         self._next = 0
 
     def following(self, keys: Keys) -> list[int]:
-        """Return the stripes that may hold one of these rows, without stripes of earlier calls."""
+        """Return the stripes that may hold one of these rows and that no earlier call returned."""
         found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
         if found:
             self._next = found[-1] + 1

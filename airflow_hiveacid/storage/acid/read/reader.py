@@ -2,9 +2,10 @@
 
 Input is one `AcidFile` (path, kind of content, committed length) and the table's columns. Output is
 batches in file order, with only the requested columns, converted to the table's types. In a file
-without ACID columns, a row's identity is derived from the file's path and the row's position. In
-every batch, this module checks what readers rely on: order, operations, and no forbidden NULL. This
-module must not depend on which files are visible (`files`) or which rows are visible (`merge`).
+without ACID columns, a row's identity follows from the file's path and the row's position. In every
+batch, the module checks what readers rely on: the order, the operations, and that no forbidden NULL
+occurs. This module must not depend on which files are visible (`files`) or which rows are visible
+(`merge`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
-# An event takes 28 bytes in memory, and another 28 bytes while the events are sorted.
+# An event takes 28 bytes in memory. Sorting takes another 28 bytes.
 _MOST_UNORDERED: Final = 4_000_000
 _UTC_ZONES: Final = frozenset({"UTC", "GMT"})
 
@@ -76,7 +77,7 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
     matching: Matching = Matching.NAME,
     tail: OrcTail | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the events of one file in file order, which is ascending order of identity.
+    """Read the events of one file in file order, that is, in ascending order of identity.
 
     Args:
         file: the file to read.
@@ -95,9 +96,10 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         UnknownColumnError: `data_columns` contains a column that the table does not have.
         UnsupportedTableError: a column has a type that cannot be read.
         UnsupportedFileError: a type or value in the file does not fit the table's column.
-        CorruptFileError: the file is damaged, out of order, or not of the kind that `file` states.
+        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
+            states.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     wanted = chosen_columns(columns, data_columns)
     schema = read_schema(wanted, timestamps)
@@ -133,10 +135,11 @@ def read_identity(
         Batches of `IDENTITY_SCHEMA`.
 
     Raises:
-        CorruptFileError: the file is damaged, out of order, or not of the kind that `file` states.
+        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
+            states.
         UnsupportedFileError: the file's format is not supported.
         LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for another reason.
+        StorageError: the file is missing, or reading failed for a different reason.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
 
@@ -182,8 +185,8 @@ def _source(
         raise CorruptFileError(
             path=file.path, reason=f"it has {what}, which contradicts the name of its directory"
         )
-    # Check the whole file even if only some stripes are read: a row's update event may be in a
-    # different stripe.
+    # Check the whole file even if only some stripes are read, because a row's update event may be
+    # in a different stripe.
     require_new_rows(file, tail)
     chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
     return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows)
@@ -217,9 +220,9 @@ class _Source:
         return sum(self.tail.stripes[index].rows for index in self.stripes)
 
     def _is_streamable(self) -> bool:
-        """Return True if the delete events are sorted, and too many for one batch.
+        """Return True if the delete events are sorted and too many for one batch.
 
-        Such events can be streamed. Not every writer sorts delete events.
+        Only then can the events be streamed. Not every writer sorts delete events.
         """
         if self._events <= self.batch_rows:
             return False
@@ -250,8 +253,8 @@ class _Source:
     def rows(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield pairs: the root columns without `row`, and the column `row` with these fields."""
         check = FileCheck(self.file)
-        # A column whose timestamps may exceed Arrow's range is read twice: once for the nanoseconds
-        # and once for the seconds.
+        # If timestamps of a column may exceed Arrow's range, the column is read twice: once for the
+        # nanoseconds and once for the seconds.
         split = [f for f in fields if f.is_split]
         rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
         source = replace(self, batch_rows=rows)
@@ -266,7 +269,8 @@ class _Source:
     def roots(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """Yield the root columns of each batch, together with the batch.
 
-        The root columns are read from the file, or derived if the file does not store them.
+        The root columns are read from the file. If the file does not store the root columns, they
+        are derived.
         """
         ids = _column_ids(fields)
         if self.file.synthetic is not None:
@@ -309,7 +313,7 @@ class _Source:
                 yield pa.RecordBatch.from_struct_array(none)
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
-        """Check that no root column except `row` holds NULL."""
+        """Check that no root column except `row` contains NULL."""
         if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
             raise self._lacks_a_value()
 
@@ -353,8 +357,8 @@ def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
 def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
     """Unset `is_split` unless all writers used UTC.
 
-    The seconds and the nanoseconds of a timestamp can be read separately only if the timestamp is
-    in UTC.
+    The seconds and the nanoseconds of a timestamp can be read separately only if it was written in
+    UTC.
     """
     if any(f.is_split for f in fields):
         zones = writer_time_zones(source.file.fs, source.tail, source.stripes)

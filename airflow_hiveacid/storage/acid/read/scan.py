@@ -88,7 +88,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
         CorruptFileError, UnsupportedFileError, DanglingDeleteError: files are damaged or missing,
             or their format is not supported.
         LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for another reason.
+        StorageError: a file is missing, or reading failed for a different reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
@@ -129,7 +129,7 @@ def scan_schema(
 
 
 def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) -> pa.RecordBatch:
-    # Flatten the struct once: extracting a single field is as expensive as extracting all fields.
+    # Flatten the struct once, because extracting one field costs as much as extracting all fields.
     columns = batch.column(ROW).flatten()
     if with_identity:
         parts = [batch.column(name) for name in IDENTITY_COLUMNS]

@@ -1,7 +1,7 @@
 """Find the bounds of the row identities in each stripe of a file.
 
-Input is a file with its tail. Output is one range for each column with recorded bounds; both ends
-are inclusive. No rows are read.
+Input is a file with its tail. Output is one range for each column with recorded bounds. Both ends
+of a range are inclusive. No rows are read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
 
 
 def meeting(found: Sequence[KeyBounds], wanted: Iterable[KeyBounds]) -> list[int]:
-    """Return the indices of the stripes that may have a row in common with a stripe in `wanted`."""
+    """Return the indices of the stripes that may share a row with a stripe in `wanted`."""
     others = list(wanted)
     return [at for at, one in enumerate(found) if any(_may_overlap(one, other) for other in others)]
 

@@ -42,8 +42,7 @@ def numbered(
     firsts = np.cumsum(lengths) - lengths
     chosen = list(read)
     ends = np.cumsum(lengths[chosen])
-    # A row's position in the file is the sum of this number and the row's position in the chosen
-    # stripes.
+    # A row's position in the file is this number plus the row's position in the chosen stripes.
     skipped = firsts[chosen] - (ends - lengths[chosen])
     at = 0
     for batch in batches:

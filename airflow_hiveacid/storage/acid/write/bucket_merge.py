@@ -1,16 +1,16 @@
 """Compact one bucket: merge its sorted files into one sorted file per result directory.
 
-Input is the files of one bucket and their compaction plan. Output is staged files. Only one batch
+Input is the files of one bucket, and their compaction plan. Output is staged files. Only one batch
 of every open file is in memory, regardless of file sizes. Rows keep their identity and all values.
 The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
 stripes are copied without decoding (`whole_stripes`).
 
-This module follows two more rules. Each of Hive's own compactors violates one of these rules:
+The module follows two more rules. Each of Hive's own compactors violates one of these two rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
   readers lose all rows of one file.
-* If a row was inserted and deleted at the same write ID, both events are dropped. Compacted
-  directories have no statement ID, so Hive 4 would no longer apply the delete event
+* If a row was inserted and deleted at the same write ID, both events are dropped. Hive 4 would
+  otherwise ignore the delete event, because compacted directories have no statement ID
   (VectorizedOrcAcidRowBatchReader.isQualifiedDeleteDeltaForSplit).
 """
 
@@ -60,8 +60,8 @@ class BucketCompaction:
     """The plan to compact one bucket, as plain values. Each directory in `outputs` gets a file.
 
     `inserts` and `deletes` are the input files. If `outputs` contains a base (a major compaction),
-    delete events are applied and dropped. Otherwise the insert events are merged into one
-    directory, and the delete events into another directory.
+    delete events are applied and dropped. Otherwise, the insert events are merged into one
+    directory, and the delete events into another.
     """
 
     columns: tuple[Column, ...]
@@ -86,7 +86,7 @@ class CompactedFile:
 
 
 def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
-    """Compact one bucket; no file is written for a result without rows.
+    """Compact one bucket; write no file for a result without rows.
 
     Raises:
         CorruptFileError: an input is damaged or out of order.

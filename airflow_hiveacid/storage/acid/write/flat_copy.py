@@ -1,10 +1,11 @@
-"""Copy flat ORC files, which contain only a table's rows, into one file of the table.
+"""Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
-Input is files that a different program, such as Spark, wrote with the table's columns at the top
-level. Output is an ACID file of insert events or, for an insert-only table, a file of rows without
-identities. No value of the table is decoded: the streams are copied, and the columns get new IDs.
-For an ACID file, this module adds five identity columns (as runs), the struct `row` around the
-table's columns, and the tail. This module must not depend on which program wrote the flat files.
+Input is files that a different program, such as Spark, wrote. These files have the table's columns
+at the top level. Output is an ACID file of insert events. For an insert-only table, output is a
+file of rows without identities. The module does not decode values of the table. The module copies
+the streams and gives the columns new IDs. For an ACID file, this module adds five identity columns
+(as runs), the struct `row` around the table's columns, and the tail. This module must not depend on
+which program wrote the flat files.
 
 `flat_layout` defines the content of a flat file. The key column, if present, is not copied.
 """
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 _TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
-# The writer's time zone. ORC's C++ writer, which writes our other files, also uses this zone.
+# The writer's time zone. ORC's C++ writer also uses this zone; it writes our other files.
 _ZONE: Final = "GMT"
 
 
@@ -132,7 +133,7 @@ class FlatCopy:
 class CopiedFile:
     """One finished file.
 
-    `key` is the value of the key column, or None if there is no key column.
+    `key` is the value of the key column. `key` is None if there is no key column.
     """
 
     rows: int
@@ -150,11 +151,11 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
             file.
 
     Raises:
-        UnsupportedFileError: a flat file has a different layout, so that its rows cannot be copied
-            without decoding.
+        UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be
+            copied.
         CorruptFileError: a flat file is damaged.
         LocationPermissionError: reading or writing a file is not permitted.
-        StorageError: reading or writing failed for another reason.
+        StorageError: reading or writing failed for a different reason.
     """
     filled = _filled(work)
     first = next(filled, None)
@@ -183,7 +184,7 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
 
 
 class _Filled(NamedTuple):
-    """The stripes to copy from one file; there is at least one stripe."""
+    """The stripes to copy from one file; at least one."""
 
     fs: pafs.FileSystem
     tail: OrcTail
@@ -191,7 +192,7 @@ class _Filled(NamedTuple):
 
 
 def _filled(work: FlatCopy) -> Iterator[_Filled]:
-    """Yield the parts that have rows, one at a time, since there may be many small parts.
+    """Yield the parts that have rows, one at a time, because there may be many small parts.
 
     Raises:
         UnsupportedFileError: a part does not have the expected layout, or differs from earlier
@@ -264,8 +265,7 @@ class _PlainCopy:
         """Write the tail; return the size of the file.
 
         Raises:
-            UnsupportedFileError: the file has so many stripes that their statistics exceed a
-                reader's limit.
+            UnsupportedFileError: the statistics of the file's many stripes exceed a reader's limit.
         """
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
@@ -328,7 +328,7 @@ class _PlainCopy:
 
 
 class _AcidCopy(_PlainCopy):
-    """A new bucket file, which contains the rows of the flat files and identity columns."""
+    """A new bucket file with the rows of the flat files and identity columns."""
 
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         super().__init__(work, first, write)
@@ -388,8 +388,8 @@ class _AcidCopy(_PlainCopy):
         streams = []
         for stream in content.streams:
             if stream.column == 0:
-                # Neither the root nor `row` is ever NULL, so the root's index is also valid for
-                # `row`.
+                # Neither the root struct nor `row` is ever NULL. So the root's index is also valid
+                # for `row`.
                 streams += [stream, replace(stream, column=ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(
@@ -400,7 +400,7 @@ class _AcidCopy(_PlainCopy):
                 StripeStream(kind=ROW_INDEX, column=at, content=column.row_index),
                 StripeStream(kind=DATA, column=at, content=column.data),
             )
-        # The sort is stable, so the streams of a column keep their order.
+        # A stable sort keeps the order of a column's streams.
         streams.sort(key=lambda s: s.column)
         whole, runs = pb.ColumnEncoding(kind=_DIRECT), pb.ColumnEncoding(kind=_DIRECT_V2)
         ours = content.encodings[1 : len(self._nodes) + 1]

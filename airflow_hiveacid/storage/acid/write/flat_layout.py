@@ -1,10 +1,10 @@
-"""The layout of flat ORC files, which contain a table's columns and are copied into bucket files.
+"""The layout of flat ORC files: they contain a table's columns, and are copied into bucket files.
 
-Some columns are stored with a different type than in the table (`flat_kind`). This type can
-represent the same values, and the writer of flat files stores these values exactly. A date is
-stored as its day number, which does not depend on a calendar. The table's columns may be followed
-by a key column, which contains the same string in every row of the file. The key identifies the
-target of the rows. This module must not depend on which program writes flat files.
+Some columns are stored with a different type than in the table (`flat_kind`). The stored type can
+represent the same values, and the writer of flat files stores them exactly. For example, a date is
+stored as its day number. Day numbers do not depend on a calendar. The table's columns may be
+followed by a key column. The key column contains the same string in every row of the file. This key
+identifies the target of the rows. This module must not depend on which program writes flat files.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _NESTED: Final = frozenset(
 def can_be_flat(columns: Sequence[Column]) -> bool:
     """Return whether flat files can store every possible value of these columns.
 
-    Values inside lists and structs cannot be stored with a different type, and their text lengths
-    are not checked. Maps cannot be stored in flat files, because Java's maps keep neither the order
+    Values inside lists and structs cannot be stored with a different type. The text lengths of such
+    values are not checked. Maps cannot be stored in flat files. Java's maps keep neither the order
     of entries nor duplicate keys.
     """
     return all(_fits(parse_type(column.type)) for column in columns)
@@ -85,7 +85,7 @@ def _fits_below(hive_type: HiveType) -> bool:
 
 
 def has_times(columns: Sequence[Column]) -> bool:
-    """Return whether flat files of these columns contain timestamps (which need a time zone)."""
+    """Return whether flat files of these columns contain timestamps, which need a time zone."""
     return any(flat_kind(parse_type(column.type)) in _TIMES for column in columns)
 
 
@@ -149,7 +149,7 @@ def _decimal(type_: OrcType) -> tuple[int, int]:
 
 
 def key_of(tail: OrcTail) -> str:
-    """Return the value of the key column, which is the same in every row.
+    """Return the value of the key column; every row has the same value.
 
     Raises:
         UnsupportedFileError: the rows have different values, or the statistics do not show the

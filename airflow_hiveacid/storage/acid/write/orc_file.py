@@ -1,9 +1,9 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-Input is batches of storable values. Output is one file. This module never reads the file, and holds
-only one stripe in memory. Subclasses interpret the rows and supply the tail: the subclass in
-`writer` for ACID files, and the subclass in `storage.plain.write` for rows without identities. This
-module must not interpret directory names.
+Input is batches of storable values. Output is one file. The module never reads the file, and holds
+only one stripe in memory. Subclasses interpret the rows and provide the tail. The subclass in
+`writer` writes ACID files, and the subclass in `storage.plain.write` writes rows without
+identities. This module must not interpret directory names.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
 
     The encoder ends a stripe at a certain compressed size. If rows compress to almost nothing, a
     stripe could grow to tens of millions of rows. The encoder also keeps eight bytes for each
-    string in a dictionary column. Readers that load a whole stripe would have to hold all these
-    rows.
+    string in a dictionary column. Readers that load a whole stripe would also have to hold all
+    these rows.
 
     Args:
         nodes: The types of the columns that contain values. A file of delete events has no such
@@ -55,7 +55,7 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
 
 
 class AbortsUnlessClosed(abc.ABC):
-    """A file being written. A `with` block aborts the file unless the file was closed before."""
+    """A file being written. A `with` block aborts the file, unless it was closed before."""
 
     _is_open: bool
 
@@ -77,7 +77,7 @@ class AbortsUnlessClosed(abc.ABC):
 
 
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
-    """One ORC file being written.
+    """One ORC file during writing.
 
     Objects are mutable and must be used by one thread only; the file is valid only after closing.
     `_Key` is the type of row keys; the object stores the key of the last row of each stripe.
@@ -94,20 +94,20 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         stripe_rows: int,
         table: object,
     ) -> None:
-        """Open the file, and create its directory if it is missing.
+        """Open the file; create its directory if it is missing.
 
         Args:
             fs: The file system to write to.
             path: The file's path on this file system.
             nodes: The columns' types.
             options: Compression and sizes.
-            has_root: True if the file has ACID columns, with the table's columns in `row`.
+            has_root: True if the file has ACID columns and `row` contains the table's columns.
             stripe_rows: The maximum number of rows in a stripe.
             table: The table, for messages.
 
         Raises:
             LocationPermissionError: writing the file is not permitted.
-            StorageError: the file cannot be created for another reason.
+            StorageError: the file cannot be created for a different reason.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
@@ -184,9 +184,9 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         """Return whether the next batch needs a new encoder; a new encoder ends the stripe.
 
         The slow `RowEncoder` stays in use for at least one full stripe. So a few scattered early
-        timestamps do not slow down the whole file and do not cause many small stripes. Text that is
-        not UTF-8 needs a new encoder at once, because an encoder must know at its start which
-        columns contain such text.
+        timestamps neither slow down the whole file nor cause many small stripes. Text that is not
+        UTF-8 needs a new encoder at once. An encoder must know at its start which columns contain
+        such text.
         """
         if isinstance(self._encoder, RowEncoder):
             is_done = not needs_rows and bool(self._stripe_rows)
@@ -249,6 +249,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             )
         self._segments.append(Segment(tail=tail, start=self._segment_start))
         # The encoder's C++ object refers to the sink, and the sink refers to this writer. The
-        # garbage collector cannot detect this cycle, and would never free the buffers of the file
-        # (about 15 MB).
+        # garbage collector cannot detect this cycle. So the collector would never free the buffers
+        # of the file (about 15 MB).
         self._encoder = None

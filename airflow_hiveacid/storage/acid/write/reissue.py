@@ -1,9 +1,9 @@
 """Copy a file and change its write ID, without decoding values.
 
-A file of inserted rows contains the write ID only in the tail and in two columns: original and
-current write ID. These columns consist of runs of a single value, so this module rewrites them.
-Every other stream is copied unchanged. A file is refused if its layout differs from the layout of
-our writers. This module must not depend on why a file needs a different write ID.
+In a file of inserted rows, only the tail and two columns contain the write ID: original and current
+write ID. These columns consist of runs of a single value, so the module rewrites them. Every other
+stream is copied unchanged. The module refuses a file if its layout differs from the layout of our
+writers. This module must not depend on why a file needs a different write ID.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _copy(source: pa.NativeFile, tail: OrcTail, write_id: WriteId, writer: Strip
     footer.ClearField("stripes")
     for number in range(len(tail.stripes)):
         content = stripe_content(source, tail, number)
-        # Build the runs only once, because both columns are equal and a million rows need thousands
-        # of runs.
+        # Build the runs only once. Both write ID columns are equal, and a million rows need
+        # thousands of runs.
         runs = _runs(tail, write_id, content.rows)
         for column in _CHANGED:
             metadata.stripes[number].columns[column].CopyFrom(runs.statistics)
@@ -153,7 +153,7 @@ def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
             StripeStream(kind=ROW_INDEX, column=column, content=runs.row_index),
             StripeStream(kind=DATA, column=column, content=runs.data),
         )
-    # The sort is stable, so the streams of a column keep their order.
+    # A stable sort keeps the order of a column's streams.
     streams.sort(key=lambda stream: stream.column)
     encodings = [
         pb.ColumnEncoding(kind=_DIRECT_V2) if column in _CHANGED else encoding

@@ -1,10 +1,10 @@
 """Write ORC stripes row by row, for timestamps that Arrow writes incorrectly.
 
 Input is record batches. Output is stripes, as from `encoders.ArrowEncoder`. Arrow stores a
-timestamp as one integer, which limits the range. Arrow rounds seconds towards zero, so a fraction
-of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and nanoseconds
-separately. Both encoders use the same C++ writer, so their stripes can share a file. This module
-must not depend on files or on the meaning of columns.
+timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds towards zero,
+so a fraction of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and
+nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer, so a file can
+contain stripes of both. This module must not depend on files or on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class RowEncoder:
     """An encoder that writes row by row, and stores seconds and nanoseconds separately.
 
-    This encoder is two to five times slower than `ArrowEncoder`. Both encoders use the same C++
-    writer, so their stripes can share a file. The encoder counts its rows across calls.
+    This encoder is two to five times slower than `ArrowEncoder`. The two encoders use the same C++
+    writer, so a file can contain stripes of both. The encoder counts its rows across calls.
     """
 
     def __init__(  # noqa: PLR0913 - a layout, its content, and a name for messages
@@ -63,10 +63,11 @@ class RowEncoder:
             sink: The sink that receives the stripes.
             nodes: The types of the table's columns.
             options: Compression and sizes.
-            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Such text is
-                written as binary, which changes only the dictionary streams of a stripe.
+            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Text that is
+                not UTF-8 is written as binary. This changes only the dictionary streams of a
+                stripe.
             table: The table, for messages.
-            has_root: True if the file has ACID columns, with the table's columns in `row`.
+            has_root: True if the file has ACID columns and `row` contains the table's columns.
 
         Raises:
             ConfigurationError: pyorc is not installed.
@@ -153,7 +154,7 @@ def _acid_type(pyorc: ModuleType, nodes: Sequence[TypeNode], byte_ids: frozenset
 
 
 def _struct(pyorc: ModuleType, fields: Sequence[object]) -> object:
-    """Return a struct type with placeholder field names, which the tail replaces.
+    """Return a struct type with placeholder field names; the tail replaces these names.
 
     A field with the name `self` would cause an error.
     """
@@ -177,12 +178,13 @@ def _pyorc_type(  # noqa: PLR0911 - one return per type
             return pyorc.Binary()
         case PrimitiveType(name=name):
             return getattr(pyorc, _PYORC_NAMES[name])()
-        case _:  # char and varchar are strings to the encoders; the tail holds their real types
+        # for the encoders, char and varchar are strings; the tail contains their real types
+        case _:
             return pyorc.String()
 
 
 class _Converter:
-    """Base class of the converters for pyorc, which looks up `from_orc` but never calls it."""
+    """Base class of the converters for pyorc; pyorc looks up `from_orc` but never calls it."""
 
     from_orc: ClassVar[None] = None
 

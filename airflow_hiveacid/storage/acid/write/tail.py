@@ -1,8 +1,8 @@
 """Compose the tail of an ACID file from the tails of its encoders.
 
 Input is the tail of each encoder that wrote a part of the file, in order. Output is the tail of the
-whole file: one list of stripes, merged statistics, the table's types, and the user metadata of ACID
-files. This module must not read rows.
+whole file. The tail has one list of stripes, merged statistics, the table's types, and the user
+metadata of ACID files. This module must not read rows.
 
 The `writer` field has the same value as in the encoders' tails: 1 (ORC's C++ writer). Hive ignores
 this field. Trino requires this value, and recognizes our ACID files by `hive.acid.version`.
@@ -120,7 +120,7 @@ def compose_tail(
     """Return the tail of the whole ACID file.
 
     Args:
-        segments: At least one segment; all segments have the same compression and row index stride.
+        segments: At least one segment; all have the same compression and row index stride.
         columns: The table's columns.
         facts: The facts that the segments' tails do not contain.
         path: The file, for messages.
@@ -155,8 +155,7 @@ def whole_tail(
     """Return the tail of the whole file, without the user metadata of ACID files.
 
     Args:
-        segments: At least one segment; all segments are from the same kind of writer with the same
-            options.
+        segments: At least one segment; all are from the same kind of writer with the same options.
         types: The ORC types, by column ID.
         nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
             are wrong.
@@ -217,8 +216,8 @@ def _add_user_metadata(footer: pb.Footer, facts: AcidFacts) -> None:
 def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collection[int]) -> None:
     """Remove wrong statistics, so that readers do not use them to filter rows.
 
-    The row index inside the stripes has the same wrong bounds. So the stride is set to 0: readers
-    then treat the row index as missing, and also ignore all other statistics.
+    The row index inside the stripes has the same wrong bounds. So the stride is set to 0. Then
+    readers treat the row index as missing, and also ignore all other statistics.
     """
     if nul_column_ids:
         footer.row_index_stride = 0

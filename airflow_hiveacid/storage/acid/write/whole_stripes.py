@@ -1,9 +1,9 @@
 """Select the stripes that a compaction can copy unchanged.
 
 Input is the files of one bucket. Output is each stripe that meets two conditions: all its rows are
-kept, and its identity range contains no other row. The format of a stripe must be the current
-format of our own writers. This module reads the row identities (five columns, run-length encoded)
-but no values of the table. Copied stripes keep their size. Small stripes are not copied, because a
+kept, and its identity range contains no other row. The stripe must also have the current format of
+our own writers. The module reads the row identities (five columns, run-length encoded), but no
+values of the table. Copied stripes keep their size. Small stripes are not copied, because a
 compaction should merge them.
 """
 
@@ -96,7 +96,8 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 
     Args:
         inserts: the files with rows.
-        deletes: the files with delete events, which may include events for rows of other files.
+        deletes: the files with delete events. These files may include events for rows of other
+            files.
         write_ids: the list that decides which events are visible.
         bucket_id: the result's bucket.
         columns: the table's columns.
@@ -122,10 +123,10 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 def without(
     whole: Sequence[WholeStripe], inserts: Sequence[AcidFile]
 ) -> dict[str, tuple[int, ...] | None]:
-    """Return, by file key, the numbers of the file's stripes that are not in `whole`.
+    """Return the numbers of the stripes that are not in `whole`, by file key.
 
-    The value None means all stripes of the file. If no stripe of a file is left, the dict does not
-    contain the file.
+    The value None means all stripes of the file. A file is not in the dict if all its stripes are
+    in `whole`.
     """
     left: dict[str, tuple[int, ...] | None] = {file.key: None for file in inserts}
     for key, stripes in itertools.groupby(
@@ -166,7 +167,7 @@ def between(
 def _copyable_tail(
     file: AcidFile, columns: Sequence[Column], options: WriterOptions
 ) -> OrcTail | None:
-    """Return the file's tail, or None if no stripe of the file can be copied."""
+    """Return the file's tail; None if no stripe of the file can be copied."""
     if file.kind is not FileKind.DATA or file.length < LEAST_BYTES:
         return None
     tail = file.tail()
@@ -201,7 +202,7 @@ def _ranges(
 ) -> Iterator[_Range]:
     """Yield the identity ranges of a file.
 
-    If `tail` is given, there is one range per stripe; otherwise there is one range for the whole
+    With `tail`, there is one range per stripe. Without `tail`, there is one range for the whole
     file.
     """
     if tail is None:
@@ -236,7 +237,7 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    """Return the identity range of one stripe, which must not be empty."""
+    """Return the identity range of one stripe; the stripe must not be empty."""
     ends: list[RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], tail=tail):

@@ -76,7 +76,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """One finished file; if it is empty, the row identities `first_key` and `last_key` are None."""
+    """One finished file; if it is empty, its `first_key` and `last_key` are None."""
 
     path: str
     bucket_id: BucketId
@@ -90,7 +90,7 @@ class WrittenFile:
 class AcidFileWriter(OrcFile[RecordIdentifier]):
     """A writer of one bucket file, for use by one thread. The file is valid only after `close`.
 
-    A `with` block aborts the file unless `close` was called.
+    A `with` block aborts the file, unless `close` was called.
     """
 
     def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages
@@ -103,19 +103,20 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         is_delete: bool,
         table: object = None,
     ) -> None:
-        """Open the file, and create its directory if it is missing.
+        """Open the file; create its directory if it is missing.
 
         Args:
             fs: The file system to write to.
-            path: The file's path on this file system; its last component is `bucket_NNNNN`.
+            path: The file's path on this file system. The last component of the path is
+                `bucket_NNNNN`.
             columns: The table's columns without partition columns.
             options: Compression and sizes.
             is_delete: True for a file of delete events, False for insert events.
             table: The table, for messages; by default the path.
 
         Raises:
-            InvalidNameError: the path is not the path of a bucket file, or a column's type is not a
-                Hive type.
+            InvalidNameError: the path does not end with the name of a bucket file, or a column's
+                type is not a Hive type.
             UnsupportedTableError: a column's type is a union or contains a union.
             LocationPermissionError: writing the file is not permitted.
         """
@@ -149,7 +150,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             CorruptFileError: identities do not ascend, or an event has a different bucket or
                 operation than the file. No event of the batch was written.
             TypeMismatchError: the batch has a different schema, or a value cannot be stored.
-            ConfigurationError: the batch needs pyorc, which is not installed.
+            ConfigurationError: the batch needs pyorc, but pyorc is not installed.
         """
         if not batch.num_rows:
             return
@@ -169,8 +170,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         """End the current stripe, then append a stripe of a different file unchanged.
 
         Raises:
-            CorruptFileError: the stripe's identities are not greater than all earlier identities,
-                or the stripe is truncated.
+            CorruptFileError: the stripe is truncated, or its identities are not greater than all
+                earlier identities.
             StorageError: reading failed.
         """
         self._finish_segment()

@@ -38,7 +38,7 @@ class BoundedSource:
     """A source that limits reads, because fastavro trusts any length that a damaged file states.
 
     `last` contains the bytes of the last read. After the header has been read, `last` is the sync
-    marker, which also ends each block.
+    marker. The same marker ends each block.
     """
 
     def __init__(self, source: pa.NativeFile) -> None:

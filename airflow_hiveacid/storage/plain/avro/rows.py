@@ -1,10 +1,10 @@
 """Read the rows of one Avro file in the types of a Hive table, like Hive's AvroSerDe.
 
 Input is a file and columns. Output is batches in file order. Columns are found by name; a column
-that is not in the file is NULL. fastavro decodes value by value, which is slow but correct.
-Timestamps are stored as instants. This module reads timestamps only if the file states that the
-writer's time zone was UTC. Dates and times before 1582-10-15 are read in the calendar that the file
-states.
+that is not in the file is NULL. fastavro decodes value by value. This decoding is slow, but
+correct. Timestamps are stored as instants. The module reads timestamps only if the file states that
+the writer's time zone was UTC. Dates and times before 1582-10-15 are read in the calendar that the
+file states.
 """
 
 from __future__ import annotations
@@ -114,11 +114,12 @@ def avro_rows(
         timestamps: the form of timestamp columns.
 
     Raises:
-        UnsupportedFileError: a column is stored with a different type; a value does not fit or is
-            ambiguous; or the compression is not deflate, bzip2 or Snappy.
+        UnsupportedFileError: a column is stored with a different type, or a value does not fit or
+            is ambiguous. The same error is raised if the compression is not deflate, bzip2 or
+            Snappy.
         CorruptFileError: the file is damaged.
-        ConfigurationError: fastavro is not installed; or the file uses Snappy, and cramjam is not
-            installed.
+        ConfigurationError: fastavro is not installed. The same error is raised if the file uses
+            Snappy, and cramjam is not installed.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}

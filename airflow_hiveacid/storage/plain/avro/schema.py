@@ -1,8 +1,8 @@
 """Create and compare Avro schemas of a Hive table's columns, like Hive's AvroSerDe.
 
 Input is Hive types. Output is Avro schemas as plain values, and the reason why a file's schema does
-not fit a column. The only type promotion is from int to bigint, because other promotions were not
-tested with all Hive versions.
+not fit a column. The only type promotion is from int to bigint. Other promotions were not tested
+with all Hive versions.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type
@@ -87,7 +87,7 @@ def _library(name: str, what: str) -> ModuleType:
 def check_avro(
     table: object, storage: Storage, parameters: Mapping[str, str], columns: Sequence[Column]
 ) -> None:
-    """Raise an error for unsupported Avro tables; tables in other formats are not checked.
+    """Raise an error for unsupported Avro tables; do not check tables in other formats.
 
     Args:
         table: the table, for messages.
@@ -145,7 +145,7 @@ def schema_of(name: str, columns: Sequence[Column]) -> Schema:
 
 
 def why_not(schema: Schema, wanted: HiveType) -> str | None:
-    """Return a phrase that says why a stored type does not fit; None if it fits."""
+    """Return why a stored type does not fit, as a phrase; None if it fits."""
     found = _value_of(schema)
     match wanted:
         case ArrayType(element=element):
@@ -171,7 +171,7 @@ def why_not(schema: Schema, wanted: HiveType) -> str | None:
 
 
 def _why_unknown(wanted: HiveType) -> str | None:
-    """Return a phrase about the part of a type that Avro does not support, or None."""
+    """Describe the part of a type that Avro does not support; return None without such a part."""
     match wanted:
         case ArrayType(element=element):
             return _why_unknown(element)

@@ -1,8 +1,9 @@
 """Write Avro like Hive's AvroSerDe: nullable fields, and timestamps as instants in milliseconds.
 
-Input is batches of rows. Output is one file. Values that Avro cannot store are refused: strings
-that are not UTF-8, and fractions of a millisecond, which Hive truncates. Dates and times before
-1582-10-15 are also refused, because Hive 3.1 and Hive 4 read them differently.
+Input is batches of rows. Output is one file. The module refuses values that Avro cannot store. Avro
+cannot store strings that are not UTF-8, and fractions of a millisecond (Hive truncates them). The
+module also refuses dates and times before 1582-10-15, because Hive 3.1 and Hive 4 read them
+differently.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
 # The metadata that Hive 4.0.1 writes. Days since 1582-10-15 are the same in all calendars.
 _SAID: Final = {WRITER_ZONE: "UTC", IS_PROLEPTIC: "false", OF_OLD_ZONES: "false"}
-# The record name, which readers ignore.
+# The record name; readers ignore it.
 _RECORD: Final = "rows"
 
 
@@ -76,7 +77,7 @@ class AvroWriter(StreamWriter):
                 value_type=f"a value that it cannot hold: {error}",
             ) from error
         with storage_errors("write", self._path):
-            # fastavro writes rows one by one.
+            # fastavro writes rows one at a time.
             for record in records:
                 self._writer.write(record)
 

@@ -22,8 +22,8 @@ _BUFFER_BYTES: Final = 256 << 10
 _FEWEST_ROWS: Final = 16
 # Arrow's default limit.
 _MOST_ELEMENTS: Final = 1_000_000
-# A dictionary stores each distinct value once. Without the dictionary, a column is assumed to be
-# this many times as large.
+# A dictionary stores each distinct value once. Arrow expands the dictionary, so such a column is
+# assumed to be this many times larger in memory.
 _EXPANSION: Final = 8
 
 

@@ -34,7 +34,7 @@ _WIDER: Final = {
     "bigint": (pa.int8(), pa.int16(), pa.int32()),
     "double": (pa.float32(),),
 }
-"""Other stored types from which values can be read unchanged, by Hive type."""
+"""Other stored types whose values can be read unchanged, by Hive type."""
 
 
 class FieldPositions:
@@ -62,7 +62,7 @@ class FieldPositions:
 
 
 def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
-    """Return a phrase that says why a stored type cannot be read as a Hive type, or None."""
+    """Return why a stored type cannot be read as a Hive type, as a phrase; None if it can."""
     if _fits(facts, found, wanted):
         if (
             not holds(wanted, _TIMESTAMP)
@@ -80,8 +80,8 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
     """Return whether a column is stored exactly as its Hive type, including all field names.
 
-    Parquet does not store the length of char and varchar, and no reader truncates these types
-    inside a nested column.
+    Parquet does not store the length of char and varchar. No reader truncates these types inside a
+    nested column.
     """
     if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
         return False

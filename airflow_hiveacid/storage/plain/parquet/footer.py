@@ -2,8 +2,8 @@
 
 Input is a file. Output is the file's types as Arrow types, and the writer's metadata about time
 zones and calendars. Hive stores a timestamp as an instant: the moment when clocks in the writer's
-time zone showed that time. Hive also stores the time zone in the footer. Hive 4 also stores whether
-dates use the proleptic Gregorian calendar.
+time zone showed this timestamp. Hive also stores this time zone in the footer. Hive 4 also stores
+whether dates use the proleptic Gregorian calendar.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class ParquetFacts:
         """The time zone in which the writer converted wall-clock times to instants, or None.
 
         Like Hive, this property assumes UTC for files that Java's Parquet did not write. Old Hive
-        versions (`has_old_rules`) convert differently if the offset of the zone has changed in the
-        past. So for these versions only UTC is accepted, because its offset has never changed.
+        versions (`has_old_rules`) convert differently if the zone's offset has changed in the past.
+        So for these versions, only UTC is accepted, because its offset has never changed.
         """
         said = self.notes.get(WRITER_ZONE)
         if self.has_old_rules and said not in UTC_ZONES:
@@ -114,18 +114,18 @@ class ParquetFacts:
 
     @property
     def knows_zone(self) -> bool:
-        """True if the writer's time zone is known; otherwise instants cannot be read."""
+        """True if the writer's time zone is known; otherwise, instants cannot be read."""
         return self.zone is not None
 
     @property
     def calendar(self) -> ParquetCalendar:
         """The calendar of dates and instants before 1582-10-15.
 
-        Hive 4 stores which calendar the dates use: the hybrid calendar by default, or the proleptic
-        calendar. If dates use the proleptic calendar, the calendar of instants is treated as
-        unknown, because this case was not tested. Hive 3.1 uses the proleptic calendar, but does
-        not store this fact. If a different writer does not store the calendar, Hive 3.1 and Hive 4
-        assume different calendars.
+        Hive 4 stores which calendar the dates use. The default is the hybrid calendar. If dates use
+        the proleptic calendar, the calendar of instants counts as unknown, because this case was
+        not tested. Hive 3.1 uses the proleptic calendar, but does not store this fact. If a
+        different writer does not store the calendar, Hive 3.1 and Hive 4 assume different
+        calendars.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
         if self.has_old_rules:

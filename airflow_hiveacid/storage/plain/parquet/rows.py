@@ -79,9 +79,9 @@ class _Target:
 class _Values:
     """Values as Arrow reads them; 96-bit timestamps are in microseconds.
 
-    `nanos` are the same values in nanoseconds, or None if they are not needed. The nanoseconds may
-    have overflowed 64 bits. The product of the microseconds and 1000 overflows in the same way. So
-    the nanoseconds minus this product are still the fraction of a microsecond.
+    `nanos` are the same values in nanoseconds; None if not needed. The nanoseconds may have
+    overflowed 64 bits. But the product of the microseconds and 1000 overflows in the same way. So
+    the nanoseconds minus this product still give the fraction of a microsecond.
     """
 
     array: pa.Array
@@ -278,7 +278,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     micros = counts_of(array)
     rest = np.zeros(len(array), np.int64)
     if values.nanos is not None:
-        # Both terms overflow 64 bits in the same way, so their difference is correct.
+        # Both operands overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
     if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)

@@ -1,7 +1,7 @@
 """The part of hdfs-native's client that we use, and the URI of a location's file system.
 
 The contract suite's in-memory client implements the same protocols. The module must not import
-hdfs-native, which need not be installed if no table is on HDFS.
+hdfs-native, because it need not be installed if no table is on HDFS.
 
 Example:
     >>> root_uri("hdfs", "nn", {}), root_uri("hdfs", "lake", {"dfs.ha.namenodes.lake": "nn1,nn2"})

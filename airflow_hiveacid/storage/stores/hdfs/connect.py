@@ -53,7 +53,7 @@ _ADDRESS: Final = "dfs.namenode.rpc-address."
 _CONNECT_S: Final = 5.0
 
 # With a single name node, the pauses double from one second up to fifteen, and take half a minute
-# in all. With several name nodes, a standby may become active, so hdfs-native tries fifteen times,
+# in all. With several name nodes, a standby may become active. So hdfs-native tries fifteen times,
 # like Java. With two nodes, the attempts take a minute.
 _LONE_ATTEMPTS: Final = 5
 _LONE_SLEEP_MS: Final = 15_000
@@ -63,7 +63,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     """Return the file system of a name node, a name service or a mount table.
 
     Without an authority, return the default file system. This function does not call a name node.
-    So if a single name node is down, the error occurs at the first call of the file system.
+    So if a single name node is down, the first call of the file system raises the error.
 
     Raises:
         ConfigurationError: hdfs-native, or a setting that it needs, is missing.
@@ -109,9 +109,9 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for hdfs-native; they override the files that hdfs-native itself reads.
 
-    All settings are passed, since hdfs-native does not strip white space from values in files.
-    Observers are excluded, because a client that has not changed anything would accept an
-    observer's outdated answers.
+    All settings are passed, because hdfs-native does not strip white space from values in files.
+    Observers are excluded. A client that has not changed anything would accept an observer's
+    outdated answers.
     """
     given = {**settings, **without_observers(settings)}
     for name in settings:
@@ -126,8 +126,8 @@ def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:
     """Return the settings; move unresponsive name nodes from the start of the list to its end.
 
     For each unresponsive name node, hdfs-native would wait for Linux's timeout of two minutes.
-    hdfs-native skips a name node at once only if the node refuses the connection or replies that it
-    is not active.
+    hdfs-native skips a name node at once in only two cases: the node refuses the connection, or
+    replies that it is not active.
     """
     service = root.removeprefix("hdfs://")
     nodes = _names_in(given.get(f"{_NAME_NODES}{service}", ""))
@@ -183,8 +183,8 @@ def _by_token(root: str, settings: Mapping[str, str]) -> str:
     """Return the URI as it appears in tokens, with the name node's IP address.
 
     hdfs-native does not resolve host names when it looks for a token. The token of a name service
-    contains the service's name. With Kerberos the name node itself sends its principal, so the host
-    name is not needed.
+    contains the service's name. With Kerberos, the name node itself sends its principal, so the
+    host name is not needed.
     """
     host, colon, port = root.removeprefix("hdfs://").partition(":")
     is_named = root.startswith("hdfs://") and colon

@@ -1,9 +1,9 @@
 """Limit the time of hdfs-native's calls, because a name node may never answer.
 
 The module takes a call and its time limit. A thread makes the call. At the limit, the caller
-abandons the thread, because hdfs-native waits for a name node indefinitely and cannot be
-interrupted. Because of the thread, this process handles signals even during a call. A timed-out
-call may still take effect on the name node. So the caller must treat a timed-out call as a call
+abandons the thread. hdfs-native waits for a name node indefinitely and cannot be interrupted.
+Because the call is in its own thread, this process handles signals during the call. A timed-out
+call may still take effect on the name node. So the caller must treat a timed-out call like a call
 whose answer was lost.
 
 Example:
@@ -34,7 +34,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
 
     Raises:
         TimeoutError: the call did not end in time.
-        OSError: this process was forked from a process that had already called hdfs-native.
+        OSError: the process that forked this process had already called hdfs-native.
         BaseException: any exception that the call raises.
     """
     helper = _take()
@@ -101,7 +101,7 @@ def _take() -> _Helper:
     global _is_used  # noqa: PLW0603 - see `_after_fork`
     if _is_forked:
         # hdfs-native pools connections to data nodes. If a parent and a child process share a
-        # connection, a call hangs, or one process gets an answer for the other process.
+        # connection, a call hangs, or a process gets the answer to the other process's call.
         raise OSError(
             errno.ENOTSUP,
             "this process was forked from a process that has called HDFS, and would share its"
@@ -130,8 +130,9 @@ def _stop_left_calls() -> None:
 
     Before Python 3.14, the interpreter ends a daemon thread by unwinding its stack. If an abandoned
     call ends in these last moments, Rust's frames are on that stack. glibc then aborts the process
-    ("exception not rethrown"), and its exit status says failure after all work was done. From 3.14
-    on, Python itself stops such a thread. Here a signal does so: its handler waits indefinitely.
+    ("exception not rethrown"). The exit status says failure, although all work was done. From 3.14
+    on, Python itself stops such a thread. In older versions, a signal stops the thread: the
+    signal's handler waits indefinitely.
     """
     running = [helper.thread for helper in _left if helper.thread.is_alive()]
     if not running or sys.version_info >= (3, 14):

@@ -1,8 +1,8 @@
 """Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
 
 hdfs-native has exceptions for missing files and for names that already exist. Every other failure
-is a RuntimeError, and its message is a printed Rust value. Only this message contains the class of
-Java's exception. So this module parses messages; no other module does.
+is a RuntimeError. The message of a RuntimeError is a printed Rust value. Only this message contains
+the class of Java's exception. So this module parses messages; no other module does.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ _KMS_DENIED: Final = re.compile(r"KMS request failed \(4|KMS rejected")
 _FULL: Final = re.compile(r"could only be (?:written|replicated) to")
 _FULL_REMEDY: Final = "Data nodes are full, or too few of them are up (hdfs dfsadmin -report)"
 
-# Kerberos errors, recognised by the library's messages, which are English in every locale.
+# Kerberos errors are recognised by the library's messages. These messages are English in every
+# locale.
 _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     r"expired": (
         errno.EAGAIN,
@@ -156,7 +157,7 @@ def hdfs_errors(where: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:
         number, text = _number_and_text(error)
-        # Logs include an error's cause, so drop a cause that contains a secret.
+        # Logs include an error's cause. So drop a cause that contains a secret.
         cause = None if _SECRET.search(str(error)) else error
         raise OSError(number, text, where) from cause
     except BaseException as error:
@@ -242,7 +243,7 @@ def _number_of(error: OSError) -> int:
 
 
 def _number_of_socket(text: str) -> int:
-    """Return the operating system's error number, which only the message contains."""
+    """Return the operating system's error number; only the message contains it."""
     match = re.search(r"\(os error (\d+)\)", text)
     if match is not None:
         return int(match[1])

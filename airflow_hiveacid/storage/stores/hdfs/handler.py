@@ -1,8 +1,8 @@
 """A pyarrow file system that uses hdfs-native, without a JVM in the process.
 
 The module takes a client of hdfs-native (`hdfs.connect` creates it). A rename never moves a
-directory into an existing directory, and every call has a time limit. Every failure is an OSError
-with an errno, and its message names the store.
+directory into an existing directory. Every call has a time limit. Every failure is an OSError with
+an errno, and its message names the store.
 
 Deleted files do not go to HDFS's trash.
 """
@@ -42,7 +42,10 @@ HDFS_NATIVE: Final = "hdfs-native"
 _T = TypeVar("_T")
 
 ANSWER_S: Final = 150.0
-"""The time limit for a name node's answer. If its machine is off, Linux gives up after 127 s."""
+"""The time limit for a name node's answer.
+
+If the machine of a name node is off, Linux gives up after 127 s.
+"""
 
 _ANY_DIRECTORY: Final = 0o777
 _ANY_FILE: Final = 0o666
@@ -85,7 +88,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         return HDFS_NATIVE
 
     def normalize_path(self, path: str) -> str:
-        """Return the path unchanged: only `/` is a special character in it."""
+        """Return the path unchanged, because only `/` is a special character in it."""
         return path
 
     def _ask(self, path: str, call: Callable[[], _T]) -> _T:
@@ -204,7 +207,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     def move(self, src: str, dest: str) -> None:
         """Rename a file or directory; only a file may replace an existing file.
 
-        The name node itself enforces this rule, so there is no race with other processes.
+        The name node itself enforces this rule, so no other process can interfere.
 
         Raises:
             FileNotFoundError: the source or the target's parent is missing.
@@ -265,7 +268,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         # Between the two calls, a shorter file may have replaced this file. So check the length
         # again.
         if known.length > len(source) and self._ask(path, look).length > len(source):
-            # A reader would mistake the end of the closed blocks for the end of the file.
+            # Otherwise, a reader would mistake the end of the closed blocks for the end of the
+            # file.
             raise OSError(
                 errno.EAGAIN,
                 f"{len(source)} of its {known.length} bytes can be read: {OPEN_FILE}",
@@ -284,7 +288,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     def _permission(self, path: str, widest: int) -> int:
         """Return the permission bits of a new file or directory, as Java's client computes them.
 
-        If the parent has a default access control list, the list determines the rights, and all
+        If the parent has a default access control list, this list determines the rights, and all
         bits are set. A cleared bit would remove a right of every user in the list.
         """
         return widest if self._inherits_list(path) else widest & ~self._umask
@@ -299,12 +303,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
                     return False
                 parent = posixpath.dirname(parent)
             except PermissionError:
-                return False  # the name node will then also deny the write
+                return False  # the name node will then also refuse the write
             except OSError as error:
                 if error.errno != errno.ENOTSUP:
                     raise  # if the list were ignored, its users could lose access
-                # On this name node, access control lists are disabled. Behind a mount table, they
-                # may be enabled on other name nodes.
+                # On this name node, access control lists are disabled. Behind a mount table, access
+                # control lists may be enabled on other name nodes.
                 self._has_lists = self._root.startswith("viewfs:")
                 return False
             else:

@@ -1,8 +1,8 @@
 """Open HDFS files for `pyarrow.PythonFile`.
 
-The module wraps hdfs-native's readers and writers. Each call to a reader or writer crosses into
-Rust and takes a lock, so small writes are buffered. A large write is sent in pieces, since each
-piece is copied.
+The module wraps hdfs-native's readers and writers. Each call to a reader or writer enters Rust code
+and takes a lock. So small writes are buffered. A large write is sent in pieces, because each piece
+is copied.
 
 After a failed write, the file is never completed. hdfs-native drops the failed block, and the name
 node would accept the remaining blocks as the whole file.
@@ -34,8 +34,9 @@ OPEN_FILE: Final = (
 PIECE_BYTES: Final = 1 << 20
 """The number of bytes to buffer before sending them."""
 
-# hdfs-native has its own time limit for data nodes (dfs.client.socket-timeout, default one minute),
-# and tries each replica of a block. This limit is for a name node that stops answering.
+# hdfs-native has its own time limit for data nodes (dfs.client.socket-timeout, one minute by
+# default). hdfs-native tries each replica of a block. This limit is for a name node that stops
+# answering.
 _DATA_S: Final = 600.0
 _SLOWEST_BYTES_PER_S: Final = 1 << 20
 
@@ -71,7 +72,7 @@ class HdfsWriter(FileWriter):
         """Buffer `data` (bytes or an Arrow buffer), and send full pieces.
 
         Raises:
-            OSError: sending failed, or the file was deleted meanwhile.
+            OSError: sending failed, or the file was deleted during the write.
         """
         with memoryview(data) as view:
             for start in range(0, view.nbytes, PIECE_BYTES):
@@ -99,7 +100,7 @@ class HdfsWriter(FileWriter):
 def _still_there(path: str) -> Iterator[None]:
     """Act like `hdfs_errors`, but report that a missing file was deleted during the write.
 
-    A FileNotFoundError would suggest that the file had never existed.
+    A FileNotFoundError would suggest that the file never existed.
     """
     try:
         with hdfs_errors(path):

@@ -39,10 +39,10 @@ class ConversionNote:
 
     `attempt` is the attempt that runs the conversion. `table_id` distinguishes the table from an
     earlier table of the same name. `emptied` are directories to hide once their files have been
-    moved. `undo` has the original table parameters; the value of a missing parameter is None.
-    `write_id` is the write ID of the delta to which files are moved; None if files are moved out of
-    deltas. If `is_verified`, the rows were checked and are unchanged, so the conversion is never
-    undone.
+    moved. `undo` has the original table parameters. The value of a missing parameter is None.
+    `write_id` is the write ID of the delta to which files are moved. `write_id` is None if files
+    are moved out of deltas. If `is_verified`, the rows were checked and are unchanged. So the
+    conversion is never undone.
     """
 
     attempt: str
@@ -67,8 +67,8 @@ class ConversionNote:
         """Read the note of a table; None if it has no note.
 
         Raises:
-            CorruptFileError: the note is invalid.
-            LocationPermissionError, StorageError: reading failed for another reason.
+            CorruptFileError: the note is invalid. LocationPermissionError, StorageError: reading
+            failed for a different reason.
         """
         uri = _uri(location)
         try:
@@ -114,10 +114,10 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move all files and directories back to their old paths.
 
-        Directories without rows may be missing: a cleaner may have removed them, and they are not
-        needed. Another writer may have changed a flat table during the conversion. Files that the
-        writer overwrote stay deleted. If the writer created a file with an old name, the moved file
-        gets a `_copy_N` name as in Hive.
+        Directories without rows may be missing. A cleaner may have removed such directories, and
+        they are not needed. Another writer may have changed a flat table during the conversion.
+        Files that this writer overwrote stay deleted. If this writer created a file with an old
+        name, the moved file gets a `_copy_N` name, as in Hive.
 
         Raises:
             DirectoryExistsError, StorageError: as `move_all`.

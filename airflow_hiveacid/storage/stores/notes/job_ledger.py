@@ -3,16 +3,16 @@
 The module takes job keys and a snapshot's write IDs, and returns the entries with committed
 changes. This module must not interpret a job's result, which is a string.
 
-Entries are small files in `<table location>/_hiveacid/`; directory and file names begin with an
-underscore, so readers ignore them. Each attempt of a job has up to two entries. The prepared entry
-is written before anything is published, and the confirmed entry after the commit. Other programs
-can also write to the directory, so a confirmed entry is trusted only if the metastore agrees. A
-file is written under a temporary name, renamed, and never changed. Many confirmed entries are
-combined in one file (`ledger_rolls`).
+Entries are small files in `<table location>/_hiveacid/`. Directory and file names begin with an
+underscore, so readers ignore them. Each attempt of a job has up to two entries. The attempt writes
+the prepared entry before it publishes anything, and the confirmed entry after the commit. Other
+programs can also write to the directory. So a confirmed entry is trusted only if the metastore
+agrees. A file is written under a temporary name, renamed, and never changed. Many confirmed entries
+are combined in one file (`ledger_rolls`).
 
-A prepared entry alone proves nothing. The metastore forgets aborted write IDs once their
-directories are cleaned, and a forgotten write ID looks committed. A file's name identifies its job,
-table and state, so even an entry with damaged content is found. See docs/decisions/ledger.md.
+A prepared entry alone is no proof of a commit. The metastore forgets aborted write IDs after their
+directories are cleaned. A forgotten write ID looks committed. A file's name identifies its job,
+table and state. So even an entry with damaged content is found. See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo, TableRef
 
 _VERSION: Final = 2
-# Checking this many entries costs a job one or two seconds; each job adds two entries.
+# Checking this many entries takes a job one or two seconds. Each job adds two entries.
 _MOST_PRUNED: Final = 1000
 # After a conflict, the failed job looks up a transaction that has just committed.
 _MOST_SEARCHED: Final = 100
@@ -69,12 +69,12 @@ _NAME: Final = re.compile(
     rf"\.(?P<state>{_PREPARED}|{_DONE})\.json"
 )
 
-# Roll names sort after entry names, which begin with hexadecimal digits, and after the names of
-# older rolls. Some stores list page by page, sorted by name. Their listings show an entry's file
-# or, on a later page, the roll that replaced this file.
+# Roll names sort after entry names, because entry names begin with hexadecimal digits. Roll names
+# also sort after the names of older rolls. Some stores list page by page, sorted by name. So such a
+# listing shows an entry's file or, on a later page, the roll that replaced this file.
 _ROLL: Final = "_rolled_"
 _ROLL_AT: Final = 64
-"""Confirmed entries are rolled up once at least this many are in separate files."""
+"""Confirmed entries are rolled up if at least this many are in separate files."""
 _MERGE_AT: Final = 8
 """Small rolls are merged if there are at least this many."""
 _LOOKED_AT_AGAIN_S: Final = 30 * 86400.0
@@ -162,7 +162,7 @@ class Ledger:
             found[name] = own
 
     def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
-        """Return the entry; if the content contradicts the file name, use only the file name."""
+        """Return the entry; if its content contradicts the file name, use only the file name."""
         if (entry.job_key, entry.table_id) == (job_key, self.table_id):
             return entry
         _log.warning("a ledger entry has the text of another job: %s", name)
@@ -172,7 +172,7 @@ class Ledger:
         """Return the rolls' entries with this prefix; None if a listed roll no longer exists.
 
         Raises:
-            LedgerRollError: a roll is invalid, so the jobs in the roll are unknown.
+            LedgerRollError: a roll is invalid, so it is unknown which jobs it contains.
         """
         names = [f.name for f in files if f.name.startswith(self._roll_prefix)]
         rolls = each_in_threads(lambda name: self._lines(name, prefix), names)
@@ -238,8 +238,8 @@ class Ledger:
         """Return the prepared entries that may be committed but have no confirmed entry.
 
         The drivers of these entries may have been killed after the commit and before the
-        confirmation. A job writes its entry before it commits. So the directory must be listed
-        after `txns` was fetched, as this method does.
+        confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
+        then lists the directory.
 
         Args:
             txns: the metastore's current transactions.
@@ -272,7 +272,7 @@ class Ledger:
         """Confirm the entries of committed jobs that have published one of these directories.
 
         Call this method before the directories are compacted or removed. Existing directories prove
-        that a prepared entry is committed (`is_certain`). There is no other proof.
+        that a prepared entry is committed (`is_certain`). No other proof exists.
 
         Args:
             unconfirmed: see `unconfirmed`.
@@ -317,12 +317,14 @@ class Ledger:
     def roll_up(self, now_s: float, retention_s: float, files: Iterable[FileEntry]) -> None:
         """Combine confirmed entries in a roll if there are many, and merge small rolls.
 
-        Each step leaves every entry in at least one file: a roll is written before the files that
-        it replaces are deleted. If two jobs roll up concurrently, they write the same entries
-        twice, which readers tolerate. Unreadable and unconfirmed entries stay in their own files.
+        Each step leaves every entry in at least one file, because a roll is written before the
+        files that it replaces are deleted. If two jobs roll up concurrently, they write the same
+        entries twice. Readers tolerate this. Unreadable and unconfirmed entries stay in their own
+        files.
 
         Args:
-            now_s: the current time in seconds since 1970, which decides which entries have expired.
+            now_s: the current time in seconds since 1970. This time shows which entries have
+                expired.
             retention_s: the minimum time to keep entries, in seconds.
             files: the listed files of the directory.
         """
@@ -335,8 +337,8 @@ class Ledger:
             there = {file.name for file in files}
             self._write_roll(lines, there)
             prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
-            # Delete prepared entries first, so that no prepared entry remains without its confirmed
-            # entry.
+            # Delete prepared entries first, so that every remaining prepared entry still has its
+            # confirmed entry.
             each_in_threads(self._delete, [name for name in prepared if name in there])
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)
@@ -408,10 +410,10 @@ class Ledger:
     ) -> int:
         """Remove expired entries and incomplete files; return the number of removed files.
 
-        An entry expires once it is older than both `retention_s` and its own retention, which its
-        job has set. `now_s` is limited to the newest file's time, so a machine whose clock is a
-        month ahead does not remove all entries. An entry's retention is in its content. So if there
-        are very many old entries, only a random sample is read.
+        An entry expires if it is older than both `retention_s` and its own retention. The job of
+        the entry has set its own retention. `now_s` is limited to the newest file's time. So a
+        machine whose clock is a month ahead does not remove all entries. An entry's own retention
+        is in its content. So if there are very many old entries, only a random sample is read.
         """
         fs, root = open_location(self._root)
         gone = 0
@@ -442,9 +444,10 @@ class Ledger:
         try:
             return parse_entry(read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
-            return None  # another job has just pruned the entry or put it into a roll
+            return None  # a different job has just pruned the entry or put it into a roll
         except CorruptFileError as error:
-            # Raise any other error: an entry that cannot be read at the moment may confirm the job.
+            # Raise any other error, because an entry that cannot be read at the moment may confirm
+            # the job.
             _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
             return _named(name, job_key, self.table_id, modified_s)
 
@@ -466,7 +469,7 @@ def _is_over(line: Line, now_s: float, retention_s: float) -> bool:
 
 
 def _named(name: str, job_key: str, table_id: str, modified_s: float | None = None) -> LedgerEntry:
-    """Return an entry with only the data from its file name, since its content is damaged."""
+    """Return an entry with only the data from its file name, because its content is damaged."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(name)
@@ -493,9 +496,9 @@ def committed(
     """Return a job's entries with committed changes, one entry per transaction.
 
     If the metastore contradicts a confirmed entry, the returned entry states the reason in `doubt`.
-    A prepared entry may be included even if its commit is not proven. The files of such an entry
-    were either compacted after a commit or cleaned after an abort. For such an entry,
-    `Ledger.is_certain` is False.
+    The result may include a prepared entry even if its commit is not proven. The files of such an
+    entry were either compacted after a commit, or cleaned after an abort. `Ledger.is_certain` is
+    False for such an entry.
 
     Args:
         entries: all entries of the job, from `Ledger.entries`.
@@ -523,9 +526,9 @@ def committed(
 def abandoned(
     entries: Iterable[LedgerEntry], ref: TableRef, snapshot: Snapshot
 ) -> tuple[LedgerEntry, ...]:
-    """Return the entries of aborted attempts, whose published files have no effect.
+    """Return the entries of aborted attempts; their published files have no effect.
 
-    The transaction's state shows whether an attempt is aborted, since metastore 4.0.1 may omit an
+    The transaction's state shows whether an attempt is aborted, because metastore 4.0.1 may omit an
     aborted write ID from its list.
     """
     write_ids = snapshot.write_ids(ref)

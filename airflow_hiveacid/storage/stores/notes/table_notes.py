@@ -1,9 +1,9 @@
-"""Notes that maintenance writes to a table's hidden directory, which also contains the ledger.
+"""Notes that maintenance writes to a table's hidden directory; the ledger is there, too.
 
-For cleaning, a note records when a process first saw a replacement: a directory that replaces other
-directories. For compaction, a note records the highest write ID of one of our compactions, because
-the metastore's queue does not record this ID. If a note is lost, cleaning is delayed, but no rows
-are lost.
+For cleaning, a note records when a process first saw a replacement, that is, a directory that
+replaces other directories. For compaction, a note records the highest write ID of one of our
+compactions. The metastore's queue does not record this ID. If a note is lost, cleaning is delayed,
+but no rows are lost.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _COMPACTION: Final = "_compaction_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNotes:
-    """The notes of one table. Notes with a different `table_id` (an earlier table) are ignored.
+    """The notes of one table. Notes with a different `table_id` (of an earlier table) are ignored.
 
-    Otherwise an earlier table's notes could match directory names of a new table, or entry IDs in
+    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
     the queue of a new metastore.
     """
 
@@ -89,7 +89,7 @@ class TableNotes:
         self._write(self._compaction(entry_id), {"highest_write_id": write_id})
 
     def compactions(self, files: HiddenFiles) -> frozenset[int]:
-        """Return the IDs of the queue entries for which a highest write ID is recorded."""
+        """Return the IDs of the queue entries with a recorded highest write ID."""
         prefix = f"{_COMPACTION}{self._digest}."
         numbers = (n.removeprefix(prefix).removesuffix(".json") for n in files.named(prefix))
         return frozenset(int(number) for number in numbers if number.isdigit())

@@ -2,7 +2,7 @@
 
 Each fact has its own small file, so that no writer changes another writer's file. If the note of a
 commit is lost or damaged, commit times are less exact. If the note of a guarantee is lost or
-damaged, fewer versions are readable. A damaged horizon or tag is an error: a horizon records which
+damaged, fewer versions are readable. A damaged horizon or tag is an error. A horizon records which
 files may be missing, and a tag records which files must stay. See docs/decisions/versions.md.
 """
 
@@ -117,7 +117,7 @@ class VersionNotes:
             bundled = each_in_threads(self._bundle, self._of_table(names, _BUNDLE))
             singles = each_in_threads(self._single, self._of_table(names, _COMMIT))
             if None not in bundled and None not in singles:
-                break  # otherwise, another process has just put a note into a bundle
+                break  # otherwise, a different process has just put a note into a bundle
         found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
         return tuple(found[write_id] for write_id in sorted(found))
 
@@ -150,8 +150,8 @@ class VersionNotes:
 
         every = self.commits()
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
-        # Without the commit notes, a later loss of the compacted files could not be detected. So
-        # first mark these versions as unreadable.
+        # Without the commit notes, a reader could not detect a later loss of the compacted files.
+        # So first mark these versions as unreadable.
         self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))
         gone = {note.write_id for note in over}
         kept = [note for note in every if note.write_id not in gone]
@@ -165,7 +165,7 @@ class VersionNotes:
         """Put commit notes into bundles if there are many; no note is lost.
 
         A bundle is written before the notes that it contains are deleted. If two processes bundle
-        concurrently, they write the same notes twice, which readers tolerate. Unreadable notes stay
+        concurrently, they write the same notes twice. Readers tolerate this. Unreadable notes stay
         in their own files.
 
         Args:
@@ -183,7 +183,7 @@ class VersionNotes:
         self, names: Sequence[str], read: Callable[[str], tuple[CommitNote, ...] | None]
     ) -> None:
         found = each_in_threads(read, names)
-        # None means that the file no longer exists; for a damaged file, the tuple is empty.
+        # None means that the file no longer exists. For a damaged file, the tuple is empty.
         held = {name: notes for name, notes in zip(names, found, strict=True) if notes}
         if held:
             self._write_bundle([note for notes in held.values() for note in notes])
@@ -223,7 +223,7 @@ class VersionNotes:
     def _promises(self) -> Promises | None:
         """Return the notes for `promises`; None if a listed note no longer exists.
 
-        A removed note has a replacement: a later horizon or a merged note is written first.
+        Every removed note has a replacement: a later horizon or a merged note is written first.
         """
         every = self._names("_")
 
@@ -280,7 +280,7 @@ class VersionNotes:
             self._write(name, {**asdict(horizon), "partition": str(horizon.partition)})
 
     def forget_horizons_below(self, horizon: Horizon) -> None:
-        """Remove older horizons of the same partition, which this horizon replaces."""
+        """Remove older horizons of the same partition; this horizon replaces them."""
         prefix = self._horizons_of(horizon.partition)
         for name in self._names(prefix):
             number = name.removeprefix(prefix).removesuffix(".json")
@@ -329,7 +329,7 @@ class VersionNotes:
         return None if None in found else tuple(one for many in found for one in many or ())
 
     def tidy_resets(self) -> None:
-        """Merge the notes about removals, since each reader of a version reads them all."""
+        """Merge the notes about removals, because each reader of a version reads them all."""
         while len(names := self._names(f"{_RESET}{self._digest}.")) >= _ENOUGH_TO_BUNDLE:
             found = self._resets(names)
             if found is not None:
@@ -357,7 +357,7 @@ class VersionNotes:
         """Return all tags, including older tags that a tag of the same name is about to replace.
 
         Args:
-            known: the tags that were read earlier, by file name. These tags are not read again, so
+            known: the tags that were read earlier, by file name. These tags are not read again. So
                 a caller can cheaply check for new tags before each partition.
         """
         return self._tags(f"{_TAG}{self._digest}.", known)
@@ -395,7 +395,8 @@ class VersionNotes:
                 zip(new, each_in_threads(lambda n: self._read(n, tag_of), new), strict=True)
             )
             known.update((name, tag) for name, tag in found.items() if tag is not None)
-            if None not in found.values():  # otherwise, another tag may have replaced a listed tag
+            # otherwise, a different tag may have replaced a listed tag
+            if None not in found.values():
                 return tuple(known[name] for name in names)
 
     # ---- files -----------------------------------------------------------------------------------

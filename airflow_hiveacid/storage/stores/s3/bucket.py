@@ -31,8 +31,8 @@ _MARK: Final = "hiveacid-attempt"
 _PAGE: Final = 1000
 """The maximum number of keys in a page of a listing, or in a deletion."""
 
-# S3's error code while another conditional write to the same key is running. The request should be
-# retried.
+# S3's error code if a different conditional write to the same key is in progress. The request
+# should be retried.
 _CONFLICT: Final = "ConditionalRequestConflict"
 _CONFLICT_TRIES: Final = 4
 _CONFLICT_PAUSE_S: Final = 0.5
@@ -41,8 +41,8 @@ _CONFLICT_PAUSE_S: Final = 0.5
 class StoredObject(NamedTuple):
     """An object in the bucket.
 
-    `mark` identifies the object's writer; it is None if the object has no mark, or the mark was not
-    read.
+    `mark` identifies the object's writer. `mark` is None if the object has no mark, or the mark was
+    not read.
 
     `modified_s` is in whole seconds, because HEAD requests return only whole seconds.
     """
@@ -85,7 +85,7 @@ class S3Bucket:
     # ---- looking ---------------------------------------------------------------------------------
 
     def look(self, key: str) -> StoredObject | None:
-        """Return an object's metadata with tag and mark; None if it does not exist.
+        """Return an object's metadata with tag and mark; None if the object does not exist.
 
         Raises:
             OSError: access is not permitted, or the store did not answer.
@@ -104,7 +104,7 @@ class S3Bucket:
         )
 
     def has_any(self, prefix: str) -> bool:
-        """Return True if there is an object with this key prefix.
+        """Return True if an object has this key prefix.
 
         Raises:
             OSError: access is not permitted, or the store did not answer.
@@ -197,7 +197,7 @@ class S3Bucket:
             )
 
     def put_once(self, key: str, content: bytes, mark: str) -> None:
-        """Create an object; do nothing if an object with this mark exists already.
+        """Create an object; do nothing if an object with this mark already exists.
 
         Raises:
             FileExistsError: an object of another writer exists.
@@ -261,7 +261,7 @@ class S3Bucket:
         return upload_id
 
     def send_part(self, key: str, upload_id: str, number: int, content: bytes) -> Part:
-        """Send one part of an upload with a digest, which S3 checks.
+        """Send one part of an upload with a digest; S3 checks the digest.
 
         Raises:
             OSError: the part did not arrive.
@@ -283,7 +283,7 @@ class S3Bucket:
         """Complete an upload, so that the object appears whole. A second call does nothing.
 
         If S3's answer to an earlier call was lost, the upload no longer exists, but its object
-        exists. The object's mark then shows whether the writer of this upload created the object.
+        does. The object's mark then shows whether the writer of this upload created the object.
 
         Raises:
             FileExistsError: with `once`, an object of another writer exists.

@@ -1,7 +1,7 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
 The module takes a bucket and Hadoop's settings for S3A (`given_settings`), and returns boto3's
-client. Credentials come from the sources that AWS tools use: the environment, a file, a web
+client. Credentials come from the same sources as in AWS tools: the environment, a file, a web
 identity, a container role or an instance role. Plans never contain credentials.
 
 A client cannot be sent to a different process, because it has connections and secrets.
@@ -54,7 +54,7 @@ _CONNECTIONS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class S3Client:
-    """boto3's client for one bucket; `source` is the source of its credentials."""
+    """boto3's client for one bucket; `source` says where its credentials come from."""
 
     bucket: str
     api: Any
@@ -92,7 +92,7 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
                 max_pool_connections=_CONNECTIONS,
                 s3={"addressing_style": "path" if is_path_style(bucket, settings) else "auto"},
                 # S3 servers other than AWS may not support the checksums that new clients add. Our
-                # requests have Content-MD5 instead; `_say_md5` adds this header to deletions.
+                # requests have Content-MD5 instead. `_say_md5` adds this header to deletions.
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
             ),
@@ -107,16 +107,16 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
 
 
 def content_md5(content: bytes) -> str:
-    """Return the digest for the header Content-MD5, which S3 checks."""
+    """Return the digest for the header Content-MD5; S3 checks this digest."""
     return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
 
 
 def _say_md5(params: dict[str, Any], **_: object) -> None:
-    """Replace a request's new-style checksum with Content-MD5, which every S3 server supports.
+    """Replace a request's new-style checksum with Content-MD5; every S3 server supports it.
 
     S3 requires a digest in a request that deletes several objects. AWS accepts both digests
-    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5, and
-    answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
+    (DeleteObjects in the S3 reference). Servers from before 2025 support only Content-MD5. Such
+    servers answer MissingContentMD5 if boto3 sends a CRC32 (boto/boto3#4400).
     """
     params["headers"]["Content-MD5"] = content_md5(params["body"])
     checksum = params["context"].get("checksum", {})

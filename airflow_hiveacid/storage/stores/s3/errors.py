@@ -86,7 +86,7 @@ _PASSING: Final = frozenset({408, 409, 429, 500, 502, 503, 504})
 def answer_errors() -> type[boto.ClientError]:
     """Return the exception class that boto3 raises for an error response.
 
-    This function and `s3_errors` import boto3, since boto3 may not be installed.
+    This function and `s3_errors` import boto3 late, because boto3 may not be installed.
     """
     from botocore.exceptions import ClientError  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def s3_errors(path: str, source: str) -> Iterator[None]:
     Raises:
         FileNotFoundError: the object does not exist.
         FileExistsError: the object exists already.
-        OSError: any other failure; the error number shows whether a retry may help.
+        OSError: any other failure. The error number shows whether a retry may help.
     """
     from botocore import exceptions as boto  # noqa: PLC0415 - see `answer_errors`
 

@@ -48,7 +48,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         return S3_BY_BOTO3
 
     def normalize_path(self, path: str) -> str:
-        """Return the path unchanged: only `/` is a special character in it."""
+        """Return the path unchanged, because only `/` is a special character in it."""
         return path
 
     # ---- looking ---------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
     # ---- directories -----------------------------------------------------------------------------
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's
-        """Do nothing: a directory exists only while it contains files."""
+        """Do nothing, because a directory exists only while it contains files."""
 
     def delete_dir(self, path: str) -> None:
         """Delete everything below a path, and abort uploads that are recorded in notes there.
@@ -231,8 +231,8 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             FileNotFoundError: the attempt has written no file.
             FileExistsError: a different file with the same name exists.
-            OSError: the file has a different size, or its upload was aborted or cannot be
-                completed.
+            OSError: the file has a different size. The same error is raised if the file's upload
+                was aborted, or cannot be completed.
         """
         note = StagedUpload.read(self._bucket, self._key(attempt_path))
         if note.size_bytes != size_bytes:

@@ -1,8 +1,8 @@
 """Open S3 objects for `pyarrow.PythonFile`.
 
 A writer sends its bytes as parts of an upload to the object's key. The object is invisible until
-the upload is completed; an abandoned or failed upload is never completed. A writer for a task
-attempt leaves the upload open, and the driver completes the upload (`s3.uploads`).
+the upload is completed. An abandoned or failed upload is never completed. A writer for a task
+attempt leaves the upload open. The driver completes the upload (`s3.uploads`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket, StoredObject
 
-# S3 allows 10,000 parts of at least 5 MiB (except the last), so parts grow with the file.
+# S3 allows 10,000 parts of at least 5 MiB (except the last part). So parts grow with the file.
 _PART_BYTES: Final = 8 << 20
 _PARTS_OF_A_SIZE: Final = 1000
 _LEAST_READ_BYTES: Final = 1 << 20

@@ -66,6 +66,6 @@ class StagedUpload:
         Raises:
             OSError: the file may still exist.
         """
-        # Abort first, so that no process can complete the upload after the check for its object.
+        # Abort first. Then no process can complete the upload after the check for its object.
         bucket.give_up(self.key, self.upload_id)
         bucket.delete_marked(self.key, self.attempt)

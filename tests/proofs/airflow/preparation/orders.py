@@ -36,7 +36,13 @@ with DAG("add_totals", schedule=None):
     HiveAcidSqlOperator(
         task_id="add",
         sql="""
-            ALTER TABLE demo.customers ADD COLUMNS (total bigint) CASCADE;
+            ALTER TABLE demo.customers ADD COLUMNS (total bigint);
             UPDATE demo.customers SET total = 0;
         """,
     )
+
+# Each update adds a delta and a delete delta, so each table reaches 10.
+with DAG("add_deltas", schedule=None):
+    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.customers SET total = total;" * 3)
+with DAG("add_flight_deltas", schedule=None):
+    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.flights SET distance = distance;" * 4)

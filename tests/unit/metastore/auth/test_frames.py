@@ -67,6 +67,16 @@ def test_a_refusal_is_shown_shortly(bare: Plain, status: int) -> None:
     assert "a" * 301 not in str(caught.value)
 
 
+def test_a_refusal_shows_no_part_of_a_password_that_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("P", "open sesame")
+    bare = Plain(PasswordLogin(user="etl", password=SecretSource(variable="P")))
+    with pytest.raises(CountedRefusalError, match=r"a\*\*\*\. ") as caught:
+        log_in(Scripted(said(3, b"a" * 297 + b"open sesame")), bare)
+    assert "open" not in str(caught.value)
+
+
 def test_a_round_that_plain_does_not_have_is_none(bare: Plain) -> None:
     with pytest.raises(ConnectError, match="one round"):
         log_in(Scripted(said(2, b"again")), bare)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.known_secrets import forget_secrets, without_secrets
 from airflow_hiveacid.jobs.logins import SecretSource
 from airflow_hiveacid.metastore.auth.secret import read_secret, read_secret_text
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 def test_the_line_end_that_an_editor_adds_is_no_part_of_a_secret(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b" two words \r\n")
     assert read_secret_text(SecretSource(file=str(tmp_path / "s"))) == " two words "
+
+
+def test_a_secret_that_was_read_is_hidden_also_without_the_line_end(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"open sesame\r\n")
+    read_secret(SecretSource(file=str(tmp_path / "s")))
+    try:
+        assert without_secrets("not open sesame!") == "not ***!"
+    finally:
+        forget_secrets()
 
 
 @pytest.mark.parametrize("content", [b"", b"\n"])

@@ -1,0 +1,257 @@
+"""The OpenLineage facet with the source columns of each column that a task writes.
+
+Input is a task's jobs, and the tables that the metastore knows. Output is the facet of each written
+table. A column is missing if it gets only constants, or if one of the statements that write it
+cannot be analysed with certainty. This module never raises, and the effort of a task is limited.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.metastore_statements import AddColumns, DropTable, RenameTable
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.statements import (
+    SOURCE_VIEW,
+    ColumnMatch,
+    CreateAsSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeAction,
+    MergeSpec,
+    MergeWhen,
+    MultiInsertSpec,
+    SourceSpec,
+    TransactionSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators.reporting.lineage_files import name_of
+from airflow_hiveacid.plan.statements.columns import value_columns
+from airflow_hiveacid.plan.statements.dml import (
+    quoted,
+    resolve_insert,
+    resolve_merge,
+    resolve_update,
+    tables_of,
+)
+from airflow_hiveacid.sql.origins import Origins, Relation, Tracer, Use, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets
+
+    _Statement = InsertSpec | CreateAsSpec | MergeSpec | UpdateSpec | LoadSpec
+    Values = Mapping[str, Origins] | None
+    """The origins of the columns that a statement writes, or None if it cannot be analysed."""
+
+_CONSTANT: Final[Origins] = frozenset()
+_SIDES: Final = {
+    MergeWhen.MATCHED: ("t", "s"),
+    MergeWhen.NOT_MATCHED: ("s",),
+    MergeWhen.NOT_MATCHED_BY_SOURCE: ("t",),
+}
+_UNKNOWN: Final = (HiveAcidError, LookupError, ValueError)
+"""The errors of statements that name unknown tables or columns, or too many or few columns."""
+
+_log = logging.getLogger(__name__)
+
+
+def column_lineage(
+    jobs: Sequence[Job | MetastoreStatement],
+    results: Sequence[JobResult],
+    tables: Mapping[TableRef, TableInfo],
+    address: Callable[[TableRef], tuple[str, str]],
+) -> TableFacets:
+    """Return the facet of each written table whose columns have known source columns.
+
+    `results` may be those of the first jobs. `address` returns a table's namespace and name.
+    """
+    try:
+        return _facets(jobs, results, tables, address)
+    except Exception:  # noqa: BLE001 - a report must not end its task
+        _log.warning("OpenLineage gets no column lineage", exc_info=True)
+        return {}
+
+
+def _facets(
+    jobs: Sequence[Job | MetastoreStatement],
+    results: Sequence[JobResult],
+    tables: Mapping[TableRef, TableInfo],
+    address: Callable[[TableRef], tuple[str, str]],
+) -> TableFacets:
+    unlike = set(_redefined(jobs))
+    analysis = _Analysis({ref: table for ref, table in tables.items() if ref not in unlike})
+    found: dict[TableRef, Values] = {}
+    for number, job in enumerate(jobs):
+        if number < len(results) and results[number].status is JobStatus.NOTHING_TO_DO:
+            continue  # CREATE TABLE IF NOT EXISTS ... AS, if the table exists
+        for target, values in analysis.of(job):
+            ref = TableRef.parse(target)
+            found[ref] = _both(found.get(ref, {}), values)
+    places = {str(ref): address(ref) for ref in tables} | analysis.files
+    facets = {ref: _facet(values, places) for ref, values in found.items() if values}
+    return {ref: {"columnLineage": facet} for ref, facet in facets.items() if facet.fields}
+
+
+def _redefined(jobs: Sequence[Job | MetastoreStatement]) -> Iterator[TableRef]:
+    """Yield the tables whose columns may have changed since a statement, or may yet change."""
+    for job in jobs:
+        if isinstance(job, AddColumns | DropTable | RenameTable):
+            yield TableRef.parse(job.target)
+
+
+def _both(one: Values, other: Values) -> Values:
+    if one is None or other is None:
+        return None
+    return {
+        name: union(one.get(name, _CONSTANT), other.get(name, _CONSTANT))
+        for name in (*one, *(name for name in other if name not in one))
+    }
+
+
+def _facet(values: Mapping[str, Origins], places: Mapping[str, tuple[str, str]]) -> Any:  # noqa: ANN401 - optional
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
+        ColumnLineageDatasetFacet,
+        Fields,
+        InputField,
+    )
+    from openlineage.client.generated.column_lineage_dataset import (  # noqa: PLC0415 - optional
+        Transformation,
+    )
+
+    fields = {}
+    for name, origins in values.items():
+        uses: dict[tuple[str, str], list[Transformation]] = {}
+        for one in sorted(origins or (), key=lambda one: (one.table, one.column, one.use)):
+            kind = "INDIRECT" if one.use is Use.CONDITIONAL else "DIRECT"
+            of_column = uses.setdefault((one.table, one.column), [])
+            of_column.append(Transformation(type=kind, subtype=one.use.name))
+        inputs = [
+            InputField(*places[table], field=column, transformations=found)
+            for (table, column), found in uses.items()
+        ]
+        if inputs:
+            fields[name] = Fields(inputFields=inputs)
+    return ColumnLineageDatasetFacet(fields=fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """The analysis of one task's statements; `files` are the addresses of its files."""
+
+    tables: Mapping[TableRef, TableInfo]
+    tracer: Tracer = field(default_factory=Tracer)
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def of(self, job: Job | MultiInsertSpec | MetastoreStatement) -> Iterator[tuple[str, Values]]:
+        """Yield each target, and the origins of its columns."""
+        match job:
+            case TransactionSpec():
+                for part in job.statements:
+                    yield from self.of(part)
+            case MultiInsertSpec():
+                views = self._views(job.tables)
+                for view, query in job.shared.items():
+                    if (rows := self.tracer.query(query, views)) is not None:
+                        views[view] = rows
+                for one in job.inserts:
+                    yield one.target, self._known(one, views)
+            case InsertSpec() | CreateAsSpec() | MergeSpec() | UpdateSpec() | LoadSpec():
+                yield job.target, self._known(job, {})
+            case _:
+                pass  # it gives columns no new values
+
+    def _known(self, spec: _Statement, shared: Mapping[str, Relation]) -> Values:
+        try:
+            match spec:
+                case InsertSpec():
+                    return self._insert(spec, self._rows(spec.source, shared))
+                case CreateAsSpec():
+                    return _named(self._rows(spec.source, shared))[0]
+                case MergeSpec():
+                    return self._merge(spec, self._rows(spec.source, shared))
+                case UpdateSpec():
+                    clause = resolve_update(self.tables[TableRef.parse(spec.target)], spec)
+                    return self.tracer.values(clause.assignments, self._views({"t": spec.target}))
+                case LoadSpec():
+                    return None  # the columns of its files are not known
+        except _UNKNOWN:
+            return None
+
+    def _views(self, tables: Mapping[str, str]) -> dict[str, Relation]:
+        """Return the columns of those views whose tables are known."""
+        refs = {view: TableRef.parse(name) for view, name in tables.items()}
+        return {
+            view: Relation.of_table(str(ref), self.tables[ref].column_names)
+            for view, ref in refs.items()
+            if ref in self.tables
+        }
+
+    def _rows(self, source: SourceSpec, shared: Mapping[str, Relation]) -> Relation:
+        """Return the columns of a source.
+
+        Raises:
+            LookupError: they are not known.
+        """
+        views = {**shared, **self._views(tables_of(source))}
+        place = None if source.location is None else name_of(source.location)
+        if source.location is not None and place is not None:
+            self.files[source.location] = place
+            views[SOURCE_VIEW] = Relation(open_table=source.location)
+        if source.values is not None:
+            columns = tuple((name.lower(), _CONSTANT) for name in value_columns(source))
+            views[SOURCE_VIEW] = Relation(columns=columns)
+        rows = self.tracer.query(source.query, views) if source.query else views[SOURCE_VIEW]
+        if rows is None:
+            raise LookupError
+        return rows
+
+    def _insert(self, spec: InsertSpec, rows: Relation) -> Values:
+        if spec.columns or spec.match is ColumnMatch.POSITION:
+            rows = rows.renamed([f"c{number}" for number in range(len(rows.columns))])
+        given, is_whole = _named(rows)
+        table = self.tables[TableRef.parse(spec.target)]
+        known = {quoted(name): origins for name, origins in given.items()}
+        expressions = resolve_insert(table, spec, tuple(given))
+        rest = _CONSTANT if is_whole else None
+        return {name: known.get(text, rest) for name, text in expressions.items()}
+
+    def _merge(self, spec: MergeSpec, rows: Relation) -> Values:
+        table = self.tables[TableRef.parse(spec.target)]
+        given, is_whole = _named(rows)
+        # Files may have every column that the statement could use.
+        names = tuple(given) if is_whole else (*table.column_names, *spec.keys)
+        sides = {**self._views({"t": spec.target}), "s": rows}
+        every: list[Values] = []
+        for clause, one in zip(resolve_merge(table, spec, names), spec.clauses, strict=True):
+            is_star = (
+                one.set is None and one.values is None and one.action is not MergeAction.DELETE
+            )
+            if is_star and not is_whole:
+                every.append(dict.fromkeys(table.column_names))
+                continue
+            seen = {side: sides[side] for side in _SIDES[clause.when]}
+            every.append(self.tracer.values(clause.assignments, seen))
+        return reduce(_both, every)
+
+
+def _named(rows: Relation) -> tuple[Mapping[str, Origins], bool]:
+    """Return the origins of columns whose names are known, and True if these are all columns.
+
+    Raises:
+        ValueError: two columns have the same name.
+    """
+    names = [name for name, _ in rows.columns if name]
+    if len(set(names)) < len(names):
+        raise ValueError(f"these columns have the same name: {names}")
+    is_whole = rows.open_table is None and len(names) == len(rows.columns)
+    return {name: origins for name, origins in rows.columns if name}, is_whole

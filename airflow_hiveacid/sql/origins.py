@@ -1,0 +1,390 @@
+"""The source columns from which each column of a query gets its values.
+
+Input is a query or an expression in Spark SQL, and the columns of the tables that it reads. Output
+is the origins of each column. sqlglot parses the SQL, and this module resolves names as Spark does.
+sqlglot's own `lineage` also reports columns that the values do not come from, such as those of the
+second query of EXCEPT, and takes the first of two columns of the same name.
+
+An origin is never wrong: if a column cannot be traced with certainty, its origins are None. Columns
+that only filter, join, group or sort rows are no origins.
+
+Example:
+    >>> orders = Relation.of_table("db.orders", ["id", "price", "day"])
+    >>> found = Tracer().query("SELECT id, sum(price) AS total FROM o GROUP BY id", {"o": orders})
+    >>> for name, origins in found.columns:
+    ...     print(name, *[f"{one.table} {one.column} {one.use.name}" for one in origins])
+    id db.orders id IDENTITY
+    total db.orders price AGGREGATION
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects.spark import Spark
+
+from airflow_hiveacid.sql.text.nodes import QUERY_KEYS, is_understood
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_MOST_EFFORT: Final = 50_000
+"""The limit of characters to parse plus columns to trace, which takes about a second."""
+# sqlglot counts them as aggregates, but they return the value of one row.
+_OF_ONE_ROW: Final = (exp.FirstValue, exp.Lag, exp.LastValue, exp.Lead, exp.NthValue)
+_MORE_NODES: Final = (
+    exp.Alias,
+    exp.Binary,
+    exp.IgnoreNulls,
+    exp.Lambda,
+    exp.RespectNulls,
+    exp.Unary,
+)
+_UNITS: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+class _Quiet(Spark):
+    """Spark's dialect, without warnings about JSON paths that sqlglot cannot parse."""
+
+    STRICT_JSON_PATH_SYNTAX = False
+
+
+class Use(enum.IntEnum):
+    """The use of a source column; of several uses on a value's way, the highest applies."""
+
+    IDENTITY = 0
+    TRANSFORMATION = 1
+    AGGREGATION = 2
+    CONDITIONAL = 3
+    """The column only decides which value is taken, as a condition of CASE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A column of a table, and its use; `table` is the caller's key of the table."""
+
+    table: str
+    column: str
+    use: Use = Use.IDENTITY
+
+
+Origins: TypeAlias = frozenset[Origin] | None
+"""The origins of a column: empty if the column is constant, None if they are not certain."""
+Columns: TypeAlias = tuple[tuple[str, Origins], ...]
+"""Names in lower case and origins of columns. A name is empty if only Spark knows it."""
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: a cached property needs a dict
+class Relation:
+    """The columns of a table or query, in order.
+
+    `open_table` is the key of files, whose columns are not known; SQL can name them, but not `*`.
+    """
+
+    columns: Columns = ()
+    open_table: str | None = None
+
+    @classmethod
+    def of_table(cls, table: str, names: Iterable[str]) -> Relation:
+        """Return the columns of a table, which are their own origins."""
+        pairs = ((name.lower(), frozenset({Origin(table, name.lower())})) for name in names)
+        return cls(columns=tuple(pairs))
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Origins]:
+        """The origins by name; None for a name that several columns have."""
+        found: dict[str, Origins] = {}
+        for name, origins in self.columns:
+            found[name] = None if name in found else origins
+        return found
+
+    def renamed(self, names: Iterable[str]) -> Relation:
+        """Return the same columns with other names.
+
+        Raises:
+            ValueError: the number of names differs, or the columns are not known.
+        """
+        values = [origins for _, origins in self.columns]
+        if self.open_table is not None:
+            raise ValueError("the columns are not known")
+        return Relation(columns=tuple(zip(map(str.lower, names), values, strict=True)))
+
+
+class _UntracedError(Exception):
+    """SQL that cannot be traced with certainty, or would take too long to trace."""
+
+
+@dataclass(slots=True)
+class _Names:
+    """The names that the expressions of one SELECT can use. The object is mutable.
+
+    `visible` is the columns of `*`. `tables` maps the name of each table to its columns, or to None
+    if two tables have the name. `aliases` are the earlier columns of the same SELECT.
+    """
+
+    visible: Relation = field(default_factory=Relation)
+    tables: dict[str, Relation | None] = field(default_factory=dict)
+    open_tables: list[str] = field(default_factory=list)
+    aliases: dict[str, Origins] = field(default_factory=dict)
+    has_using: bool = False
+
+    def add(self, name: str, relation: Relation, part: exp.Expr | None = None) -> None:
+        """Add a table of a part of the query; the right side of a semi-join stays hidden."""
+        args = {} if part is None else part.args
+        if args.get("kind") in {"SEMI", "ANTI"}:
+            return
+        self.tables[name.lower()] = None if name.lower() in self.tables else relation
+        self.open_tables += [] if relation.open_table is None else [relation.open_table]
+        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
+        self.has_using |= bool(keys)
+        # In Spark, the columns of USING come first. They may be those of either table.
+        every = (*self.visible.columns, *relation.columns)
+        rest = (pair for pair in every if pair[0] not in keys)
+        self.visible = Relation(columns=(*keys.items(), *rest))
+
+    def every(self, name: str | None) -> Columns:
+        """Return the columns of `*`, or of `name.*`."""
+        relation = self.visible if name is None else self.tables.get(name.lower())
+        is_vague = self.open_tables if name is None else self.has_using
+        if relation is None or relation.open_table is not None or is_vague:
+            raise _UntracedError
+        return relation.columns
+
+    def column(self, parts: Sequence[str]) -> tuple[Origins, bool]:
+        """Return the origins of the column to which a name refers, and True if fields follow."""
+        first, *rest = [part.lower() for part in parts]
+        if rest and first in self.tables:
+            relation = self.tables[first]
+            if relation is not None and relation.open_table is not None:
+                return frozenset({Origin(relation.open_table, rest[0])}), len(rest) > 1
+            return None if relation is None else relation.by_name.get(rest[0]), len(rest) > 1
+        if first in self.visible.by_name:
+            return self.visible.by_name[first], bool(rest)
+        if first in self.aliases:  # or it is a column of files
+            return None if self.open_tables else self.aliases[first], bool(rest)
+        if len(self.open_tables) == 1:
+            return frozenset({Origin(self.open_tables[0], first)}), bool(rest)
+        return None, False
+
+
+class Tracer:
+    """The analysis of a task's queries and expressions, with one limit of effort for all."""
+
+    def __init__(self, effort: int = _MOST_EFFORT) -> None:
+        self._effort_left = effort
+
+    def query(self, query: str, views: Mapping[str, Relation]) -> Relation | None:
+        """Return the columns of a query over views, or None if they are not certain."""
+        known = {name.lower(): relation for name, relation in views.items()}
+        try:
+            self._spend(len(query))
+            return self._query(parse_one(query, dialect=_Quiet), known)
+        except Exception:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
+            return None
+
+    def values(
+        self, expressions: Mapping[str, str], tables: Mapping[str, Relation]
+    ) -> dict[str, Origins]:
+        """Return the origins of expressions over tables, whose names in SQL are the keys."""
+        names = _Names()
+        for name, relation in tables.items():
+            names.add(name, relation)
+        return {key: self._parsed_value(text, names) for key, text in expressions.items()}
+
+    def _parsed_value(self, expression: str, names: _Names) -> Origins:
+        try:
+            self._spend(len(expression))
+            tree = parse_one(expression, dialect=_Quiet, into=exp.Condition)
+            return self._traced(tree, names)
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def _spend(self, effort: int) -> None:
+        self._effort_left -= effort
+        if self._effort_left < 0:
+            raise _UntracedError
+
+    def _query(self, node: exp.Expr, views: Mapping[str, Relation]) -> Relation:
+        """Return the columns of a query or table; `views` includes the WITH queries around it."""
+        _check_clauses(node)
+        if (with_ := node.args.get("with_")) is not None:
+            _check_clauses(with_)
+            for cte in with_.expressions:
+                _check_clauses(cte)
+                views = {**views, cte.alias.lower(): _aliased(self._query(cte.this, views), cte)}
+        match node:
+            case exp.Table() if not (node.args.get("db") or node.args.get("laterals")):
+                return _aliased(views[node.name.lower()], node)
+            case exp.Subquery():
+                return _aliased(self._query(node.this, views), node)
+            case exp.Union():
+                left, right = self._query(node.this, views), self._query(node.expression, views)
+                pairs = zip(left.columns, right.columns, strict=True)
+                both = tuple((name, union(one, other)) for (name, one), (_, other) in pairs)
+                return Relation(columns=both)
+            case exp.SetOperation():
+                return self._query(node.this, views)  # the other query only removes rows
+            case exp.Select():
+                return self._select(node, views)
+            case _:
+                raise _UntracedError
+
+    def _select(self, select: exp.Select, views: Mapping[str, Relation]) -> Relation:
+        names = _Names()
+        from_ = select.args.get("from_")
+        for part in (*([] if from_ is None else [from_]), *(select.args.get("joins") or ())):
+            _check_clauses(part)
+            names.add(part.this.alias_or_name, self._query(part.this, views), part)
+            self._spend(len(names.visible.columns) // 10)
+        for lateral in select.args.get("laterals") or ():
+            names.add(lateral.alias, self._lateral(lateral, names), lateral)
+            self._spend(len(names.visible.columns) // 10)
+        found: list[tuple[str, Origins]] = []
+        for node in select.expressions:
+            columns = self._selected(node, names)
+            self._spend(sum(1 + len(origins or ()) for _, origins in columns))
+            found.extend(columns)
+        return Relation(columns=tuple(found))
+
+    def _lateral(self, lateral: exp.Expr, names: _Names) -> Relation:
+        """Return the columns of a LATERAL VIEW, whose names must be given."""
+        _check_clauses(lateral)
+        aliases = [column.name.lower() for column in lateral.args["alias"].columns]
+        function = lateral.this
+        if not aliases:
+            raise _UntracedError
+        # Each column may come from other arguments, except if there is only one column.
+        is_single = len(aliases) == 1 or type(function.this) is exp.Column
+        is_known = isinstance(function, exp.Explode | exp.Inline) and is_single
+        origins = self._value(function, names) if is_known else None
+        return Relation(columns=tuple((alias, origins) for alias in aliases))
+
+    def _selected(self, node: exp.Expr, names: _Names) -> Columns:
+        """Return the columns that one item of a SELECT list adds."""
+        _check_clauses(node)
+        if isinstance(node, exp.Star):
+            return names.every(None)
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+            return names.every(node.parts[0].name if len(node.parts) == 2 else "")  # noqa: PLR2004 - t.*
+        if isinstance(node, exp.Aliases | exp.QueryTransform | exp.UDTF):
+            raise _UntracedError  # it may return several columns
+        origins = self._value(node, names)
+        if isinstance(node, exp.Alias):
+            name = node.alias.lower()
+            names.aliases[name] = None if name in names.aliases else origins
+            return ((name, origins),)
+        return ((node.name.lower() if isinstance(node, exp.Column) else "", origins),)
+
+    def _value(self, node: exp.Expr, names: _Names) -> Origins:
+        try:
+            return self._traced(node, names)
+        except _UntracedError:
+            return None
+
+    def _traced(self, node: exp.Expr, names: _Names) -> frozenset[Origin]:
+        """Return the origins of an expression.
+
+        Raises:
+            _UntracedError: they are not certain.
+        """
+        self._spend(1)
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            origins, has_fields = names.column([part.name for part in node.parts])
+            return _field_of(origins) if has_fields else _certain(origins)
+        if isinstance(node, exp.Window | exp.Filter):
+            return self._traced(node.this, names)
+        _check_expression(node, names)
+        parts: list[frozenset[Origin]] = []
+        for key, child in _children(node):
+            origins = self._traced(child, names)
+            is_base = isinstance(node, exp.Dot | exp.Bracket) and key == "this"
+            if is_base and not _is_translation(child):
+                origins = _field_of(origins)
+            parts.append(_used(origins, _use_of(node, key)))
+            self._spend(len(parts[-1]))
+        return frozenset(chain.from_iterable(parts))
+
+
+def _is_translation(node: exp.Expr) -> bool:
+    """Return True for the array in which `translations` passes all arguments of a call."""
+    function = node.args.get("expression")
+    if not isinstance(function, exp.Lambda):
+        return False
+    name: str = function.expressions[0].name
+    return name.startswith("__hiveacid_")
+
+
+def _use_of(node: exp.Expr, key: str) -> Use:
+    """Return the use of a part of an expression."""
+    if isinstance(node, exp.Alias | exp.Paren):
+        return Use.IDENTITY
+    if isinstance(node, exp.Case | exp.If | exp.Nvl2) and key == "this":
+        return Use.CONDITIONAL
+    is_aggregate = isinstance(node, exp.AggFunc) and not isinstance(node, _OF_ONE_ROW)
+    return Use.AGGREGATION if is_aggregate else Use.TRANSFORMATION
+
+
+def _children(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    for key, value in node.args.items():
+        for child in value if isinstance(value, list) else (value,):
+            if isinstance(child, exp.Expr):
+                yield key, child
+
+
+def _check_clauses(node: exp.Expr) -> None:
+    """Refuse a part of a query with a clause that this module does not know."""
+    keys = QUERY_KEYS.get(type(node), node.args)
+    if any(value and key not in keys and key != "hint" for key, value in node.args.items()):
+        raise _UntracedError
+
+
+def _check_expression(node: exp.Expr, names: _Names) -> None:
+    """Refuse an expression of an unknown kind, such as a query, and a star except in `count(*)`."""
+    if not (is_understood(node) or isinstance(node, _MORE_NODES)):
+        raise _UntracedError
+    if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+        raise _UntracedError
+    if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
+        raise _UntracedError  # a call of a database's function
+    is_word = isinstance(node, exp.Var) and node.name.upper() not in _UNITS
+    if is_word and (names.open_tables or node.name.lower() in names.visible.by_name):
+        raise _UntracedError  # sqlglot reads some columns as units of time
+
+
+def _aliased(relation: Relation, node: exp.Expr) -> Relation:
+    """Return a relation with the column names of its alias, as in `AS q (a, b)`."""
+    alias = node.args.get("alias")
+    columns = [] if alias is None else alias.columns
+    return relation.renamed([column.name for column in columns]) if columns else relation
+
+
+def _certain(origins: Origins) -> frozenset[Origin]:
+    if origins is None:
+        raise _UntracedError
+    return origins
+
+
+def _field_of(origins: Origins) -> frozenset[Origin]:
+    """Return the origins of a field or element of a value.
+
+    Raises:
+        _UntracedError: the value has several origins; only some of them may be in the field.
+    """
+    found = _certain(origins)
+    if len({(one.table, one.column) for one in found}) > 1:
+        raise _UntracedError
+    return _used(found, Use.TRANSFORMATION)
+
+
+def _used(origins: Iterable[Origin], use: Use) -> frozenset[Origin]:
+    return frozenset(Origin(one.table, one.column, max(one.use, use)) for one in origins)
+
+
+def union(one: Origins, other: Origins) -> Origins:
+    """Return the origins of a value that is one of two values."""
+    return None if one is None or other is None else one | other
