@@ -5,10 +5,10 @@ Trigger the DAG whenever the copy should be updated:
     airflow dags trigger change_feed
 
 Each run writes the net changes since the previous run as Parquet files, and merges them into the
-copy. The feed records where it stopped, so a retry never misses a change. A merged range is not
-merged again (`on_rerun="skip"`): merging it after later ranges would restore old values. If a major
-compaction has removed the history, the range is the whole table. Rows of the copy that are not in
-the range are then deleted.
+copy. The feed records the end of its last range, so a retry never misses a change. A merged range
+is not merged again (`on_rerun="skip"`): merging it after later ranges would restore old values. If
+a major compaction has removed the history, the range is the whole table. Rows of the copy that are
+not in the range are then deleted.
 
 Needs the table `demo.flights` with the rows of `flights_merge.py`, and the connections
 `hive_acid_default` and `spark_default`. The Airflow variable `flights_changes` is the URI of a

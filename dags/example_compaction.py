@@ -1,7 +1,8 @@
 """An example of the documentation: compact and clean a table as soon as it needs compaction.
 
-The triggerer polls the metastore once a minute. When a partition has 10 deltas, or deltas of 10 %
-of its base, Airflow starts a run. Writes of Hive, Trino and Spark count, too.
+The triggerer polls the metastore once a minute. Airflow starts a run when a partition has 10
+deltas, or when its deltas reach 10 % of its base's size. Writes of Hive, Trino and Spark count,
+too.
 """
 
 from __future__ import annotations

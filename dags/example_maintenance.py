@@ -1,7 +1,8 @@
 """An example of the documentation: compact a table at night, and rewrite it only after approval.
 
 The run begins at one o'clock, compacts deltas, and plans a major compaction. Then a person approves
-or rejects that plan in Airflow. Without an answer within two hours, only the cleaning follows.
+or rejects that plan in Airflow. If no person answers within two hours, the run only cleans the
+table.
 """
 
 from __future__ import annotations

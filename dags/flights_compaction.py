@@ -1,7 +1,7 @@
 """Compact `demo.flights` if necessary, then remove files that no reader needs any more.
 
-Every few minutes a sensor checks the table once. It checks whether any partition has 10 delta
-directories, or deltas whose total size is at least 10 % of the base. If no partition reaches a
+Every few minutes a sensor checks the table once. The sensor succeeds if a partition has 10 delta
+directories, or deltas of at least 10 % of the base's size. If no partition reaches a
 threshold, the run is skipped within seconds. Otherwise the compaction task uses the same thresholds
 to choose minor or major, and the cleaning task removes the replaced files. Merges and readers may
 run at the same time.

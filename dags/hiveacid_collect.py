@@ -1,7 +1,8 @@
 """Collect the numbers of all Hive ACID tables for the page Browse > Hive ACID tables.
 
-Unpause this DAG to switch the page on. The environment variable HIVEACID_COLLECT_CRON sets how
-often it measures. It needs the connection `hive_acid_default`, and starts no Spark.
+Unpause this DAG to switch the page on. The DAG measures all tables every 15 minutes; the
+environment variable HIVEACID_COLLECT_CRON sets a different schedule. The DAG needs the connection
+`hive_acid_default`, but no Spark.
 """
 
 from __future__ import annotations

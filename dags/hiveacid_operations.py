@@ -1,7 +1,7 @@
 """Compact, clean or plan one table, as the buttons of Browse > Hive ACID tables request it.
 
-Only users who may trigger this DAG can use the buttons. It also runs by hand, with the same
-parameters. It needs the connections `hive_acid_default` and `spark_default`.
+Only users who may trigger this DAG can use the buttons. You can also trigger the DAG by hand, with
+the same parameters. It needs the connections `hive_acid_default` and `spark_default`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    # A paused DAG would not run what its buttons request.
+    # If this DAG were paused, the buttons would have no effect.
     is_paused_upon_creation=False,
     default_args={
         "owner": "data-platform",

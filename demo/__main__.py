@@ -5,9 +5,9 @@
     python -m demo status
     python -m demo stop
 
-`run` exits with 0 if the table has the expected rows, and leaves Airflow and the metastore running
-so that you can explore them. `shell` opens a shell that is connected to both, and `stop` stops
-both. Ctrl-C stops everything and exits with 130. `status` exits with 0 if everything runs and 3
+`run` exits with 0 if the table has the expected rows. It leaves Airflow and the metastore running,
+so you can explore them. `shell` opens a shell for Airflow and the metastore, and `stop` stops both.
+Ctrl-C stops everything and exits with 130. `status` exits with 0 if everything runs and 3
 otherwise, like `systemctl`.
 """
 
@@ -73,7 +73,7 @@ def _run(plan: Plan, servers: Servers, report: Report) -> int:
     except (DemoError, LocalServerError, HiveAcidError) as error:
         report.tell(f"FAILED: {error}")
         if servers.airflow.url is not None:
-            report.tell(f"Airflow still runs; open it to see what happened: {servers.airflow.url}")
+            report.tell(f"Airflow still runs; to see what happened, open {servers.airflow.url}")
         report.tell("stop        make demo-stop")
         return _FAILED
     return 0

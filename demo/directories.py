@@ -1,7 +1,7 @@
 """A record of the table's directories over the course of the demonstration.
 
 This module reads only names and sizes from the local warehouse, and does not interpret them. It
-keeps a picture of each state, so that the report can show the state before a compaction.
+keeps a picture of each state, and the report shows the states before and after compactions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DirectorySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """All directories in order, and when this state was first and last seen, in epoch seconds."""
+    """All directories in order, and the first and last time of this state, in epoch seconds."""
 
     from_s: float
     until_s: float

@@ -19,7 +19,7 @@ class DemoError(Exception):
 
 
 class SetupError(DemoError):
-    """Something that `make setup` installs is missing; the message says what."""
+    """A program that `make setup` installs is missing; the message names it."""
 
 
 class AirflowServerError(DemoError):
@@ -41,7 +41,7 @@ class AirflowApiError(DemoError):
 
     @property
     def is_passing(self) -> bool:
-        """True if the server failed, so that the same call may succeed later."""
+        """True if the server failed, so the same call may succeed later."""
         return self.status is None or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 

@@ -16,7 +16,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoLayout:
-    """Folders of one demonstration: `home` with its state, `repository` with the code it runs."""
+    """Folders of one demonstration: `home` for its state, `repository` for the code."""
 
     repository: Path
     home: Path

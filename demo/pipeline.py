@@ -168,7 +168,7 @@ class Pipeline:
                 # Airflow allows one backfill at a time: wait for an earlier, shorter backfill.
                 self._follow(log, MERGE, lambda _runs: not api.has_active_backfill(MERGE))
                 self._create_backfill()
-            # This DAG is unpaused last, while nothing else writes to Airflow's database.
+            # Unpause this DAG last, when no other process writes to Airflow's database.
             api.unpause(MERGE)
 
             def are_merged(runs: tuple[Run, ...]) -> bool:
@@ -234,8 +234,8 @@ class Pipeline:
                 watch.look()
                 done = log.compactions()
                 # If no file has been removed yet, wait for the sensor's next check of the table.
-                # That check starts another compaction and cleaning, or finds no partition that
-                # needs them.
+                # The sensor's check starts another compaction and cleaning, or finds that no
+                # partition needs them.
                 has_looked = any(run.start is not None and run.start > began for run in runs)
                 is_clean = any(compaction.has_removed for compaction in done)
                 return bool(done) and (is_clean or has_looked) and all(run.is_over for run in runs)

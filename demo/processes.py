@@ -1,9 +1,9 @@
 """Find and stop the processes of a demonstration.
 
 Airflow's components start executors, executors start tasks, tasks start Spark, and Spark starts
-Java and Python. All of them inherit the variable `environment.MARK`. So a process with that mark
-belongs to the demonstration, even if its parents have exited. This module reads /proc, so it needs
-Linux.
+Java and Python. All of them inherit the variable `environment.MARK`. So a process with this
+variable belongs to the demonstration, even if its parents have exited. This module reads /proc, so
+it needs Linux.
 """
 
 from __future__ import annotations
@@ -53,19 +53,20 @@ class MarkedProcess:
 
 
 def processes_of(home: Path) -> tuple[MarkedProcess, ...]:
-    """Return all running processes with the mark of this demonstration, except the caller."""
+    """Return all running processes of this demonstration, except the caller."""
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
     found = (MarkedProcess.read(pid, home) for pid in pids if pid != os.getpid())
     return tuple(process for process in found if process is not None)
 
 
 def end_all(home: Path, *, task_s: float, ask_s: float, grace_s: float) -> int:
-    """Stop every marked process and return the number of processes.
+    """Stop every process of the demonstration, and return the number of processes.
 
-    Running tasks get a SIGTERM first, while everything else still runs. Each task then has `task_s`
-    to stop its Spark job and release its locks. Processes without a marked parent then get a
-    SIGINT, which makes Airflow's components shut down in order. After `ask_s` the remaining
-    processes get a SIGTERM, and after another `grace_s` a SIGKILL.
+    Running tasks get a SIGTERM first, while all other processes still run. Each task then has
+    `task_s` to stop its Spark job and release its locks. Then processes whose parent does not
+    belong to the demonstration get a SIGINT. After a SIGINT, Airflow's components shut down in
+    order. After `ask_s` the remaining processes get a SIGTERM, and after another `grace_s` a
+    SIGKILL.
     """
     found = processes_of(home)
     tasks = tasks_of(found)

@@ -31,4 +31,4 @@ def table(name: str) -> DataFrame:
 if "spark" in globals():
     atexit.register(_open.close)
     flights = table("demo.flights")
-    print("flights is a frame of demo.flights as it is now; table('db.name') returns others")
+    print("flights: the current rows of demo.flights; table('db.name'): those of any table")

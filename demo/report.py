@@ -1,7 +1,7 @@
 """The output of the demonstration: one line for each step while it runs, tables at its end.
 
 On a terminal, one line shows the running step and is updated in place. Otherwise every step prints
-one line at its start and one at its end, so that a log also shows the progress.
+one line at its start and one line at its end, so a log also shows the progress.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Compaction:
     """One compaction that changed the table, and the cleaning after it. Times have a time zone.
 
     A transaction that began before the compaction ended, such as a concurrent merge, may still be
-    open. Then this cleaning removes nothing, and the next cleaning removes the files.
+    open. In this case the cleaning removes nothing, and the next cleaning removes the files.
     """
 
     began: datetime

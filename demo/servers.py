@@ -60,7 +60,7 @@ class Servers:
     def stop(self) -> int:
         """Stop both servers, and return the number of stopped processes.
 
-        Airflow stops first, so that its tasks can still release their locks in the metastore.
+        Airflow stops first, so its tasks can still release their locks in the metastore.
         """
         if not self.layout.home.is_dir():
             return 0

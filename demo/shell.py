@@ -1,11 +1,13 @@
 """The shell for experiments after a run, with its environment and suggestions.
 
-This module starts the user's own shell, connected to the running demonstration. The demonstration's
-`airflow`, `python` and `pyspark` are on the path, and reach its Airflow, metastore and table.
+This module starts the user's own shell, connected to the running demonstration. In this shell, the
+demonstration's `airflow`, `python` and `pyspark` are on the path. They use the demonstration's
+Airflow, metastore and table.
 `stop` does not stop the shell and its processes.
 
 A user's start-up files often put pyenv or conda first on the path. So bash sets the path again
-after reading these files. For any other shell, the suggestions name the command that does this.
+after reading these files. For any other shell, the suggestions contain the command that sets the
+path again.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def shell_environment(
         METASTORE_VARIABLE: metastore_uri,
         # The project is not installed, so PySpark's Python finds it only on this path.
         "PYTHONPATH": str(layout.repository),
-        # `pyspark` runs this file when it starts; a plain `python` has no session and ignores it.
+        # `pyspark` runs this file when it starts. In a plain `python`, the file does nothing.
         "PYTHONSTARTUP": str(layout.repository / "demo" / _STARTUP),
         # Log lines would hide the output of a command.
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
@@ -138,14 +140,14 @@ def things_to_try(merged: date, until: date) -> Sequence[str]:
     look = f"python -m airflow_hiveacid scan {FLIGHTS} --limit 5"
     return (
         "",
-        "1. Look at the table: its rows, its directories, and in PySpark, where `flights` is a",
-        "   frame and table('db.name') returns others:",
+        "1. Look at the table: its rows, its directories, and the table in PySpark (`flights` is a",
+        "   DataFrame, and table('db.name') returns other tables):",
         f"     {look}",
         f"     python -m airflow_hiveacid inspect {FLIGHTS}",
         "     pyspark",
         "     >>> flights.groupBy('carrier').count().show()",
         "",
-        f"2. Clear the merge of {merged}, the last merged day: it runs once more. The result is",
+        f"2. Clear the merge of {merged}, the last merged day: it runs again. The result is",
         "   the same, since the batch contains the final values of its rows:",
         f"     airflow tasks clear {MERGE} --task-regex merge --yes \\",
         f"       --start-date {merged} --end-date {merged}",

@@ -2,8 +2,8 @@
 
 This independent computation reads the source's CSV file with DuckDB and SQL. `changes.py` processes
 the same source with Arrow; the two modules share only the source's path. No code of the package
-under test is used. Two tables are compared as multisets of whole rows, which shows every wrong
-value, lost row or duplicate row.
+under test is used. Two tables are compared as multisets of whole rows. So the comparison finds
+every wrong value, lost row and duplicate row.
 
 Example:
     with Truth(scratch_folder) as truth:
@@ -114,7 +114,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The comparison of a whole table with the expected rows; days are in order."""
+    """The result of comparing a whole table with the expected rows; days are in order."""
 
     days: tuple[DayVerdict, ...]
     differences: tuple[Difference, ...]

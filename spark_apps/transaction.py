@@ -1,7 +1,7 @@
 """Run statements on several tables in one transaction.
 
-All statements are checked before any of them starts. Then they run one after another; each sees the
-changes of the earlier statements (`spark.writing.work`).
+All statements are checked before the first statement starts. Then they run one after another, and
+each statement sees the changes of the earlier statements (`spark.writing.work`).
 """
 
 from __future__ import annotations

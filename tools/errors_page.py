@@ -42,9 +42,9 @@ _HEAD: Final = """\
 Every error is a class below `HiveAcidError`. Its message names the table or server, the problem
 and what to do. The log of a task and the driver's result show the class name.
 
-*Retried* shows what operators and sensors do by default: either Airflow retries the task as often
-as its `retries` allow, or the task fails at once, since the same request would fail again. Import
-the classes from `airflow_hiveacid.errors`.
+*Retried* shows what operators and sensors do by default. If it says yes, Airflow retries the task
+as often as its `retries` allow. If it says no, the task fails at once, because the same request
+would fail again. Import the classes from `airflow_hiveacid.errors`.
 """
 
 

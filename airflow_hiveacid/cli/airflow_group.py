@@ -43,7 +43,7 @@ def get_commands() -> Sequence[GroupCommand]:
     return [
         GroupCommand(
             name="hiveacid",
-            help="Look after Hive ACID tables",
+            help="Inspect and maintain Hive ACID tables",
             description=SUMMARY,
             subcommands=actions,
         )

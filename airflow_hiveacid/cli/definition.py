@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.cli.arguments import Argument
 
-SUMMARY: Final = "Look after Hive ACID tables: inspect, explain, compact, clean and restore them."
+SUMMARY: Final = "Inspect, explain, compact, clean and restore Hive ACID tables."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,8 @@ _VIEW: Final = (
         "--location",
         metavar="DIR",
         help=(
-            "instead of a table: path or URI of a directory to read without a metastore, that of an"
-            " unpartitioned table or of one partition"
+            "instead of a table: read this directory (path or URI) without a metastore; it must be"
+            " the directory of an unpartitioned table or of one partition"
         ),
     ),
     PARTITION,
@@ -105,7 +105,7 @@ _VIEW: Final = (
         choices=_DIRECT_FORMATS,
         metavar="FORMAT",
         help=(
-            "with --location: the table is insert-only, and its files contain plain rows;"
+            "with --location: the table is insert-only, and its files have this format:"
             f" {', '.join(_DIRECT_FORMATS)}"
         ),
     ),
@@ -144,9 +144,9 @@ _LOOK: Final = (
         help="say why a table is not compacted or cleaned",
         function="explain:explain",
         description=(
-            "Say whether a table needs compaction or cleaning, and what holds either back: its"
-            " settings, the compaction queue, open transactions and locks. The most urgent finding"
-            " comes first."
+            "Say whether a table needs compaction or cleaning, and what prevents them. The command"
+            " checks the table's settings, the compaction queue, open transactions and locks. The"
+            " most urgent finding comes first."
         ),
         arguments=(TABLE, *_THRESHOLDS, OUTPUT),
     ),
@@ -167,11 +167,11 @@ _LOOK: Final = (
     ),
     Command(
         name="abort",
-        help="abort transactions, which also releases their locks",
+        help="abort transactions, and release their locks",
         function="transactions:abort",
         description=(
-            "Abort transactions. Their jobs and queries fail, and none of their changes becomes"
-            " visible."
+            "Abort transactions. The jobs and queries of these transactions fail, and none of their"
+            " changes becomes visible."
         ),
         arguments=(
             argument(
@@ -220,7 +220,7 @@ _LOOK: Final = (
                 "--limit",
                 type=at_least(0),
                 metavar="N",
-                help="stop after N rows; 0 for all (default: 50 in a table, else all)",
+                help="stop after N rows; 0 prints all rows (default: 50 with -o table, else 0)",
             ),
             OUTPUT,
         ),
@@ -235,7 +235,7 @@ _COMPACT: Final = (
         "--choice",
         choices=("auto", "minor", "major"),
         default="auto",
-        help="auto (default) decides by the thresholds, minor joins deltas, major writes a base",
+        help="auto (default): the thresholds decide; minor: join deltas; major: write a base",
     ),
     *_THRESHOLDS,
     OUTPUT,
@@ -259,11 +259,12 @@ _MAINTAIN: Final = (
     ),
     Command(
         name="clean",
-        help="remove files that no reader needs any more, or report them",
+        help="remove files that no reader needs; with --dry-run, only list them",
         function="clean:clean",
         description=(
-            "Remove obsolete and aborted directories and what crashed writers left, as"
-            " HiveAcidCleanOperator does. Files that an open transaction may read are kept."
+            "Remove obsolete directories, directories of aborted writes, and files of crashed"
+            " writers, as HiveAcidCleanOperator does. The command keeps files that an open"
+            " transaction may read."
         ),
         arguments=(TABLE, PARTITION, DRY_RUN, OUTPUT),
     ),
@@ -306,8 +307,8 @@ _PAST: Final = (
         help="name a version, and keep its files while the tag exists; without a name, list tags",
         function="past:tag",
         description=(
-            "The metastore no longer compacts or cleans a tagged table; use this provider to"
-            " compact and clean it."
+            "Name a version. The metastore itself does not compact or clean a tagged table, so use"
+            " this provider to compact and clean it."
         ),
         arguments=(
             TABLE,

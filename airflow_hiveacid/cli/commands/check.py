@@ -158,7 +158,7 @@ def _result_dir(options: argparse.Namespace) -> str:
     write_bytes(fs, f"{path}/probe", sent)
     try:
         if read_bytes(fs, f"{path}/probe") != sent:
-            raise StorageError(f"{directory}: a file that was just written reads differently")
+            raise StorageError(f"{directory}: the check wrote a file, and read different content")
     finally:
         delete_directory(fs, path)
     return f"{directory} can be written and read from this machine"

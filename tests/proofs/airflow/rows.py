@@ -21,16 +21,18 @@ _HEAD: Final = """# Airflow: when one of its processes is killed
 
 `make airflow` writes this page. The program starts PostgreSQL, a metastore 4.0.1, and Airflow's API
 server, scheduler with LocalExecutor, DAG processor and triggerer. Airflow has one worker slot. The
-program kills processes with SIGKILL and starts them again. `make airflow PLAYS="triggerer watch"`
-runs only these two plays.
+program kills processes with SIGKILL and starts them again. Each test case is called a *play*.
+`make airflow PLAYS="triggerer watch"` runs only the plays `triggerer` and `watch`.
 
-YARN and `spark-submit` are simulated. An application ends when the program says so, and only then
-commits one transaction on its task's table in the real metastore.
+YARN and `spark-submit` are simulated. The program decides when an application ends. At its end, the
+application commits one transaction on its task's table in the real metastore.
 
-* *Applications* are those that YARN has received, and *killed* those that YARN was asked to kill.
-* *Commits* are committed write IDs of the tasks' tables.
-* *Events* are asset events of `compaction_asset`, and *runs* the DAG runs that they started.
-* *Seconds* depend on the machine. Other programs kept both of its cores busy.
+* *Applications* is the number that YARN has received, and *killed* is the number that YARN was
+  asked to kill.
+* *Commits* is the number of committed write IDs of the tasks' tables.
+* *Events* are asset events of `compaction_asset`, and *runs* are the DAG runs that these events
+  started.
+* *Seconds* depend on the machine. Other programs kept both of the machine's cores busy.
 
 | play | what happens | seen | as promised | seconds |
 |---|---|---|---|---|

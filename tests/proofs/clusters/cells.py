@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.proofs.clusters.overview import Place, overview_of, put_between
+from tests.proofs.clusters.titles import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,8 +37,7 @@ Use these tables to check whether your metastore login, store and Spark master w
 [what is supported](reference/support.md#where-drivers-and-executors-run).
 
 `make clusters` writes this page. It starts real servers on one machine and runs each combination.
-Many combinations have the name of the test that ran them. The column *version* gives the version of
-the metastore, Hadoop, PySpark or the S3 server.
+The column *version* gives the version of the metastore, Hadoop, PySpark or the S3 server.
 
 | outcome | meaning |
 |---|---|
@@ -52,17 +52,17 @@ _TAIL: Final = """
 - **Metastore logins**: two metastores with one token store; Active Directory; MIT's Kerberos
   library before 1.20.
 - **HDFS**: encryption zones with a working KMS; erasure coding; federation by routers; several name
-  nodes or data nodes; tokens of several name nodes, of a KMS, and behind a mount table that names
-  hosts; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no build was
-  available).
+  nodes or data nodes; tokens of several name nodes, tokens of a KMS, and tokens behind a mount
+  table with host names; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no
+  build was available).
 - **YARN**: several resource managers; a fair scheduler; node labels; federation;
   LinuxContainerExecutor (containers belonged to the node manager's user); other realms; Knox.
 - **Kubernetes**: a real cluster; pod templates; claimed volumes; dynamic allocation; a mesh. The
-  tests simulate the API server (`tests/support/pretended_kubernetes.py`), pods are processes, and
-  services are addresses.
+  tests simulate the API server (`tests/support/pretended_kubernetes.py`). The simulated pods are
+  local processes.
 - **S3**: AWS itself; MinIO; Ceph; roles; web identity; instance profiles; KMS keys; versioned
-  buckets. The tests use moto, which checks no signatures. They prove little about the ages of
-  uploads and about paged listings.
+  buckets. The tests use moto, which checks no signatures, and they test few cases of old uploads
+  and of paged listings.
 """
 
 
@@ -153,7 +153,7 @@ def page_of(cells: Iterable[Cell]) -> str:
             area = cell.area
             lines.append(f"\n## {area}\n\n| combination | version | outcome | details |\n")
             lines.append("|---|---|---|---|\n")
-        texts = (cell.combination, cell.version, cell.outcome, cell.note or _NOTHING_MORE)
+        texts = (title_of(cell.combination), cell.version, cell.outcome, cell.note or _NOTHING_MORE)
         lines.append("| " + " | ".join(t.replace("|", "\\|").replace("\n", " ") for t in texts))
         lines.append(" |\n")
     return "".join([*lines, _TAIL])

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 _AREA: Final = "S3, read by every engine"
 _REPLACED: Final = (
-    "Trino shares out the rows that it deletes by their whole bucket property, of which the"
-    " statement ID that Hive 4's UPDATE and MERGE leave is a part: two of its writers make one file"
-    " (its issue 14636). On a disk that fails with File already exists; on S3 the second takes the"
-    " place of the first, its delete events are gone, and the rows are back for every engine"
+    "Trino distributes the rows that it deletes to its writers by their whole bucket property, so"
+    " two writers create the same file (Trino issue 14636). On a disk, Trino then fails with File"
+    " already exists. On S3, the second file replaces the first file, and the rows that the first"
+    " file deleted reappear for every engine"
 )
 _OF_TRINO: Final = {"fs.native-s3.enabled": "true", "s3.path-style-access": "true"}
 
@@ -122,7 +122,7 @@ class _OurWriter(OurWriter):
         details: Any = self.table.lab.compact(self.table.name, choice).details
         for one in details["compactions"]:
             made = ", ".join(one["outputs"]) if one["done"] else f"none: {one['why']}"
-            self.compactions.append(f"{choice.value} made {made}")
+            self.compactions.append(f"{choice.value} compaction made {made}")
 
 
 def cells(folder: Path, only: str) -> Iterator[Cell]:

@@ -59,13 +59,13 @@ class Order(enum.Enum):
 
 
 _QUEUE: Final = (
-    "If a table or partition was compacted, is not cleaned yet and was not written since, the"
-    " compaction queue of 4.x accepts no entry for it. A second compaction then fails with the"
-    " retryable `CompactionNotDoneError` if it was requested; an automatic one does nothing"
+    "After a compaction of a table or partition, the compaction queue of 4.x accepts no new entry"
+    " for it, until it is cleaned or written. A second compaction that a user requested then fails"
+    " with the retryable `CompactionNotDoneError`; an automatic second compaction does nothing"
 )
 _RESTARTS: Final = (
-    "If the other job commits before this job takes its snapshot, this job restarts, as in Hive,"
-    " and sees the other job's rows"
+    "The other job may commit before this job takes its snapshot. Then this job restarts, as in"
+    " Hive, and sees the other job's rows"
 )
 _THROUGH: Final = (
     "The second compaction finds that the first one has finished, and compacts the first one's"

@@ -30,50 +30,51 @@ _TRUNCATED: Final = (
 )
 _TRUNCATED_3: Final = (
     "Hive 3.1 fails on the base that Hive 4's TRUNCATE writes (Unexpected value for dataFormat:"
-    " truncated), until a major compaction by Hive or this provider. It can read the base that"
-    " this provider's TRUNCATE writes."
+    " truncated). After a major compaction by Hive or this provider, Hive 3.1 can read the"
+    " table. Hive 3.1 can also read the base that this provider's TRUNCATE writes."
 )
 _ONE_FILE: Final = (
-    "Trino writes all delete events of an unbucketed table into one file. To read a row, Trino"
-    " looks for delete events only in the delete file with the number of the row's file. Deleted"
+    "Trino writes all delete events of an unbucketed table into one file. When Trino reads a"
+    " row, it searches only the delete file that has the same number as the row's file. Deleted"
     " rows of other files reappear until a major compaction by this provider."
 )
 _NO_ORDER: Final = (
-    "If a table has several files, Trino writes its delete events unsorted. Hive merges them as if"
-    " they were sorted, and misses some of them. Deleted rows reappear until a major compaction by"
-    " this provider. A major compaction by Hive makes these rows permanent."
+    "If a table has several files, Trino writes its delete events unsorted. Hive merges these"
+    " events as if they were sorted, and misses some of them. Deleted rows reappear until a"
+    " major compaction by this provider. A major compaction by Hive makes these rows permanent."
 )
 _FIRST_HASH: Final = (
-    "Hive 3.1 assigns the rows of INSERT ... SELECT to buckets by the first hash, whatever"
-    " `bucketing_version` the table has. In the table that it wrote, every row was in the bucket"
-    " of version 1. Every version of Hive and this provider's readers read such rows. Trino"
-    " rejects the files as damaged (is for bucket 0, but contains a row for bucket 1), until"
-    " another engine rewrites them, for example with an INSERT OVERWRITE."
+    "Hive 3.1 assigns the rows of INSERT ... SELECT to buckets by the first hash, even if the"
+    " table has a different `bucketing_version`. In the table that Hive 3.1 wrote, every row was"
+    " in the bucket of version 1. Every version of Hive and this provider's readers read such"
+    " rows. Trino rejects the files as damaged (is for bucket 0, but contains a row for bucket"
+    " 1). An INSERT OVERWRITE by another engine repairs the table for Trino."
 )
 _TWO_WRITERS: Final = (
-    "Trino assigns the rows that it deletes to its writers by their whole bucket property, which"
-    " includes the statement ID that Hive 4's UPDATE and MERGE leave. So two of Trino's writers"
-    " may create the same file, and Trino fails with File already exists (see Trino issue 14636)."
+    "Trino distributes the rows that it deletes to its writers by their whole bucket property."
+    " This property includes the statement ID, and UPDATE and MERGE by Hive 4 leave rows with"
+    " different statement IDs. So two of Trino's writers may create the same file, and Trino"
+    " fails with File already exists (see Trino issue 14636)."
 )
 _AVRO_TIMES: Final = (
     "If hive.timestamp_precision is finer than milliseconds, as in this test, Trino cannot write"
     " timestamps to Avro (Trino issue 20342). Another engine ran the step."
 )
 _BLIND: Final = (
-    "If an engine did not read the table correctly after the previous step, it is not asked to"
-    " change, compact or empty the table. It would write the wrong rows that it reads, and all"
-    " readers would then return them. Another engine ran the step."
+    "An engine that did not read the table correctly after the previous step is not asked to"
+    " change, compact or empty the table. It would write the wrong rows that it reads, and then"
+    " all readers would return these rows. Another engine ran the step."
 )
 _LOADED: Final = (
-    "LOAD DATA leaves files without Hive's six ACID columns in a delta. Trino rejects them as"
-    " damaged, and reads nothing until a compaction by Hive or a major compaction by this"
-    " provider."
+    "LOAD DATA leaves files without Hive's six ACID columns in a delta. Trino rejects these"
+    " files as damaged. It can read the table again after a compaction by Hive or a major"
+    " compaction by this provider."
 )
 _BELOW: Final = (
     "Trino requires that every file from before a conversion is in the table's own directory"
     " (Partition location in OriginalFile ... does not match). While some files are in the"
-    " directories of a UNION ALL, Trino reads nothing, until a major compaction by Hive or this"
-    " provider."
+    " directories of a UNION ALL, Trino cannot read the table. A major compaction by Hive or"
+    " this provider repairs the table for Trino."
 )
 BLIND: Final = "read the table wrong"
 """The reason why a writer was not asked to take a step."""
