@@ -1,8 +1,8 @@
-"""The provider's metadata for Airflow: connection type and its form, modules, configuration.
+"""The provider's metadata for Airflow: the connection type, its form, modules and options.
 
-Every Airflow process loads this module through the entry point `apache_airflow_provider`, so this
-module imports only the version. The fields of the form are the extras that `hooks/connection.py`
-parses.
+Every Airflow process imports this module through the entry point `apache_airflow_provider`. So this
+module imports nothing but the version. The fields of the form are the extras that
+`hooks/connection.py` parses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow_hiveacid import __version__
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _OPTIONAL_TEXT: Final = ["string", "null"]
-"""Airflow's form requires a field, and marks it with a star, unless its type allows null."""
+"""If a field's type does not allow null, Airflow's form requires the field and shows a star."""
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _connection_type() -> dict[str, Any]:
                 "login": "airflow",
             },
         },
-        # The form shows each section as a group that users open; those that most need come first.
+        # The form shows each section as a closed group; sections that most users need come first.
         "conn-fields": {
             **_section("Login", _login_fields()),
             **_section("Kerberos", _kerberos_fields()),

@@ -1,7 +1,8 @@
-"""Secrets among the user's settings of Spark, which Airflow's logs and pages must not show.
+"""Secrets in the user's Spark settings, which Airflow's logs and pages must not show.
 
-Input is the operator's rendered arguments. Airflow hides what `mask_secret` has been told. Airflow
-and the Spark provider themselves hide the values of a few names, but not all.
+Input is the operator's rendered arguments. Airflow hides every value that is passed to
+`mask_secret`. Without this module, Airflow and the Spark provider hide the values of only a few
+names.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
-    # Mounts of Kubernetes secrets have paths and key names as values.
+    # The values of these settings are only paths and key names of Kubernetes secrets.
     r"^spark\.kubernetes\.(?:driver|executor)\.secret(?:s|KeyRef)\."
     r"|(?:file|path|location|dir|provider|class|type|name|alias|enabled|length|ratio|wait"
     r"|itemKey|mechanism)s?$",
@@ -32,15 +33,15 @@ log = logging.getLogger(__name__)
 
 
 def mask_secrets(*given: object) -> None:
-    """Have Airflow hide the secrets in these settings or environment variables."""
+    """Make Airflow hide the secrets in these settings or environment variables."""
     for one in given:
-        if isinstance(one, Mapping):  # a wrong type is an error that the task reports
+        if isinstance(one, Mapping):  # the task itself reports a wrong type
             for value in _secrets(one).values():
                 mask_secret(value)
 
 
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
-    """Have Airflow hide the secrets in `conf` and `env_vars`, and warn of those that users can see.
+    """Make Airflow hide the secrets in `conf` and `env_vars`; warn of secrets that users can see.
 
     All users of this machine can list the arguments of `spark-submit`.
     """
