@@ -1,7 +1,7 @@
-"""All commands as values, from which `hiveacid` and `airflow hiveacid` are both made.
+"""All commands as values; the programs `hiveacid` and `airflow hiveacid` are made from them.
 
-Every `airflow` call loads this module, so it imports only the standard library. A command names its
-function, which is imported when the command runs.
+Every `airflow` command imports this module, so the module imports only the standard library. A
+command contains the path of its function, which is imported only when the command runs.
 
 Example:
     >>> [command.name for command in COMMANDS if command.exactly_one]
@@ -40,9 +40,9 @@ SUMMARY: Final = "Look after Hive ACID tables: inspect, explain, compact, clean 
 class Command:
     """One command.
 
-    `function` is the path of the function that yields the command's output. At most one argument in
-    `at_most_one` may be given, and exactly one in `exactly_one`. `calls_metastore` is False for a
-    command without arguments that select a metastore.
+    `function` is the path of the function that yields the command's output. A call may have at most
+    one of the arguments in `at_most_one`, and must have exactly one of those in `exactly_one`.
+    `calls_metastore` is False if the command has no arguments that select a metastore.
     """
 
     name: str
@@ -80,7 +80,7 @@ _THRESHOLDS: Final = (
     ),
 )
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
-"""The file formats that can be read without SerDe settings."""
+"""The file formats that this provider reads without knowing a table's SerDe settings."""
 
 _VIEW: Final = (
     MAYBE_TABLE,
@@ -426,4 +426,4 @@ _INSTALL: Final = (
 )
 
 COMMANDS: Final = (*_LOOK, *_MAINTAIN, *_PAST, *_INSTALL)
-"""All commands, in the order in which the help lists them."""
+"""All commands, in the order of the help."""

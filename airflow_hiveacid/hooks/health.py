@@ -77,7 +77,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLook:
-    """The result of one poll: the limits that were reached, and the highest value of each measure."""
+    """The result of one poll: the reached limits, and the highest measured value for each limit."""
 
     table: str
     due: tuple[ReachedLimit, ...]
