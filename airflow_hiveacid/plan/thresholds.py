@@ -33,7 +33,7 @@ Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
 
 SMALL_FILE_BYTES: Final = 16_000_000
-"""A smaller file is small; this is the default of Hive's `hive.merge.smallfiles.avgsize`."""
+"""The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 
 
 class DeltaLimits(Protocol):

@@ -1,8 +1,8 @@
 """The base class of this provider's sensors: polling, outages and deferral.
 
-Each sensor, and its trigger, defines what a poll asks. `hooks.failures` defines how long polls may
-fail. The modes `poke` and `reschedule` work as in Airflow's own sensors. With `deferrable=True`,
-the triggerer waits and the sensor occupies no worker slot.
+Each sensor class and each trigger class has its own poll. `hooks.failures` defines how long polls
+may fail. The modes `poke` and `reschedule` work as in Airflow's own sensors. With
+`deferrable=True`, the triggerer waits and the sensor occupies no worker slot.
 """
 
 from __future__ import annotations

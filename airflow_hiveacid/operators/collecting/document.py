@@ -35,7 +35,7 @@ _URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "fine")
 _MOST_DETAIL_BYTES: Final = 8 * 1024
 _MOST_QUEUED: Final = 60
 _MOST_TEXT: Final = 120
-# Room for `left_out`, because the numbers of left-out tables are known only at the end.
+# Bytes reserved for `left_out`, whose values are known only at the end.
 _RESERVE: Final = 512
 
 

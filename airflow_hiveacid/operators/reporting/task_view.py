@@ -75,8 +75,8 @@ class TaskView:
     def statement(self) -> str:
         """The task as SQL text, with markers for parameters.
 
-        Empty before the templates are rendered. The text is also empty if a rendered value looks
-        like a template, because Airflow would render the text again.
+        The text is empty before the templates are rendered. The text is also empty if a rendered
+        value looks like a template, because Airflow would render the text again.
         """
         try:
             text = self.statement_text()

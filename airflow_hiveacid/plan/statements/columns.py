@@ -54,7 +54,7 @@ def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple
 
 
 def value_columns(source: SourceSpec) -> tuple[str, ...]:
-    """Return the columns of a source of values: its own names, or else `col1`, `col2`, and so on."""
+    """Return the columns of a source of values: its own names, or else `col1`, `col2`, ..."""
     if source.columns or not source.values:
         return source.columns
     return tuple(f"col{number}" for number in range(1, len(source.values[0]) + 1))

@@ -364,8 +364,7 @@ class ClusterRun(Generic[_App]):
             try:
                 found = self.manager.find(self._tag)
             except (ClusterUnavailableError, ClusterRefusedError) as error:
-                # The state is unknown, so the application may have started. Never kill it in this
-                # case.
+                # Never kill an application whose state is unknown, because it may have started.
                 log.warning("%s", error)
                 continue
             if found:
