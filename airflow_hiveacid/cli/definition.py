@@ -69,14 +69,14 @@ _THRESHOLDS: Final = (
         type=at_least(1),
         metavar="N",
         default=10,
-        help="the number of deltas at which a partition is due (default: 10)",
+        help="a partition is due if it has this number of deltas (default: 10)",
     ),
     argument(
         "--delta-ratio",
         type=fraction,
         metavar="SHARE",
         default=0.1,
-        help="the share of the base's bytes at which deltas are due (default: 0.1)",
+        help="a partition is due if its deltas have this share of the base's bytes (default: 0.1)",
     ),
 )
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
@@ -88,8 +88,8 @@ _VIEW: Final = (
         "--location",
         metavar="DIR",
         help=(
-            "instead of a table: path or URI of a directory to read without a metastore, that of an"
-            " unpartitioned table or of one partition"
+            "instead of a table: path or URI of a directory to read without a metastore; the"
+            " directory of an unpartitioned table or of a single partition"
         ),
     ),
     PARTITION,

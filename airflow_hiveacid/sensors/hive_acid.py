@@ -87,9 +87,9 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
             answer = answer[:most]
         if omitted := len(found) - len(answer):
             self.log.warning(
-                "%d partitions are due, and the result has the %d with the most deltas: an XCom has"
-                " at most 16 KB, and mapping [core] max_map_length tasks. The others are due at the"
-                " next run",
+                "%d partitions are due, but the result has only the %d with the most deltas:"
+                " the result can have 16 KB, and mapping can have [core] max_map_length tasks. The"
+                " remaining partitions are due at the next run",
                 len(found),
                 len(answer),
             )

@@ -202,9 +202,10 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         if status == HTTPStatus.UNAUTHORIZED:
             words += (
                 ": the bearer token has expired, or its signer is not trusted (only the"
-                " server's log says so), or it expects a user name in a header instead of a token"
+                " server's log says so), or the server expects a user name in a header instead of a"
+                " token"
                 if self._renews
-                else ": it requires a bearer token, or does not know this user"
+                else ": it requires a bearer token, or the server does not know this user"
             )
         return f"{self._address} answered HTTP {status}: {words}. It said: {_page(page)}"
 

@@ -84,8 +84,8 @@ def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
         )
     if exit_code and not has_java:
         return (
-            ". This worker has no Java: JAVA_HOME has no bin/java, or it is not set and PATH has no"
-            " java. Install Java 17, or set JAVA_HOME to its directory"
+            ". This worker has no Java: JAVA_HOME has no bin/java; or JAVA_HOME is not set, and"
+            " PATH has no java. Install Java 17, or set JAVA_HOME to its directory"
         )
     if isinstance(spec.job, ProgramSpec) and (hint := _program_hint(spec.job, exit_code)):
         return hint

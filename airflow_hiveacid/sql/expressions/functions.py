@@ -40,7 +40,7 @@ TRUTH: Final = (
 )
 _OF_SESSION: Final = "it is the driver's user"
 _APPROXIMATE: Final = ("each engine approximates it differently", "percentile(x, p)")
-_OF_POPULATION: Final = "Hive computes it for the population, but Spark for a sample"
+_OF_POPULATION: Final = "Hive computes it for a population, but Spark computes it for a sample"
 # The difference and the proposed replacement, by function name.
 _NEVER: Final[Mapping[str, tuple[str, str]]] = {
     "aes_decrypt": ("the modes differ", "the text itself"),
