@@ -2,10 +2,10 @@
 
     python tools/beside.py build/uv/bin/uv
 
-uv resolves two environments, each without and with this package. The first is a new environment
-with many of Airflow's extras; this package must not lower any version in it. The second has the
-packages of Airflow's Docker image; this package must not change any version in it. But it may add
-providers that it needs itself.
+uv resolves two environments, each without and with this package. The first environment is new and
+gets many of Airflow's extras; this package must not lower any version there. The second environment
+has the packages of Airflow's Docker image; this package must not change any version there. But this
+package may add providers that it needs itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A pytest plugin that adds the results of earlier runs to the summary of this run.
 
-The tests run in several environments, so in several pytest processes. This plugin lets the last
-line of the last process summarise all of them. With `-p tools.earlier_results --earlier NAME=FILE`,
-this run's summary includes the results in that JUnit file: failures and skips with their reasons,
-and counts in the last line. `--earlier` may be repeated. If an earlier run failed, this run fails.
+The tests run in several environments, so in several pytest processes. With this plugin, the last
+line of the last process summarises the results of all processes. With `-p tools.earlier_results
+--earlier NAME=FILE`, this run's summary includes the results in that JUnit file: failures and skips
+with their reasons, and counts in the last line. `--earlier` may be repeated. If an earlier run
+failed, this run fails.
 """
 
 from __future__ import annotations

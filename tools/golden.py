@@ -3,9 +3,9 @@
     python -m tools.golden [--version 4.0.1] [CASE ...]
 
 For each case, the recorder creates an empty table and runs the case's history
-(`tests/judges/golden_history.py`) in Hive's own engine. Then it reads the rows and the snapshot
-from Hive, and copies the directory. Before it writes a case, both of Hive's file readers (row by
-row and vectorised) must find these rows in the directory.
+(`tests/judges/golden_history.py`) in Hive's own engine. After that, the recorder reads the rows and
+the snapshot from Hive, and copies the directory. Before it writes a case, both of Hive's file
+readers (row by row and vectorised) must find these rows in the directory.
 """
 
 from __future__ import annotations

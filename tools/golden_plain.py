@@ -3,7 +3,7 @@
     python -m tools.golden_plain [--version 4.0.1] [--zone America/New_York]
         [--format avro]
 
-A step is a HiveQL statement with `{t}` for the case's table, or one of these:
+A step is a HiveQL statement, in which `{t}` stands for the case's table, or one of these:
 
     !fail statement         aborts, its files stay
     !compact minor|major

@@ -92,8 +92,8 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
         delta_ratio: size of the deltas as a share of the base's size, or None to ignore the ratio.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         poll_interval: time between two polls.
-        refire_after: time after which an event is repeated. A table without writes is also measured
-            again after this time.
+        refire_after: time after which an event is repeated. After `refire_after`, a table without
+            writes is also measured again.
 
     Raises:
         InvalidNameError: `table` is not the name of a table.

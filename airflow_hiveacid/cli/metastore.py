@@ -91,7 +91,7 @@ def metastore_text(given: str | None) -> str:
 
 
 def _of_connection(conn_id: str) -> MetastoreSettings:
-    # Without this setting, Airflow looks up connections in its database only in tasks.
+    # Outside of tasks, Airflow needs this setting to look up connections in its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         from airflow_hiveacid.hooks.hive_acid import HiveAcidHook  # noqa: PLC0415 - needs Airflow

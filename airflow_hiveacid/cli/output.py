@@ -1,4 +1,4 @@
-"""The output of every command: records for programs, or a table of these records for people.
+"""The output of every command: its records for programs, or a table of its records for people.
 
 Input is an `Answer`. Output is text in the form that `--output` selects: `table`, `json`, `yaml` or
 `plain`. The forms are those of Airflow's own commands. Values in JSON and YAML keep their types. A

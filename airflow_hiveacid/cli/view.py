@@ -1,8 +1,9 @@
 """The part of a table that a command reads: roots, columns and visible writes.
 
-Input is parsed options. Output is a `TableView`. Its values come from the metastore or, with
-`--location`, only from the options. A scan of a table runs in a read transaction, so no cleaner
-removes a file during the scan. An inspection takes a snapshot but opens no transaction.
+Input is parsed options. Output is a `TableView`. The values of a `TableView` come from the
+metastore or, with `--location`, only from the options. A scan of a table runs in a read
+transaction, so no cleaner removes a file during the scan. An inspection takes a snapshot but opens
+no transaction.
 
 Example:
     with looking(options, holds_files=True) as view:

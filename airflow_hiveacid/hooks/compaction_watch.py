@@ -1,7 +1,7 @@
 """Metastore queries for watchers of tables: the newest writes, and the compaction queue.
 
-All functions of this module block, so a trigger must call them outside the event loop. They never
-list a directory.
+All functions of this module block, so a trigger must call them outside the event loop. No function
+of this module lists a directory.
 """
 
 from __future__ import annotations

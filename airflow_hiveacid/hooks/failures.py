@@ -1,7 +1,7 @@
 """Rules for failed polls and tasks: which errors end them, and how long an outage may last.
 
-The retry policy (`operators/retries.py`), the sensors and their triggers use these rules. This
-provider never raises AirflowFailException instead of a typed error. Airflow does not pass that
+The retry policy (`operators/retries.py`), the sensors and their triggers use these rules. Typed
+errors reach Airflow unchanged, and never as an AirflowFailException. Airflow does not pass that
 exception to a retry policy. With `soft_fail`, Airflow would skip the task, so a task with invalid
 settings would look like a task that found no new data.
 

@@ -2,8 +2,8 @@
 
 Input is an endpoint and a table name. Output is one `TableHealth` per partition, measured with the
 write ID list that a compactor would use. All functions of this module block, so a trigger must call
-them outside the event loop. The functions list directories. They open no data files, except delete
-deltas, whose footers have the number of deleted rows.
+them outside the event loop. The functions list directories. Data files are not opened. Only to
+count deleted rows, the footers of delete deltas are read.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def look_at_limits(
 ) -> HealthLook:
     """Measure a table once and find the limits that it has reached.
 
-    The function counts deleted rows only if there is a limit for deleted rows. Likewise, it lists
-    open transactions only if there is a limit for their age.
+    The function counts deleted rows only if there is a limit for deleted rows. The function lists
+    open transactions only if there is a limit for the age of transactions.
 
     Raises:
         HiveAcidError: see `measure`.
@@ -185,8 +185,8 @@ def _measure_patiently(
             return _measure_once(client, ref, partition, limits)
         except NotEnoughHistoryError:
             # This function opens no transaction, so a cleaner may remove files that are visible in
-            # the snapshot. Then take a newer snapshot, in which the files that replaced them are
-            # visible.
+            # the snapshot. If files are missing, take a newer snapshot, which shows the files that
+            # replaced the missing files.
             if attempt == _ATTEMPTS:
                 raise
     raise AssertionError(_ATTEMPTS)

@@ -2,10 +2,10 @@
 
 Input is an endpoint, a table name and a version. All functions of this module block, so a trigger
 must call them outside the event loop. If the metastore shows no later write, there is no new data,
-and no directory is listed. Otherwise the names of directories decide, because a committed write may
-have changed no row, and a compaction adds no data. Directories are listed in a read transaction,
-and cleaners wait until it ends. Without this transaction, a cleaner could remove a directory before
-its replacement is visible in the snapshot.
+and no directory is listed. If there is a later write, the names of directories show whether the
+table has new data: a committed write may have changed no row, and a compaction adds no data.
+Directories are listed in a read transaction, and cleaners wait until it ends. Without the read
+transaction, a cleaner could remove a directory whose replacement is not visible in the snapshot.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
     with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
         now, txns = txn.snapshot.write_ids(table.ref), txn.snapshot.txns
         newest = settled(now)
-        # Take the snapshot before listing the partitions. Then the list contains every partition
-        # that is visible in the snapshot.
+        # Take the snapshot before listing the partitions. In this order, the list contains every
+        # partition that is visible in the snapshot.
         roots = partitions_of(client, table, partition or None) if newest > since else ()
         part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, newest))
         find = bind(_has_news, now=now, part=part, txns=txns, kind=table.kind)

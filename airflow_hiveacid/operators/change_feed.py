@@ -41,7 +41,7 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
     has no changes, the task writes no files but advances the feed.
 
     Only one task should advance a feed. If two tasks advance a feed, each task gets only some of
-    the ranges. If both tasks run at the same time, one task fails. The retry of the failed task
+    the ranges. If two such tasks run at the same time, one task fails. The retry of the failed task
     continues after the range of the successful task.
 
     In the result, `details["ranges"]` contains the new range, unless the range has no changes. The
@@ -52,10 +52,10 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
     Args:
         table: `db.table`, full ACID or insert-only.
         location: URI of the feed's directory.
-        keys: columns that identify a row. The task reports a delete and an insert with the same
-            keys as one update. By default the columns of the table's primary key, if it has one; an
-            empty list means no keys. If a key value is NULL, a MERGE of the feed by that key finds
-            no row to delete or update.
+        keys: columns that identify a row. If a delete and an insert have equal keys, the task
+            writes one update instead. By default the columns of the table's primary key, if it has
+            one; an empty list means no keys. If a key value is NULL, a MERGE of the feed by that
+            key finds no row to delete or update.
         net: leave out each row that is inserted and deleted within the range. With keys, write at
             most one change per key.
         columns: the columns to write; by default all columns.

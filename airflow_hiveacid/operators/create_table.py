@@ -57,9 +57,10 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
             changed.
         stored_as: `orc`. Insert-only tables also support `parquet`, `avro` and `textfile`.
         readable_for: how long replaced rows stay readable as earlier versions, such as `7 days`.
-            The operator sets the table parameter `hiveacid.readable.for`. Then Hive no longer
-            compacts or cleans the table; use `HiveAcidCompactOperator` and `HiveAcidCleanOperator`.
-            If the table exists and has this parameter, the operator does not change the parameter.
+            The operator sets the table parameter `hiveacid.readable.for`. With this parameter, Hive
+            does not compact or clean the table; use `HiveAcidCompactOperator` and
+            `HiveAcidCleanOperator`. If the table exists and has this parameter, the operator does
+            not change the parameter.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: which errors to retry. By default, an input error fails the task at once.
             After any other error, `retries` and `retry_delay` apply.

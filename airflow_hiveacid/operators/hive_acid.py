@@ -1,8 +1,8 @@
 """One operator for each kind of job, with the job's arguments and a method that builds its spec.
 
-A constructor checks each argument that contains no template. So a typo in such an argument is an
-import error of the DAG. `build_job` reads the rendered arguments. Arguments are mappings and lists,
-because Airflow renders the templates inside mappings and lists.
+A constructor checks each argument that contains no template. So a typo in an argument without a
+template is an import error of the DAG. `build_job` reads the rendered arguments. Arguments are
+mappings and lists, because Airflow renders the templates inside mappings and lists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
     Args:
         table: `db.table`, full ACID.
         source: where the rows come from: `{"format": "parquet", "location": ...}`, `{"table": ...}`
-            or `{"values": [...], "columns": [...]}`. Each of these mappings may have a Spark SQL
+            or `{"values": [...], "columns": [...]}`. Each kind of source may also have a Spark SQL
             `query` over the view `source`. For several ACID tables: `{"tables": {"view": "db.t",
             ...}, "query": ...}`. To read an earlier version, add `version`, `timestamp` or `tag` to
             `table`, or `"versions": {"view": "version 12", ...}` to `tables`.

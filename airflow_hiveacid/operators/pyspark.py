@@ -25,8 +25,8 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
     """Run a PySpark program whose statements form one transaction.
 
     The program is a file that calls `acid.run` (`airflow_hiveacid.acid`). The program may access
-    only the tables in the arguments below. These tables are locked before the program starts to
-    read. List each table once, under the strongest access that the program needs. The arguments
+    only the tables in the arguments below. All listed tables are locked before the program starts
+    to read. List each table once, under the strongest access that the program needs. The arguments
     below are in order from the weakest to the strongest access.
 
     Args:

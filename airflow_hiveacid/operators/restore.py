@@ -36,8 +36,8 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
 
     If the version can no longer be read, or a partition was dropped since then, the task fails and
     changes nothing. If this provider never wrote to a partition, the task may not notice that the
-    partition was dropped. Then the restored table lacks the rows of that partition. By default a
-    major compaction or an overwrite makes older versions unreadable; `readable_for` of
+    partition was dropped. In this case, the restored table lacks the rows of the dropped partition.
+    By default a major compaction or an overwrite makes older versions unreadable; `readable_for` of
     `HiveAcidCreateTableOperator` keeps versions for longer. Columns that were added after the
     version are NULL in the restored rows.
 

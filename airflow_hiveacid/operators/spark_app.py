@@ -288,7 +288,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     def _do_render_template_fields(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Airflow's
         """Render templates, and register secrets so that Airflow hides them in the rendered fields.
 
-        This is not in `render_template_fields`, because Airflow does not call it for mapped tasks.
+        This overrides a private method, because Airflow does not call `render_template_fields` for
+        mapped tasks.
         """
         super()._do_render_template_fields(*given, **named)
         mask_secrets(self.conf, self.env_vars)
@@ -302,8 +303,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 with self._with_position(number):
                     done.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
-            # The error asks the user to check the table and clear the task. After that, the cleared
-            # task must begin a new generation.
+            # The error asks the user to check the table and clear the task. So record this
+            # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
             raise
         describe_outlets(self, context, done)
@@ -484,9 +485,9 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     ) -> None:
         """Check a new submission, unless the state store has a note about an earlier try's driver.
 
-        That driver may have committed before its table was dropped or changed. If there is no such
-        note, the new driver makes the same checks before it reads the ledger. So the checks on the
-        worker never fail a retry that would succeed.
+        An earlier driver may have committed before its table was dropped or changed. If there is no
+        note, the new driver makes these checks, too, before it reads the ledger. So the checks on
+        the worker never fail a retry that would succeed.
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 

@@ -2,8 +2,8 @@
 
 Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
 inside mappings and lists. Every error message contains the argument's name. An operator's
-constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in such an
-argument is an import error of the DAG, not a failure at run time.
+constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in an argument
+without a template is an import error of the DAG, not a failure at run time.
 
 `statements.arguments` checks sources, clauses and partitions.
 
@@ -383,7 +383,7 @@ def optional_version(value: int | str | datetime | VersionSpec | None, argument:
 def retention(value: float | str, argument: str) -> float:
     """Return the number of seconds for which the ledger keeps the entry of a finished job.
 
-    This time must be longer than the longest retry delay.
+    The ledger must keep the entry for longer than the longest retry delay.
 
     Raises:
         ConfigurationError: the value is not a number, or is less than an hour.

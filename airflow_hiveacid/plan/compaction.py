@@ -222,9 +222,9 @@ def _buckets(plan: CompactionPlan) -> set[object]:
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
     """Return the deltas that readers read beside a compaction's base although they repeat its rows.
 
-    The highest write ID of such a delta is above the base's write ID, so a compactor with a later
-    snapshot wrote the delta. Such a compactor is a Hive 3.1 worker, which ignores our locks. Or it
-    is a compactor that was started because the first compactor was suspended.
+    The highest write ID of such a delta is above the base's write ID, so a second compactor with a
+    later snapshot wrote the delta. The second compactor is a Hive 3.1 worker, which ignores our
+    locks; or it was started because the first compactor was suspended.
     """
     if not plan.is_major:
         return []
@@ -266,7 +266,7 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     otherwise it may contain the only copy of a row.
 
     Args:
-        plan: the plan of that compaction.
+        plan: the plan of the aborted compaction.
         present: the current ACID state of the directory.
     """
     if not plan.is_major or plan.state.originals:
@@ -333,7 +333,7 @@ _PAIR: Final = 2
 def _is_pointless_minor(deltas: tuple[AcidDirectory, ...]) -> bool:
     """Return whether there is only one delta, or one delta and one delete delta.
 
-    Hive's class Worker also skips such a directory.
+    Hive's class Worker has the same rule.
     """
     is_twins = len(deltas) == _PAIR and len({d.is_delete for d in deltas}) == _PAIR
     return len(deltas) < _PAIR or is_twins

@@ -3,12 +3,12 @@
 Takes a table's definition and its directory listings. Returns the parameters to change and the
 files to move, or the reason why the conversion is not possible.
 
-To make a flat table full ACID, only its parameters are changed. Its files stay in place, and
-readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat table
-insert-only, its files are moved into the delta of one write. To make an insert-only table flat, all
-visible files are moved out of its base and deltas. A full-ACID table cannot become flat in place,
-because its files contain row IDs, and because the metastore refuses to remove its parameters. So a
-flat copy replaces the table.
+To make a flat table full ACID, only its parameters are changed. The table's files stay in place,
+and readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat
+table insert-only, its files are moved into the delta of one write. To make an insert-only table
+flat, all visible files are moved out of its base and deltas. A full-ACID table cannot become flat
+in place, because its files contain row IDs, and because the metastore refuses to remove its
+parameters. So a flat copy replaces the table.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
     """Return why the files in a flat table's root prevent a conversion, or None if they do not.
 
-    Some readers of flat tables read files in sub-directories, and some do not. But all of them read
+    Some readers of flat tables read files in sub-directories, and some do not. But all readers read
     the sub-directories that Hive's UNION ALL creates.
     """
     for directory in listing.directories:

@@ -1,10 +1,10 @@
 """The rule that decides when to repeat the event for a table that needs compaction.
 
 A table that has reached a threshold stays above it until a compaction commits, perhaps for hours.
-So the rule needs the time of the last event. A table with many writers may reach the threshold
-again before a compaction ends, so that no poll sees the table below the threshold. So the rule also
-needs to know whether a compaction has ended. Input is the last event and the current state of the
-table. Output is a decision.
+So the rule needs the time of the last event. If a table has many writers, it may reach the
+threshold again before a compaction ends. In this case, no poll sees the table below the threshold.
+So the rule also needs to know whether a compaction has ended. Input is the last event and the
+current state of the table. Output is a decision.
 
 Example:
     >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)
@@ -26,9 +26,9 @@ class Firing:
 
     `table_id` distinguishes the table from an earlier table of the same name. `write_id` is the
     highest write ID that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is
-    the ID of the newest compaction in the table's queue that has succeeded or failed. It is 0 if no
-    compaction has ended, and None if the queue could not be read. `is_compacting` is true if a
-    compaction is waiting or at work.
+    the ID of the newest compaction in the table's queue that has succeeded or failed. If no
+    compaction has ended, `ended_entry` is 0; if the queue could not be read, it is None.
+    `is_compacting` is true if a compaction is waiting or at work.
     """
 
     table_id: str

@@ -95,8 +95,8 @@ class Members:
 class Knowledge:
     """Everything that is known about the commits of a table.
 
-    `born_s` is the table's creation time by the clock of the program that created it. This clock
-    may be wrong, so `born_s` does not limit commit times.
+    `born_s` is the table's creation time by the clock of the program that created it. The clock of
+    that program may be wrong, so `born_s` does not limit commit times.
     """
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
@@ -130,8 +130,8 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        A commit before the table's creation is also a contradiction. It belongs to an earlier table
-        with this name, which was dropped without an entry in the log.
+        A commit before the table's creation also contradicts the facts: the commit is from an
+        earlier table of this name, which was dropped without an entry in the log.
 
         Args:
             times: the commit times in the log, in whole seconds since 1970.
@@ -194,7 +194,7 @@ class Knowledge:
 
     @cached_property
     def _given_after(self) -> tuple[list[WriteId], list[float]]:
-        """Ascending write IDs, each with a time before the allocation of it and all higher IDs."""
+        """Ascending write IDs, each with a time before its own and all higher allocations."""
         given = sorted(self.given, key=lambda g: g.write_id)
         return [g.write_id for g in given], [*accumulate((g.after_s for g in given), max)]
 
@@ -251,8 +251,8 @@ class Knowledge:
         """Return the writes during which a clock was set back past the given time.
 
         The notes of such a write contradict each other: a snapshot contains its write ID, but the
-        job's note says that the ID was allocated later. The reason is that a job reads the clock
-        only once. If the clock is set back after that, all times of this job are too late, compared
+        job's note says that the ID was allocated later. A job reads the clock only once. If the
+        clock is set back after this reading, all times in the job's note are too late, compared
         with the times of later transactions.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)

@@ -1,8 +1,8 @@
 """Limits of a table's health, and the rule for when a table or partition reaches a limit.
 
 Input is the measurements of a table and limits. Output is each limit that is reached, with the
-partition and the measured value. The rule for deltas is in `plan.thresholds`, because compaction
-uses it, too.
+partition and the measured value. Sensors and compaction share the rule for deltas, which is in
+`plan.thresholds`.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", partition="month=1", small_files=120)

@@ -53,8 +53,8 @@ class CompactionPolicy:
     """The thresholds for compaction; 10 deltas reach a threshold of 10. None disables a threshold.
 
     `delta_count` counts delta and delete delta directories together, as Hive's Initiator does
-    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of these directories as a share
-    of the base's size.
+    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of delta and delete delta
+    directories as a fraction of the base's size.
 
     Raises:
         ConfigurationError: a threshold is not positive, or both are disabled.

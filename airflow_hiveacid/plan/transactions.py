@@ -3,9 +3,9 @@
 A transaction has one write ID for all its writes to a table. Readers distinguish its statements by
 the statement IDs of their deltas. But the `base_<write ID>` of an overwrite has no statement ID.
 Readers ignore every delta up to the base's write ID, even a delta of the same transaction (Hive's
-AcidUtils.getAcidState, Trino's AcidTables). This is correct for statements before the overwrite.
-But rows that a later statement adds to the overwritten partition would be invisible. So only
-another overwrite may follow in that partition.
+AcidUtils.getAcidState, Trino's AcidTables). For statements before the overwrite, this is correct:
+the overwrite replaces their rows. But rows that a later statement adds to the overwritten partition
+would be invisible. So only another overwrite may follow in that partition.
 
 Example:
     >>> overwrite = Step(table="db.t", replaces=True, partition=None)

@@ -67,8 +67,8 @@ class HiveAcidHealthSensor(_ConditionSensor):
     ignores the table property `NO_AUTO_COMPACTION`.
 
     The result has `table` and `reached`. For each reached limit, `reached` has an entry with
-    `partition`, `measure`, `measured` and `limit`. The entry whose limit is exceeded the most comes
-    first.
+    `partition`, `measure`, `measured` and `limit`. Entries are sorted by how far the limit is
+    exceeded; the highest excess comes first.
 
     Args:
         delta_count: number of delta directories, including delete deltas.

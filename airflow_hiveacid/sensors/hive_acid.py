@@ -75,7 +75,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         )
 
     def answer(self, found: list[dict[str, Any]], context: Context) -> list[dict[str, Any]]:
-        """Return the partitions that are due; if they are too many, those with the most deltas.
+        """Return the due partitions; if there are too many, return those with the most deltas.
 
         If a task is mapped over the list, return at most as many entries as Airflow can map. With
         more entries, this task would fail in every run, and no partition would be compacted.
@@ -153,7 +153,7 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     """Wait until a partition reaches `delta_count` or `delta_ratio`.
 
-    `HiveAcidCompactOperator` with `choice="auto"` applies this rule, too.
+    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same two thresholds.
     """
 
     template_fields: Sequence[str] = given_fields(

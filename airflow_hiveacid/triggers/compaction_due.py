@@ -180,7 +180,7 @@ class CompactionDueTrigger(BaseEventTrigger):
             return None  # this trigger joined after the poll began
         looked_ago_s = poll.began_s - self._looked_s
         if looked_ago_s < 0:
-            return None  # this poll waited here while the table was measured; a newer poll follows
+            return None  # this poll waited while the table was measured; a newer poll follows
         # Without a write, a table may still become due: a compaction makes the base smaller, or a
         # new table of the same name has the same write IDs.
         if writes == self._healthy and looked_ago_s < self.refire_after_s:
@@ -280,8 +280,8 @@ async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
     return Poll(began_s=began_s, endpoint=endpoint, writes=writes)
 
 
-# Each of these functions imports in the thread that runs it: Thrift and Arrow would hold up the
-# event loop, and every trigger with it, for longer than Airflow tolerates.
+# Each of these functions imports in the thread that runs it: importing Thrift and Arrow in the
+# event loop would block every trigger for longer than Airflow tolerates.
 def _newest_writes(
     endpoint: MetastoreEndpoint, tables: tuple[TableRef, ...]
 ) -> Mapping[TableRef, ValidWriteIdList]:

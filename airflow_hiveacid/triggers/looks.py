@@ -1,8 +1,8 @@
 """Threads for the polls of triggers: a few for each server, never shared between servers.
 
 The event loop has only a few threads of its own, which serve every trigger of the triggerer. Polls
-of a server that does not answer would occupy all of these threads, and every other trigger would
-wait. With this module, such polls occupy only the threads of their server.
+of a server that does not answer would occupy all threads of the event loop, and every other trigger
+would wait. With this module, such polls occupy only the threads of their server.
 
 Input is a server and a function to call in a thread. Output is the function's result. This module
 does not know what the function does.

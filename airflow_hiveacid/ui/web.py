@@ -4,9 +4,9 @@ Input is Airflow's database. Endpoints never call a metastore or change anything
 authorisation to a plugin's applications, so each application of this module checks the user's
 rights:
 
-* Numbers need the right to read assets. They come only from DAGs that the user may read.
+* Numbers need the right to read assets. A user gets only numbers from DAGs that the user may read.
 * Users and hosts need, in addition, the right to read connections.
-* Scripts contain no data. They are public, because a script element in the page loads them.
+* Scripts contain no data. Scripts are public, because a script element in the page loads them.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _version(record: Record) -> str:
 
 
 def _committed(record: Record) -> str:
-    """Return the time of a commit to the second; if it is unknown, return its known bound."""
+    """Return the time of a commit to the second; if the time is unknown, return its known bound."""
     after, by = record["committed_after"], record["committed_by"]
     if by is None:
         return "unknown" if after is None else f"after {_to_second(after)}"
@@ -209,7 +209,7 @@ def _check_tag(options: argparse.Namespace) -> None:
     """Raise an error for an option that the command would otherwise ignore.
 
     Raises:
-        ConfigurationError: an option has no effect together with the other options.
+        ConfigurationError: an option would have no effect.
     """
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):

@@ -81,7 +81,7 @@ def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
     Raises:
         ConfigurationError: PySpark is missing.
     """
-    # Airflow's environment has pyspark-client, whose modules have the same names but no local
+    # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
     # Spark.
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(

@@ -1,8 +1,9 @@
 """The document with the collected numbers of all tables, which always fits into 64 KB.
 
 Input is one `TableNumbers` per table, and lists of the metastore. Output is JSON. If the document
-is too long, `document_of` first leaves out the details of the least urgent tables, and then these
-tables. `left_out` in the document says what was left out.
+is too long, `document_of` first leaves out details of tables. If this is not enough, it leaves out
+whole tables. The least urgent tables are the first to lose details, or to be left out. `left_out`
+in the document says what was left out.
 
 Example:
     >>> numbers = [TableNumbers(row=TableRow(table="db.t", state="fine"), details={"plan": []})]
@@ -44,7 +45,8 @@ class TableRow:
     """The numbers of one table in the list of tables. Times are seconds since 1970.
 
     `state` is the state of the most urgent finding, or `unknown` if the table could not be
-    measured. `why` is the text of that finding. `due` is the number of partitions that are due.
+    measured. `why` is the text of the most urgent finding. `due` is the number of partitions that
+    are due.
     """
 
     table: str

@@ -120,8 +120,8 @@ def _is_news(spec: Ordered, result: JobResult) -> bool:
     """Return true if the result is a change for which no asset event was sent.
 
     If an earlier try of this generation did the work but its result was lost, that try sent no
-    event. Then this try sends the event. A cleared task that skips its work sends no event, because
-    it sent the event before it was cleared.
+    event. In this case, the current try sends the event. A cleared task that skips its work sends
+    no event, because it sent the event before it was cleared.
     """
     if result.status is JobStatus.ALREADY_DONE:
         return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP

@@ -71,7 +71,7 @@ def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
 
 def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
-    """Return the rows of a metastore query as lines; any other job has no such lines."""
+    """Return the rows of a metastore query as lines; return no lines for any other job."""
     rows = details.get("rows") or ()
     head = tuple(dict.fromkeys(name for row in rows for name in row))
     return tuple(_aligned(head, [[str(row.get(name, "")) for name in head] for row in rows]))

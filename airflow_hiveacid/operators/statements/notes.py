@@ -2,8 +2,8 @@
 
 A table's ledger records which row changes are done. The ledger cannot record that the table was
 dropped, because a drop deletes the ledger. So if a script contains a DDL statement, each statement
-of the script has a note in the task's state store. If the statement is done, the note contains the
-result. Otherwise it contains the table's state before the statement. See
+of the script has a note in the task's state store. The note of a finished statement contains its
+result. The note of an unfinished statement contains the table's state before the statement. See
 docs/decisions/definitions.md.
 """
 

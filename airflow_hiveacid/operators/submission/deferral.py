@@ -1,7 +1,7 @@
 """Values that a task and a trigger exchange when the task defers while its driver runs.
 
 Input is a submission whose driver runs in a cluster. One output is a `DriverNote`, which the
-trigger returns in its event. The other output is the trigger's arguments for its own client of the
+trigger returns in its event. The second output is the trigger's arguments for its own client of the
 cluster. Airflow stores both in its database, so they contain no secret.
 
 Example:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
-    # The values of these settings are only paths and key names of Kubernetes secrets.
+    # Not secret: settings whose values are only paths and key names of Kubernetes secrets.
     r"^spark\.kubernetes\.(?:driver|executor)\.secret(?:s|KeyRef)\."
     r"|(?:file|path|location|dir|provider|class|type|name|alias|enabled|length|ratio|wait"
     r"|itemKey|mechanism)s?$",

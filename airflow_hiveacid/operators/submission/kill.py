@@ -61,8 +61,8 @@ def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
     """After the `with` block, kill all child processes of the given process.
 
     The Spark provider kills only `spark-submit`, whose child process is the Python driver. If only
-    `spark-submit` is killed, the driver continues until its next call to the JVM. It sends
-    heartbeats and may even publish.
+    `spark-submit` is killed, the driver continues until its next call to the JVM. Such a driver
+    sends heartbeats and may even publish.
     """
     children: list[psutil.Process] = []
     if process is not None and process.poll() is None:

@@ -70,7 +70,8 @@ def _raise_without_result(
     message += _advice(spec, exit_code, has_java=has_java)
     if exit_code == ExitCode.BAD_INPUT:
         # The application could not read the job's spec, for example because the contract versions
-        # differ. Then it wrote no result, because the result's URI is in the spec.
+        # differ. Without the spec, the application had no URI for its result, so it wrote no
+        # result.
         raise InputError(message) from None
     raise JobFailedError(message) from None
 

@@ -53,7 +53,7 @@ def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
 def adds_parent_job(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's parent job is added to Spark's settings.
 
-    The operator stores the user's argument for it only under a private name.
+    The operator stores the argument for OpenLineage's parent job only under a private name.
     """
     return bool(operator._openlineage_inject_parent_job_info)  # noqa: SLF001 - as the docstring says
 
@@ -61,7 +61,7 @@ def adds_parent_job(operator: SparkSubmitOperator) -> bool:
 def adds_transport(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's transport is added to Spark's settings.
 
-    The operator stores the user's argument for it only under a private name.
+    The operator stores the argument for OpenLineage's transport only under a private name.
     """
     return bool(operator._openlineage_inject_transport_info)  # noqa: SLF001 - as the docstring says
 
@@ -107,7 +107,7 @@ def submit_process(hook: SparkSubmitHook) -> subprocess.Popen[str] | None:
 def last_lines(hook: SparkSubmitHook) -> list[str]:
     """Return the last lines that `spark-submit` has printed, without passwords.
 
-    The only public source of these lines is the hook's exception, whose text begins with the whole
+    The only public source of the lines is the hook's exception, whose text begins with the whole
     command.
     """
     tail = hook._submit_log_tail  # noqa: SLF001 - as the docstring says
@@ -145,4 +145,4 @@ def run_post_submit_commands(hook: SparkSubmitHook) -> None:
 
 
 class _Unused:
-    """A placeholder for the Kubernetes client; the provider's hook only checks that one exists."""
+    """A placeholder for the Kubernetes client, because the provider's hook checks that one exists."""

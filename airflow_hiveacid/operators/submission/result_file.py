@@ -72,8 +72,8 @@ class ResultFile:
         try:
             json.loads(text)
         except json.JSONDecodeError as exc:
-            # The driver died while it wrote the file. Without this case, JobResult.parse would
-            # wrongly report that a different release wrote the file.
+            # The driver died while it wrote the file. Raise the error here, because JobResult.parse
+            # would wrongly report that a different release wrote the file.
             raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
         return JobResult.parse(text)
 
@@ -83,7 +83,8 @@ class ResultFile:
 
         The uploads are next to the submission's directory, not in it. If the uploads were inside,
         `spark-submit` would create the submission's directory, and the submitting user would own
-        that directory. Then a driver that runs as a different user could not write its result.
+        that directory. In that directory, a driver that runs as a different user could not write
+        its result.
         """
         return f"{self._directory}-uploads"
 

@@ -1,4 +1,4 @@
-"""Job key and generation of a task instance. They distinguish a retry from a cleared task's run.
+"""Job key and generation of a task instance, which tell a retry from a cleared task's run.
 
 A generation ends when the task has returned its result to Airflow. If a user clears the task after
 that, a new generation begins. A task may have committed although Airflow considers it failed. So if
@@ -64,8 +64,9 @@ def _was_cleared(delivered: Mapping[str, Any], context: Context) -> bool:
     ti = context["ti"]
     if delivered.get("max_tries") != ti.max_tries:
         return True
-    # If `retries` was lowered by the number of used tries, a clear leaves `max_tries` unchanged.
-    # Then the DAG run's `clear_number` decides. It increases when any task of the run is cleared.
+    # If `retries` was lowered by the number of used tries, a clear leaves `max_tries` unchanged. In
+    # this case, the DAG run's `clear_number` decides, which increases when any task of the run is
+    # cleared.
     would_be = delivered.get("try_number", 0) + (ti.task.retries or 0)
     clears = context["dag_run"].clear_number or 0
     return bool(would_be == ti.max_tries and clears != delivered.get("clear_number", clears))

@@ -1,7 +1,7 @@
 """The arguments of the Spark provider's hook as one value.
 
-An operator has these arguments in its attributes. A submission needs changed arguments. It makes a
-changed copy, because `SparkArguments` is frozen.
+An operator has these arguments in its attributes. A submission changes a copy of the arguments,
+because `SparkArguments` is frozen.
 
 Example:
     >>> arguments = SparkArguments(conn_id="spark_default", env_vars={"TOKEN": "secret"})

@@ -130,7 +130,7 @@ class Submitter:
             submission: the job.
             context: the running task, for OpenLineage.
             resume: a function that calls `submit` and `follow`, or only follows an earlier try's
-                driver. It is called only if we follow the target's drivers.
+                driver. The function `resume` is called only if we follow the target's drivers.
 
         Raises:
             ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
@@ -255,8 +255,8 @@ class Submitter:
         self._show_driver(driver_id)
         found = cluster.status(driver_id)
         if found is not None and found.is_ending:
-            # The application is being killed, for example after a time-out. If this try resumed the
-            # application, this try would fail, too.
+            # The application is being killed, for example after a time-out. Do not resume an
+            # application that is being killed, because this try would fail, too.
             log.info("%s is being killed; waiting until it has ended", found.display_name)
             found = cluster.follow(driver_id)
         if found is None:
@@ -275,8 +275,8 @@ class Submitter:
 
         Raises:
             ApplicationForgottenError: the cluster has forgotten the application.
-            RuntimeError: the application failed. The reason is in the application's result, if it
-                has left one.
+            RuntimeError: the application failed. If the application left a result, the result
+                contains the reason.
             ClusterError: see `ClusterRun.follow`.
             InterruptedError: the task is killed.
         """

@@ -36,8 +36,9 @@ FIRST_POLL_S: Final = 5.0
 """The seconds between the deferral and the first poll.
 
 A task must not wake before Airflow's scheduler has read that the task's worker process has ended.
-Otherwise the scheduler takes this end for the end of the woken task, and fails the task. The
-scheduler reads ends once in each of its loops, and a loop usually takes a second.
+If the task wakes earlier, the scheduler takes the end of the worker process for the end of the
+woken task, and fails the task. The scheduler checks for ended processes once in each loop, which
+usually takes a second.
 """
 
 

@@ -259,7 +259,7 @@ def _is_plain(tokens: Sequence[_Token]) -> bool:
         before = tokens[index - 1] if index else None
         match token.word:
             case "(" if before is not None and before.kind != "symbol" and not _opens(before):
-                return False  # this is a function call
+                return False  # a function call, not a group
             case "(":
                 levels.append(_Level(is_list=before is not None and before.word == "IN"))
             case ")" if len(levels) == 1:

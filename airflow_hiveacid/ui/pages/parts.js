@@ -194,8 +194,8 @@ export const JobLink = ({ job }) => {
   return h("a", { href: href(path), title: job }, `${dag} / ${task}`);
 };
 
-// A table whose columns are [heading, function of a row, is a number]. The table scrolls sideways
-// without the page, and leaves out columns without any content.
+// A table whose columns are [heading, function of a row, is a number]. The table has its own
+// horizontal scroll bar, and leaves out columns without any content.
 export const Grid = ({ columns, rows, label, none, leftOut }) => {
   if (rows.length === 0) return h("p", { className: "ha-muted" }, none);
   const filled = columns.filter(([, content]) => rows.some((row) => content(row) !== ""));

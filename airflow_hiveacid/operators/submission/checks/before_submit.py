@@ -1,4 +1,4 @@
-"""Checks of a job before `spark-submit` starts. They save a Spark start, which can take a minute.
+"""Checks of a job before `spark-submit` starts, to save a Spark start if the job must fail.
 
 Input is a `Submission` and the hook of its metastore. All checks of tables (`table_checks`) share
 one metastore connection. The option `check_before_submit` of section `[hiveacid]` turns all checks

@@ -1,8 +1,8 @@
 """A check, before `spark-submit` starts, that it will find Java on this worker.
 
 Spark's own `spark-submit` runs `$JAVA_HOME/bin/java`, or the `java` on PATH if JAVA_HOME is not
-set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. Then only `spark-submit`
-itself knows the path of Java, so this module raises no error.
+set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. If a script may set
+JAVA_HOME, this module raises no error, because only the script knows the path of Java.
 
 Example:
     >>> check_java("spark-submit", {"PATH": "/nowhere", "JAVA_HOME": "/opt/java"})

@@ -388,9 +388,9 @@ class ClusterRun(Generic[_App]):
     def _asking(self, ask: Callable[[], _Answer]) -> Generator[float, None, _Answer]:
         """Repeat a query until the cluster answers it or a time limit passes; yield the pauses.
 
-        The limit for refusals applies to the time in which every query was refused. If a query got
-        no answer, this time before it does not count, because the login may have been valid in
-        between.
+        The limit for refusals applies to the time in which every query was refused. The time before
+        and after a query without an answer does not count, because the login may have been valid in
+        that time.
         """
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
         refused_s, last_refusal = 0.0, None

@@ -125,8 +125,8 @@ class Pod:
     def is_lost(self, now: datetime) -> bool:
         """Return true if the pod's state is unknown because its node does not answer.
 
-        After five minutes, Kubernetes marks the pods of such a node as deleted. But it reports them
-        as running until the node answers or is removed.
+        If a node does not answer for five minutes, Kubernetes marks its pods as deleted. But it
+        reports the pods as running until the node answers or is removed.
         """
         is_late = self.gone_by is not None and now > self.gone_by + _LATE
         return not self.has_ended and (self.state == "Unknown" or is_late)
@@ -214,8 +214,8 @@ class ApiServer:
                 "%s has no label %s: it is not ours, so it is not deleted", pod.display_name, LABEL
             )
             return
-        # Give the pod's UID, so that the server deletes exactly this pod. If a new pod now has the
-        # same name, the server answers 409.
+        # Give the pod's UID, so that the server deletes exactly this pod. If a newer pod has taken
+        # the pod's name, the server answers 409.
         terms = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",

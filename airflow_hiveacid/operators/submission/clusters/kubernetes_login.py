@@ -1,6 +1,6 @@
 """Address, certificate and login for the Kubernetes API server.
 
-The client logs in as `spark-submit` does. Like Spark's client, it uses the first of these sources
+The client logs in as `spark-submit` does. Like Spark's client, the client uses the first source
 that exists:
 
 - settings `spark.kubernetes.authenticate.*`;

@@ -1,8 +1,8 @@
 """Kerberos over HTTP (RFC 4559) for `requests`, used for YARN's resource manager.
 
 Input is a principal with a keytab, or a ticket cache. The client sends a ticket only to a server
-that requests a ticket. It accepts the answer only if the server proves its identity. Like all our
-logins, this module uses the system's Kerberos library and needs no package
+that requests a ticket. The client accepts an answer only if the server proves its identity. Like
+all our logins, this module uses the system's Kerberos library and needs no package
 (docs/decisions/logins.md).
 
 Example:
@@ -52,8 +52,8 @@ class Negotiate(AuthBase):
 
     Args:
         client: the principal in `keytab`, or None for the owner of the tickets.
-        keytab: a file with the key for new tickets. If None, tickets are read from `cache`, or from
-            the default cache if `cache` is None, too.
+        keytab: a file with the key for new tickets. Without a keytab, tickets are read from
+            `cache`, or from the default cache if `cache` is None.
         cache: the ticket cache.
         realm: the servers' realm, or None for the default realm of krb5.conf.
         make_context: a function that creates a security context with a service; tests replace it.
@@ -123,8 +123,8 @@ class Negotiate(AuthBase):
         try:
             return bounded(work, timeout_s=timeout_s, name="hiveacid-kerberos")
         except (GssError, ConfigurationError) as error:
-            # Never raise a ConfigurationError here. It would say that nothing was submitted, but an
-            # application may be running and may commit.
+            # Never raise a ConfigurationError here. A ConfigurationError means that nothing was
+            # submitted, but an application may be running and may commit.
             raise OSError(f"no ticket for {service}: {error}. {_REMEDY}") from error
         except TimeoutError as error:
             raise OSError(f"no ticket for {service}: the KDC returned {error}") from error

@@ -3,8 +3,8 @@
 The client uses HTTP, so a worker needs neither a JVM nor Hadoop's commands. Every request has a
 time limit, even if the server sends its answer slowly. If no resource manager answers, a call
 raises `ClusterUnavailableError`. For HTTP 401 and 403 it raises `ClusterRefusedError`. A call about
-an unknown application raises no error, because a resource manager forgets applications. This
-happens when the manager restarts without recovery, or when more than
+an unknown application raises no error, because a resource manager forgets applications. The manager
+forgets applications when it restarts without recovery, or when more than
 `yarn.resourcemanager.max-completed-applications` have ended.
 
 Example:
@@ -103,7 +103,7 @@ class YarnApplication:
 
     @property
     def is_ending(self) -> bool:
-        """Always false: YARN has no such state, because it kills an application within moments."""
+        """Always false: YARN kills an application within moments, and has no state for this."""
         return False
 
     @property
@@ -238,8 +238,8 @@ class ResourceManager:
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
-        # If any resource manager refuses us, report the refusal. If a manager that does not answer
-        # is the active one, it would usually refuse us, too.
+        # If any resource manager refuses us, report the refusal. The active manager may be one that
+        # did not answer; usually it would refuse us, too.
         failure = ClusterRefusedError if is_refused else ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
@@ -319,7 +319,7 @@ def _send(
     """Send one request with the environment's proxies and certificates, but without ~/.netrc.
 
     Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
-    receive such a login.
+    receive a login of ~/.netrc.
 
     Raises:
         OSError: the request failed, or the whole answer took longer than the sum of the time-outs.
