@@ -182,7 +182,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         except ConfigurationError as error:
             # The token was valid at the start. The token's file may be empty while another process
             # rewrites the file.
-            raise NotAdmittedError(f"{error}. It was readable before") from error
+            raise NotAdmittedError(f"{error}. An earlier call could read it") from error
 
     def _reopen(self) -> None:
         if self._http.sock is not None:

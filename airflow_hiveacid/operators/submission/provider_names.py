@@ -145,4 +145,4 @@ def run_post_submit_commands(hook: SparkSubmitHook) -> None:
 
 
 class _Unused:
-    """A placeholder for the Kubernetes client, because the provider's hook checks that one exists."""
+    """A placeholder for the Kubernetes client; the provider's hook only checks that it exists."""

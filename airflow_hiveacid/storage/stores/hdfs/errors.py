@@ -69,7 +69,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "DSQuotaExceededException": _QUOTA,
     "NSQuotaExceededException": _QUOTA,
     "SafeModeException": (
-        "A name node accepts no changes while it starts or is in safe mode. Try again later, or"
+        "A name node accepts no changes while it starts or is in safe mode: try again later, or"
         " ask an administrator to end the safe mode (hdfs dfsadmin -safemode get)"
     ),
     "SecretManager$InvalidToken": (
