@@ -139,8 +139,8 @@ def measure(
 ) -> tuple[TableHealth, ...]:
     """Measure a table, or one partition of it.
 
-    If a partition is dropped during the call, the result omits it. But if it is the requested
-    `partition`, the function raises an error.
+    If a partition is dropped during the call, the result omits the partition. But if the dropped
+    partition is the requested `partition`, the function raises an error.
 
     Args:
         endpoint: the metastore.

@@ -110,8 +110,8 @@ def look_for_news(
         table: `db.table`.
         partition: `month=1`; None means every partition.
         since: data after this version is new.
-        before: the result of an earlier poll without new data. If no write has ended since that
-            poll, this poll asks the metastore only for write IDs.
+        before: the result of an earlier poll without new data. If no write has ended since the
+            earlier poll, this poll asks the metastore only for write IDs.
 
     Raises:
         InputError: the table or partition does not exist, or the table is not transactional.

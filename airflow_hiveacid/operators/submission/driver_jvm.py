@@ -62,7 +62,7 @@ _DIRECTORIES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH
 _FIRST_WITH_ARCHIVES: Final = 13
 _VERSION: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _UNUSED_S: Final = 7 * 24 * 3600
-# All jobs use the archive, but jobs of other kinds load too few classes to make it.
+# Only these jobs load enough classes to make the archive that all jobs use.
 _RECORDED: Final = ("insert", "merge", "update", "delete", "transaction")
 
 log = logging.getLogger(__name__)

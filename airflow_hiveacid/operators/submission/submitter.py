@@ -124,7 +124,7 @@ class Submitter:
     def run(
         self, submission: Submission, context: Context, resume: Callable[[], object]
     ) -> Exception | None:
-        """Submit a job or resume its driver, wait until it ends, and return its exception or None.
+        """Submit a job or resume its driver, wait for the end, and return the exception, if any.
 
         Args:
             submission: the job.

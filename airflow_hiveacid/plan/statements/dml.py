@@ -187,7 +187,7 @@ CLAUSE_WITHOUT_ROWS: Final = (
 
 
 def clause_problem(clause: MergeClause) -> str | None:
-    """Return why a clause is invalid for every table, or None if some table allows the clause.
+    """Return why a clause is invalid for any table, or None if it may be valid for a table.
 
     Example:
         >>> clause_problem(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT))
