@@ -115,9 +115,9 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
         super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
         message = (
             f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
-            " same job. An earlier release submitted the driver of that transaction, as a later"
-            " try. None of our changes are visible. Retry when that driver has ended; the retry"
-            " does not repeat a committed change"
+            " same job, and an earlier release submitted its driver as a later try. None of our"
+            " changes are visible. Retry when that driver has ended; the retry does not repeat a"
+            " committed change"
         )
         self.args = (message,)
 
