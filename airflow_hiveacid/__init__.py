@@ -1,7 +1,7 @@
 """Change, read, compact and clean Hive ACID tables from Airflow, with Spark as the engine.
 
-This module imports nothing. Each subpackage has one concern and at most one third-party dependency,
-so a scheduler, a Spark executor and a shell each load only what they need.
+This module imports nothing. Each subpackage has one concern and at most one third-party dependency.
+So a scheduler, a Spark executor and a shell load only the packages that they need.
 """
 
 from __future__ import annotations

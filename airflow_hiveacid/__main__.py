@@ -1,4 +1,4 @@
-"""The entry point of `python -m airflow_hiveacid`, which runs the command line in `cli`."""
+"""The entry point of `python -m airflow_hiveacid`; it runs the commands in `cli`."""
 
 from __future__ import annotations
 

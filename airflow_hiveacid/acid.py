@@ -1,15 +1,16 @@
-"""Access to Hive ACID tables in PySpark programs: read them, and change them in a transaction.
+"""Access to Hive ACID tables in PySpark programs: reads, and changes in a transaction.
 
-`HiveAcidPySparkOperator` submits a program that ends with `run`. The operator's arguments list the
-tables that the program may access. When the `transaction` block ends, all its changes are committed
-together. After an error, no change is committed. A retry of the task does not repeat committed
-changes. Each statement sees the changes of earlier statements. DataFrames from `Transaction.read`
-are lazy, and valid only inside the block.
+`HiveAcidPySparkOperator` submits a program that ends with a call of `run`. The operator's arguments
+list the tables that the program may access. When the `transaction` block ends without an error, all
+its changes are committed together. If the block raises an error, no change is committed. A retry of
+the task does not repeat committed changes. Each statement sees the changes of earlier statements.
+DataFrames from `Transaction.read` are lazy, and valid only inside the block.
 
 Programs that are not submitted by an operator can read tables with `read_snapshot`, `read_table`
 and `read_changes`.
 
-This module can be imported without PySpark, which is loaded when a name of the module is used.
+A program can import this module without PySpark. PySpark is imported when a name of the module is
+first used.
 
 Example:
     from airflow_hiveacid import acid
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.acid import AlreadyDoneError, Task, Transaction, run, transaction
     from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
-else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+else:  # mypy must not see `__getattr__`: it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""A DAG bundle with this provider's example DAGs, for one setting of Airflow.
+"""A DAG bundle with this provider's example DAGs; one setting of Airflow adds it.
 
     export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='[
       {"name": "dags-folder", "kwargs": {},
@@ -6,7 +6,7 @@
       {"name": "hiveacid-examples", "kwargs": {},
        "classpath": "airflow_hiveacid.bundles.HiveAcidExampleDagBundle"}]'
 
-The DAG processor reads the examples from the installed package, and each worker from its own.
+The DAG processor and each worker read the examples from the package on their own machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PACKAGE: Final = Path(__file__).resolve().parent
 
 
 class HiveAcidExampleDagBundle(LocalDagBundle):
-    """The example DAGs of the installed package, or of the checkout that it is run from.
+    """The example DAGs of the installed package, or of the checkout that Airflow runs from.
 
     Args:
         **kwargs: Airflow's own arguments, such as the bundle's name and `refresh_interval`.

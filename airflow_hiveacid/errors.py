@@ -1,7 +1,7 @@
 """Errors that users may want to catch.
 
-`HiveAcidError` is the base class of all errors of this provider. After a `RetryableError`, the same
-request may be retried. After an `InputError`, a retry is useless, and nothing was written.
+`HiveAcidError` is the base class of all errors of this provider. After a `RetryableError`, the
+caller may repeat the request. After an `InputError`, a retry is useless; nothing was written.
 
 Example:
     from airflow_hiveacid.errors import VersionGoneError

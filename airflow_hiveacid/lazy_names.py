@@ -1,8 +1,8 @@
-"""Lazy exports: a public module exports names from modules that are loaded when a name is used.
+"""Lazy exports: a public module exports names, and imports their modules on first use.
 
 Users import from a few public modules, but the definitions are in different modules. The import of
 a public module must be fast, because a scheduler parses DAGs every few seconds. A public module
-must not require Airflow or PySpark, because some processes lack them.
+must not require Airflow or PySpark, because some processes do not have both.
 
 Example:
     >>> get, list_names = lazy_names("a_face", {"pathlib": ["Path"], "json": ["dumps", "loads"]})
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def lazy_names(
     face: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the functions `__getattr__` and `__dir__` for a public module.
+    """Return two functions, `__getattr__` and `__dir__`, for a public module.
 
     Args:
         face: the name of the public module.
-        homes: the exported names, by the module that defines them.
+        homes: a mapping from each defining module to the names that are exported from it.
     """
     home_of = {name: module for module, names in homes.items() for name in names}
 

@@ -1,8 +1,8 @@
-"""The provider's metadata for Airflow: connection type and its form, modules, configuration.
+"""The provider's metadata for Airflow: the connection type, its form, modules and options.
 
-Every Airflow process loads this module through the entry point `apache_airflow_provider`, so this
-module imports only the version. The fields of the form are the extras that `hooks/connection.py`
-parses.
+Every Airflow process imports this module through the entry point `apache_airflow_provider`. So this
+module imports nothing but the version. The fields of the form are the extras that
+`hooks/connection.py` parses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow_hiveacid import __version__
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _OPTIONAL_TEXT: Final = ["string", "null"]
-"""Airflow's form requires a field, and marks it with a star, unless its type allows null."""
+"""If a field's type does not allow null, Airflow's form requires the field and shows a star."""
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _connection_type() -> dict[str, Any]:
             "hidden-fields": ["schema", "password"],
             "relabeling": {
                 "host": "Metastore host(s)",
-                "login": "User announced to the metastore",
+                "login": "User name for the metastore",
             },
             "placeholders": {
                 "host": "hms-1.example.com,hms-2.example.com",
@@ -84,7 +84,7 @@ def _connection_type() -> dict[str, Any]:
                 "login": "airflow",
             },
         },
-        # The form shows each section as a group that users open; those that most need come first.
+        # The form shows each section as a closed group; sections that most users need come first.
         "conn-fields": {
             **_section("Login", _login_fields()),
             **_section("Kerberos", _kerberos_fields()),
@@ -108,8 +108,9 @@ def _address_fields() -> dict[str, Any]:
         "uris": {
             "label": "Metastore URIs",
             "description": (
-                "thrift://host:port, over HTTP http(s)://host:port/path; several separated by"
-                " commas, tried in this order; used instead of host and port (hive.metastore.uris)"
+                "thrift://host:port; for HTTP, http(s)://host:port/path. Separate several URIs by"
+                " commas; they are tried in this order. They replace host and port"
+                " (hive.metastore.uris)"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
@@ -148,7 +149,7 @@ def _tls_fields() -> dict[str, Any]:
         },
         "verify_host": {
             "label": "Verify host name",
-            "description": "Whether the certificate must name the host that is called",
+            "description": "Whether the certificate must contain the host name of the metastore",
             "schema": {"type": ["boolean", "null"], "default": True},
         },
     }
@@ -172,9 +173,10 @@ def _login_fields() -> dict[str, Any]:
         "secret_from": {
             "label": "Location of the secret",
             "description": (
-                "file:/path or env:NAME: the place of the password, bearer token or delegation"
+                "file:/path or env:NAME: the location of the password, bearer token or delegation"
                 " token on each machine that connects to the metastore; never the secret itself."
-                " Blank for a delegation token: the file that YARN gives its containers"
+                " For a delegation token, leave this blank to use the file that YARN gives its"
+                " containers"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
@@ -186,9 +188,10 @@ def _login_fields() -> dict[str, Any]:
         "protection": {
             "label": "Least protection",
             "description": (
-                "The weakest protection of messages to accept with kerberos or token; the strongest"
-                " that the metastore offers (hadoop.rpc.protection) is used. By default a token"
-                " without TLS requires integrity, since an attacker could shorten the offer"
+                "The weakest protection of messages to accept with kerberos or token. The strongest"
+                " protection that the metastore offers (hadoop.rpc.protection) is used. By default,"
+                " a token without TLS requires integrity, because an attacker could shorten the"
+                " metastore's offer"
             ),
             "schema": {
                 "type": _OPTIONAL_TEXT,
@@ -208,20 +211,20 @@ def _kerberos_fields() -> dict[str, Any]:
         },
         "kerberos_client": {
             "label": "Client's principal",
-            "description": "Needed with a keytab; by default the owner of the tickets logs in",
+            "description": "Required with a keytab; if blank, the owner of the tickets logs in",
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "kerberos_keytab": {
             "label": "Keytab file",
             "description": (
                 "With the client's key; the same path on every worker, on the triggerer and where"
-                " the Spark driver runs. Blank: tickets that another program renews"
+                " the Spark driver runs. If blank, tickets are used that another program renews"
             ),
             "schema": {"type": _OPTIONAL_TEXT},
         },
         "kerberos_cache": {
             "label": "Ticket cache",
-            "description": "Such as FILE:/path; blank: the process's own (KRB5CCNAME)",
+            "description": "Such as FILE:/path; if blank, the cache of the process (KRB5CCNAME)",
             "schema": {"type": _OPTIONAL_TEXT},
         },
     }
@@ -236,12 +239,12 @@ def _bound_fields() -> dict[str, Any]:
         },
         "call_timeout_s": {
             "label": "Call time-out (s)",
-            "description": "Longest time that one call may take, with its whole answer",
+            "description": "Longest time for one call, until its whole answer has arrived",
             "schema": {"type": ["number", "null"], "minimum": 0, "default": 120},
         },
         "lock_timeout_s": {
             "label": "Lock time-out (s)",
-            "description": "Longest wait for a table's locks; with 0 a job never waits",
+            "description": "Longest wait for a table's locks; with 0, a job does not wait",
             "schema": {"type": ["number", "null"], "minimum": 0, "default": 300},
         },
     }
@@ -252,8 +255,8 @@ def _job_fields() -> dict[str, Any]:
         "conflict_policy": {
             "label": "Conflict policy",
             "description": (
-                "The rule for conflicts: hive, as in Hive; or strict, where of two writers of a"
-                " partition only the first commits. Tables and tasks may set another"
+                "The rule for conflicts. hive: as in Hive. strict: if two transactions write one"
+                " partition, only the first commits. Tables and tasks may set a different rule"
             ),
             "schema": {"type": _OPTIONAL_TEXT, "enum": ["hive", "strict"], "default": "hive"},
         },
@@ -284,9 +287,9 @@ def _configuration() -> dict[str, Any]:
                 "spark_bin_dir": {
                     "description": (
                         "Directory with the `spark-submit` that this provider's operators run, and"
-                        " with the `python3` that its driver runs. Empty: the one found on PATH."
-                        " Spark needs an environment of its own because the Spark provider installs"
-                        " pyspark-client, which overwrites parts of pyspark."
+                        " with the `python3` that its driver runs. If empty, both are searched on"
+                        " PATH. Spark needs a separate environment, because the Spark provider"
+                        " installs pyspark-client, which overwrites parts of pyspark."
                     ),
                     "version_added": "0.1.0",
                     "type": "string",
@@ -295,10 +298,10 @@ def _configuration() -> dict[str, Any]:
                 },
                 "start_timeout_s": {
                     "description": (
-                        "Longest wait in seconds for YARN to start the driver's container, or in"
-                        " client mode the application master's, and then, on any cluster, for the"
-                        " first executor. After that time the application is ended, and the task"
-                        " fails with YARN's diagnostics of its queue."
+                        "Longest wait, in seconds, until YARN starts the driver's container, or in"
+                        " client mode the application master's container. On any cluster, also the"
+                        " longest wait for the first executor. After this time, the application is"
+                        " killed, and the task fails with YARN's diagnostics of its queue."
                     ),
                     "version_added": "0.1.0",
                     "type": "float",
@@ -318,11 +321,12 @@ def _configuration() -> dict[str, Any]:
                 },
                 "installation": {
                     "description": (
-                        "Name of this Airflow installation, which is part of each job's key. Two"
-                        " installations that write the same tables need different names: the same"
-                        " DAG, run and task in both are then two jobs. Give all workers the same."
-                        " Empty: the address of the API server, `base_url` of `[api]` or"
-                        " `execution_api_server_url` of `[core]`, unless it is local."
+                        "Name of this Airflow installation, which is part of each job's key. If two"
+                        " installations write to the same tables, give them different names, so"
+                        " that tasks with equal DAG, run and task IDs are different jobs. Give all"
+                        " workers of an installation the same name. If empty, the name is the"
+                        " address of the API server (`base_url` of `[api]` or"
+                        " `execution_api_server_url` of `[core]`), unless it is local."
                     ),
                     "version_added": "0.1.0",
                     "type": "string",

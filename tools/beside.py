@@ -1,11 +1,11 @@
-"""Check that this package makes a resolver choose no older version of what stands beside it.
+"""Check that this package does not force other packages of an environment to older versions.
 
     python tools/beside.py build/uv/bin/uv
 
-Two environments are resolved by uv, without and with this package: an empty one that gets many of
-Airflow's extras, and one that already has those of Airflow's Docker image. In the first no version
-may fall; in the second, where installed versions stay if they fit, no version may change. Providers
-that this package itself needs may be added.
+uv resolves two environments, each without and with this package. The first environment is new and
+gets many of Airflow's extras; this package must not lower any version there. The second environment
+has the packages of Airflow's Docker image; this package must not change any version there. But this
+package may add providers that it needs itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IMAGE: Final = (
 
 
 def main() -> int:
-    """Print the versions that fall or change; fail if there are any."""
+    """Print the versions that become lower or change; fail if there are any."""
     uv = sys.argv[1]
     alone = _resolve(uv, _FRESH)
     with_us = _resolve(uv, _FRESH, str(_ROOT))
@@ -61,7 +61,7 @@ def _resolve(
     with tempfile.TemporaryDirectory() as folder:
         wanted, found = Path(folder, "wanted.in"), Path(folder, "found.txt")
         wanted.write_text("\n".join((airflow.replace("==", f"[{extras}]=="), *more)) + "\n")
-        if installed is not None:  # uv keeps the versions of an output file that exists
+        if installed is not None:  # uv keeps the versions in an existing output file
             found.write_text("".join(f"{n}=={v}\n" for n, v in installed.items()))
         compile_ = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
         subprocess.run(

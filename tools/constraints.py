@@ -2,8 +2,8 @@
 
     python tools/constraints.py .venv/bin/python .venv-spark/bin/python > constraints.txt
 
-It fails if the environments contain different versions of one package, since one file must be valid
-for both.
+The program fails if the environments contain different versions of a package, because the file must
+be valid for both environments.
 """
 
 from __future__ import annotations

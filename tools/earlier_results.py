@@ -1,9 +1,10 @@
-"""A pytest plugin that counts the results of earlier runs as part of this one.
+"""A pytest plugin that adds the results of earlier runs to the summary of this run.
 
-The tests run in several environments and so in several pytest processes, but one last line must
-summarise all of them. With `-p tools.earlier_results --earlier NAME=FILE`, this run's summary
-includes the results in that JUnit file: failures and skips with their reasons, and counts in the
-last line. `--earlier` may be repeated. If an earlier run failed, this run fails.
+The tests run in several environments, so in several pytest processes. With this plugin, the last
+line of the last process summarises the results of all processes. With `-p tools.earlier_results
+--earlier NAME=FILE`, this run's summary includes the results in that JUnit file: failures and skips
+with their reasons, and counts in the last line. `--earlier` may be repeated. If an earlier run
+failed, this run fails.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class EarlierRun:
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
+        """The counts of test results as a text."""
         counts = (f"{kind} {len(found)}" for kind, found in self.reports.items() if found)
         return f"{', '.join(counts) or 'no tests'}; {self.seconds:.0f} s"
 
@@ -55,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the files before a test runs: a missing file is an error, not an empty run."""
+    """Read the files before the first test runs, so that a missing file is an error at once."""
     runs = config.stash[_EARLIER] = {}
     for given in config.getoption("--earlier"):
         name, _, path = given.partition("=")

@@ -1,8 +1,8 @@
-"""The page of all errors, docs/reference/errors.md, made from the docstrings of the error classes.
+"""The page docs/reference/errors.md with all errors, made from the docstrings of their classes.
 
     .venv-spark/bin/python -m tools.errors_page
 
-A test compares the page with what this program would write.
+A test compares the page with the output of this program.
 """
 
 from __future__ import annotations

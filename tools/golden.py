@@ -2,10 +2,10 @@
 
     python -m tools.golden [--version 4.0.1] [CASE ...]
 
-Each case starts from an empty table, runs its history (`tests/judges/golden_history.py`) in Hive's
-own engine, reads the rows and the snapshot from that engine, and copies the directory. Before a
-case is written, Hive's file readers, row by row and vectorised, must find the same rows in the
-directory.
+For each case, the recorder creates an empty table and runs the case's history
+(`tests/judges/golden_history.py`) in Hive's own engine. After that, the recorder reads the rows and
+the snapshot from Hive, and copies the directory. Before it writes a case, both of Hive's file
+readers (row by row and vectorised) must find these rows in the directory.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PARAMETERS: Final = ("bucketing_version", "transactional", "transactional_prope
 
 
 class GoldenError(Exception):
-    """Hive's engine and readers disagree, or a step did not do what its case requires."""
+    """Hive's engine and readers disagree, or a step did not have the required effect."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """A recorder of one history. Mutable: it follows the steps."""
+    """A recorder of one history. Mutable, because it collects results while the steps run."""
 
     engine: HiveJudge | Hive3Engine
     readers: dict[str, BareReader]
@@ -56,7 +56,7 @@ class Recorder:
     @property
     def table(self) -> str:
         """The case's table."""
-        return f"{_DATABASE}.of_{self.history.name}"  # a case may be named like a keyword
+        return f"{_DATABASE}.of_{self.history.name}"  # a case's name may be a keyword of SQL
 
     def record(self) -> GoldenCase:
         """Run the steps and return the case, read back from its folder."""
@@ -138,7 +138,7 @@ class Recorder:
         self.engine.execute(f"load data inpath 'file:{files}' {overwrite} into table {self.table}")
 
     def _convert(self) -> None:
-        # 4.0.1 turns a managed table without transactions into an external one.
+        # Hive 4.0.1 turns a managed table without transactions into an external table.
         managed = "'EXTERNAL'='FALSE', " if isinstance(self.engine, HiveJudge) else ""
         properties = f"{managed}'transactional'='true'"
         self.engine.execute(f"alter table {self.table} set tblproperties ({properties})")
@@ -156,7 +156,7 @@ class Recorder:
             raise GoldenError(f"{self.table}: engine and readers disagree: {readers}")
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        # The metastore's file system leaves checksums beside files that it writes to a local disk.
+        # On a local disk, the metastore's file system leaves a checksum file beside each file.
         hidden = shutil.ignore_patterns(".*.crc")
         shutil.copytree(location, self._folder / "table", ignore=hidden)
         (self._folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -188,7 +188,7 @@ class Recorder:
         (self._folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
 
     def _readers(self, facts: dict[str, Any], rows: list[Row]) -> dict[str, str | None]:
-        """Return each file reader's error for the directory; None if the reader finds the rows."""
+        """Return each file reader's error for the directory, or None if it finds the right rows."""
         width = 1 + len(facts["columns"])
         wanted = sorted(json.dumps(row[:width]) for row in rows)
         directories = [one["location"] for one in facts["partitions"]] or [facts["location"]]

@@ -3,7 +3,7 @@
     python -m tools.golden_plain [--version 4.0.1] [--zone America/New_York]
         [--format avro]
 
-A step is a HiveQL statement with `{t}` for the case's table, or one of these:
+A step is a HiveQL statement, in which `{t}` stands for the case's table, or one of these:
 
     !fail statement         aborts, its files stay
     !compact minor|major
@@ -156,7 +156,7 @@ def _typed(stored: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the cases for text files only; nested and binary columns of text files are not read."""
+    """Yield the cases for text files only; we do not read their nested and binary columns."""
     stored, properties = FORMATS["text"], f"tblproperties ({_INSERT_ONLY})"
     old = f"create table {{t}} (id int, da date, ts timestamp) {stored} {properties}"
     yield "ancient", (old, _OLD_ROWS)
@@ -172,7 +172,7 @@ def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _avros() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the cases in which Avro may differ from other formats; Avro's map keys are strings."""
+    """Yield cases in which Avro may differ from other formats; Avro's map keys must be strings."""
     stored = FORMATS["avro"]
     yield from ((name, steps) for name, steps in _histories(stored) if name in _OF_AVRO)
     for name, steps in _typed(stored):
@@ -203,7 +203,7 @@ def _run(engine: Engine, table: str, steps: Sequence[str]) -> None:
                 kind: Literal["minor", "major"] = "minor" if rest == "minor" else "major"
                 engine.compact(table, None, kind)
             case "!convert":
-                # 4.0.1 turns a managed table without transactions into an external one.
+                # Hive 4.0.1 turns a managed table without transactions into an external table.
                 managed = "'EXTERNAL'='FALSE', " if isinstance(engine, HiveJudge) else ""
                 engine.execute(f"alter table {table} set tblproperties ({managed}{_INSERT_ONLY})")
             case "!stray":
@@ -234,7 +234,7 @@ def _record(engine: Engine, version: str, name: str, steps: Sequence[str]) -> No
     folder, root = GOLDEN_PLAIN / version / name, Path(facts["location"])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # The metastore's file system leaves checksums beside the files that it writes to a local disk.
+    # On a local disk, the metastore's file system leaves a checksum file beside each file.
     shutil.copytree(root, folder / "table", ignore=shutil.ignore_patterns(".*.crc"))
     partitions = [
         {**one, "location": str(Path(one["location"]).relative_to(root))}
@@ -273,7 +273,7 @@ def main() -> None:
             engine = stack.enter_context(HiveJudge(metastore.uri, timezone=options.zone))
         engine.execute(f"create database if not exists {_DATABASE}")
         if options.zone != "UTC":
-            # ORC needs no case here: it stores wall-clock times, so the zone does not matter.
+            # ORC needs no case with a zone, because it stores wall-clock times.
             for name, steps in _typed(FORMATS["parquet"]):
                 _record(engine, options.version, f"{name}_parquet_new_york", steps)
             return

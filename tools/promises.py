@@ -2,9 +2,10 @@
 
     python tools/promises.py [--all]
 
-It reads the lines of docs/promises.md and the JUnit files of `make test` below build/, which store
-each test's promises as properties. It prints every due promise with the tests that prove it, then a
-summary. It exits with 1 unless each due promise has a test that passed and no test that failed.
+The program reads docs/promises.md, and the JUnit files of `make test` below build/, in which each
+test has its promises as properties. The program prints every due promise with the tests that prove
+the promise, then a summary. The exit status is 0 only if each due promise has a passed test and no
+failed test.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Promise:
 
 @dataclass(slots=True, kw_only=True)
 class Evidence:
-    """The last run's results for one promise. Mutable: filled test by test."""
+    """The last run's results for one promise. Mutable, because results are added test by test."""
 
     tests: dict[str, str] = field(default_factory=dict)
 
     @property
     def result(self) -> str:
-        """The result: a failure disproves the promise, otherwise a success proves it."""
+        """The promise's result: a failed test disproves it; else, a passed test proves it."""
         outcomes = set(self.tests.values())
         for outcome in ("failed", "passed", "skipped"):
             if outcome in outcomes:
@@ -94,7 +95,7 @@ def unproven(promises: Iterable[Promise], evidence: Mapping[str, Evidence]) -> l
 def report(
     promises: Sequence[Promise], evidence: Mapping[str, Evidence], *, everything: bool = False
 ) -> Iterator[str]:
-    """Yield lines for the promises that are due or have tests (or for all), then the summary."""
+    """Yield lines for promises that are due or have tests, or for all; then yield the summary."""
     for promise in promises:
         proof = evidence.get(promise.id, Evidence())
         if promise.since or proof.tests or everything:

@@ -1,6 +1,7 @@
-"""Airflow assets for Hive ACID tables: their data, their need for compaction, their partitions.
+"""Airflow assets for a Hive ACID table's data, changed partitions and need for compaction.
 
-Import only from here: the modules below may move. Each name loads its module on first use.
+Import these names from this package and not from its modules, because modules may move. The module
+that defines a name is imported when the name is first used.
 
 Example:
     from airflow_hiveacid.assets import compaction_asset
@@ -17,7 +18,7 @@ from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.assets.tables import compaction_asset, hive_asset, partitions_asset
-else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+else:  # mypy must not see `__getattr__`: it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,8 +1,9 @@
 """Functions that return the assets of a table, for `outlets` and `schedule`.
 
-Each asset has its own URI, because with a single one each compaction would start a new compaction.
-The URI of a watch contains its settings, because Airflow keeps only one set of watchers per asset:
-of two DAG files with different settings, each would delete the watcher of the other.
+A table's data and its need for compaction are two assets with different URIs. With a common URI,
+each compaction would start a new compaction. The URI of a watched asset contains the watcher's
+settings, because Airflow keeps only one set of watchers per asset. If two DAG files had different
+settings for one URI, each file would delete the watcher of the other file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _DEFAULTS: Final = {
 def hive_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> Asset:
     """Return the asset for a table's data.
 
-    If this asset is an outlet of our operators, each task that changed the table adds an event to
+    If this asset is an outlet of our operators, each task that changes the table adds an event to
     the asset.
 
     Args:
@@ -48,10 +49,11 @@ def hive_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> As
 def partitions_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> Asset:
     """Return the asset for a table's changed partitions, for DAGs with a partitioned schedule.
 
-    As an outlet of our operators, it gets an event with the partition's name as its key for each
-    partition that a task changed. The key is `*` if the table has no partitions, or if the task
-    changed more than 100. A statement that found no row has no key. Events with a key start only
-    DAGs with a partitioned schedule, such as `PartitionedAssetTimetable`.
+    If this asset is an outlet of our operators, a task adds an event for each partition that it
+    changed. The event's key is the partition's name. The key is `*` if the table has no partitions,
+    or if the task changed more than 100 partitions. A statement that finds no row causes no event
+    with a key. Events with a key start only DAGs with a partitioned schedule, such as
+    `PartitionedAssetTimetable`.
 
     Args:
         table: `db.table`.
@@ -74,15 +76,15 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
 ) -> Asset:
     """Return the asset that gets an event when a table needs compaction.
 
-    The triggerer polls the metastore, so writes of Hive, Trino and Spark count, too. All tables of
-    one database with the same `poll_interval` share a poll. The event's payload has the reason, the
-    measured values and the partitions. After an event, the next one follows when the table has been
-    compacted and needs compaction again. If the table still needs compaction, the next event
-    follows after `refire_after`, or at the next write after a compaction ended. A table that was
-    dropped and created again counts as a new table.
+    The triggerer polls the metastore, so the event may also follow a write of Hive, Trino or Spark.
+    All tables of a database that have equal `poll_interval`s share one poll. The event's payload
+    has the reason, the measured values and the partitions. After an event, the asset gets the next
+    event when the table has been compacted and needs compaction again. If the table never stops
+    needing compaction, the next event follows after `refire_after`, or at the next write after a
+    compaction ended. If a table is dropped and created again, it counts as a new table.
 
-    Settings that differ from the defaults are part of the asset's name and URI. So DAGs with
-    different settings for a table have an asset and a watcher each.
+    Settings that differ from the defaults are part of the asset's name and URI. So two DAGs with
+    different settings for a table have two assets, each with a watcher.
 
     Args:
         table: `db.table`.
@@ -90,8 +92,8 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
         delta_ratio: size of the deltas as a share of the base's size, or None to ignore the ratio.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         poll_interval: time between two polls.
-        refire_after: time after which an event is repeated, and after which a table without writes
-            is measured again.
+        refire_after: time after which an event is repeated. After `refire_after`, a table without
+            writes is also measured again.
 
     Raises:
         InvalidNameError: `table` is not the name of a table.
@@ -113,7 +115,7 @@ def _asset(
 ) -> Asset:
     ref = TableRef.parse(table)
     settings = {} if trigger is None else _own_settings(trigger)
-    # Airflow requires that names are unique.
+    # Airflow requires that asset names are unique.
     name = str(ref) if conn_id == DEFAULT_CONNECTION else f"{conn_id}: {ref}"
     words = (name, aspect.value, *(f"{key}={value}" for key, value in settings.items()))
     uri = AssetUri(conn_id=conn_id, table=ref, aspect=aspect, query=urlencode(settings))

@@ -1,10 +1,11 @@
 """The URIs of our assets, and their names in OpenLineage.
 
 A URI names the Airflow connection of the metastore, because a DAG file must not look up connections
-while it is parsed. `hiveacid://CONNECTION/db/table` is the table's data. With the last segment
-`compaction` it is the table's need for compaction, and with `partitions` its changed partitions.
-The query, such as `?delta_count=5`, tells the watches of a table with different settings apart.
-Airflow calls `normalized` for each URI of our scheme, and `openlineage_dataset` after a task.
+while it is parsed. `hiveacid://CONNECTION/db/table` is the table's data. If the last segment is
+`compaction`, the asset is the table's need for compaction. If the last segment is `partitions`, the
+asset is the table's changed partitions. The URI's query, such as `?delta_count=5`, distinguishes
+watched assets of one table with different settings. Airflow calls `normalized` for each URI of our
+scheme, and `openlineage_dataset` after a task.
 
 Example:
     >>> str(AssetUri(conn_id="hive_acid_default", table=TableRef.parse("demo.Orders")))
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 SCHEME: Final = "hiveacid"
 
 WHOLE_TABLE: Final = "*"
-"""The partition key of an unpartitioned table, and of a task that changed too many partitions.
+"""The partition key for unpartitioned tables, and for tasks that changed too many partitions.
 
 No partition has this name, because Hive escapes `*` in partition names.
 """
 
-_SEGMENTS: Final = (2, 3)  # db/table, and perhaps the aspect
+_SEGMENTS: Final = (2, 3)  # db/table, optionally followed by the aspect
 
 
 class Aspect(enum.Enum):
@@ -46,7 +47,7 @@ class Aspect(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetUri:
-    """A URI of our scheme in parts."""
+    """The parsed parts of a URI with our scheme."""
 
     conn_id: str
     table: TableRef
@@ -55,7 +56,7 @@ class AssetUri:
 
     @classmethod
     def parse(cls, parts: SplitResult) -> Self:
-        """Parse a URI that `urlsplit` has split.
+        """Parse the result of `urlsplit`.
 
         Raises:
             ValueError: the URI does not have the form that this module's docstring shows.
@@ -87,7 +88,7 @@ class AssetUri:
 
 
 def normalized(parts: SplitResult) -> SplitResult:
-    """Return a URI of our scheme with the table's name in lower case.
+    """Return a URI with our scheme, with the table's name converted to lower case.
 
     Raises:
         ValueError: the URI is invalid.

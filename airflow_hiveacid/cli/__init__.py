@@ -1,1 +1,1 @@
-"""The command line, which inspects Hive ACID tables through a metastore or from their files."""
+"""The command line; it inspects Hive ACID tables through a metastore or from their files."""

@@ -1,7 +1,7 @@
-"""The commands as `airflow hiveacid ...`, where a connection names the metastore.
+"""The commands as `airflow hiveacid ...`; an Airflow connection selects the metastore.
 
-Every `airflow` call loads this module, so it imports only the commands' definition. Airflow notes
-each call in its audit log.
+Every `airflow` command imports this module, so the module imports only the definition of our
+commands. Airflow's audit log records each call.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _running(command: Command) -> Callable[[argparse.Namespace], None]:
 
 
 def _with_connection(command: Command, options: argparse.Namespace) -> argparse.Namespace:
-    """Set the default connection, and None for each option of the `hiveacid` command alone."""
+    """Set the default connection; options that only the `hiveacid` program has become None."""
     for name in METASTORE_NAMES if command.calls_metastore else ():
         setattr(options, name, None)
     if command.calls_metastore and getattr(options, "location", None) is None:

@@ -1,8 +1,8 @@
-"""Arguments of commands as values, from which argparse's and Airflow's arguments are made.
+"""Arguments of commands as values; argparse's and Airflow's arguments are made from them.
 
-Every `airflow` call loads this module, so it imports only the standard library. An argument's
-parser imports the parsing function when the first value is parsed. Invalid values are refused
-before a command calls a server.
+Every `airflow` command imports this module, so the module imports only the standard library. An
+argument's parser imports its parsing function when it parses the first value. An invalid value is
+an error before the command calls a server.
 
 Example:
     >>> one = argument("--limit", type=at_least(0), metavar="N")
@@ -25,14 +25,14 @@ DEFAULT_METASTORE: Final = "thrift://localhost:9083"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The names of an argument, and the other arguments of argparse's `add_argument`."""
+    """An argument's names, and its keyword arguments for argparse's `add_argument`."""
 
     names: tuple[str, ...]
     settings: Mapping[str, Any]
 
     @property
     def is_positional(self) -> bool:
-        """True if the argument is given by its position."""
+        """True for a positional argument, false for an option."""
         return not self.names[0].startswith("-")
 
 
@@ -82,7 +82,7 @@ def at_least(lowest: int) -> Callable[[str], int]:
 
 
 def fraction(text: str) -> float:
-    """Parse a share of a whole, above 0 and at most 1.
+    """Parse a fraction, above 0 and at most 1.
 
     Raises:
         argparse.ArgumentTypeError: the value is not a number in this range.
@@ -209,7 +209,7 @@ METASTORE: Final = (
         help="send the password or JWT without TLS: only on trusted networks",
     ),
 )
-"""The metastore's arguments outside of Airflow, which are named like the connection's fields."""
+"""The metastore's arguments outside of Airflow, with the names of the connection's fields."""
 
 METASTORE_NAMES: Final = ("metastore", "user", "secret_in_clear", *_CHOICES, *_TEXTS)
-"""The attribute names of `METASTORE` in the parsed result; a missing option is None."""
+"""The attributes of the arguments in `METASTORE` after parsing; a missing option is None."""

@@ -1,7 +1,7 @@
-"""All commands as values, from which `hiveacid` and `airflow hiveacid` are both made.
+"""All commands as values; the programs `hiveacid` and `airflow hiveacid` are made from them.
 
-Every `airflow` call loads this module, so it imports only the standard library. A command names its
-function, which is imported when the command runs.
+Every `airflow` command imports this module, so the module imports only the standard library. A
+command contains the path of its function, which is imported only when the command runs.
 
 Example:
     >>> [command.name for command in COMMANDS if command.exactly_one]
@@ -40,9 +40,9 @@ SUMMARY: Final = "Inspect, explain, compact, clean and restore Hive ACID tables.
 class Command:
     """One command.
 
-    `function` is the path of the function that yields the command's output. At most one argument in
-    `at_most_one` may be given, and exactly one in `exactly_one`. `calls_metastore` is False for a
-    command without arguments that select a metastore.
+    `function` is the path of the function that yields the command's output. A call may have at most
+    one of the arguments in `at_most_one`, and must have exactly one of those in `exactly_one`.
+    `calls_metastore` is False if the command has no arguments that select a metastore.
     """
 
     name: str
@@ -69,18 +69,18 @@ _THRESHOLDS: Final = (
         type=at_least(1),
         metavar="N",
         default=10,
-        help="the number of deltas at which a partition is due (default: 10)",
+        help="a partition is due if it has this number of deltas (default: 10)",
     ),
     argument(
         "--delta-ratio",
         type=fraction,
         metavar="SHARE",
         default=0.1,
-        help="the share of the base's bytes at which deltas are due (default: 0.1)",
+        help="a partition is due if its deltas have this share of the base's bytes (default: 0.1)",
     ),
 )
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
-"""The file formats that can be read without SerDe settings."""
+"""The file formats that this provider reads without knowing a table's SerDe settings."""
 
 _VIEW: Final = (
     MAYBE_TABLE,
@@ -427,4 +427,4 @@ _INSTALL: Final = (
 )
 
 COMMANDS: Final = (*_LOOK, *_MAINTAIN, *_PAST, *_INSTALL)
-"""All commands, in the order in which the help lists them."""
+"""All commands, in the order of the help."""

@@ -1,4 +1,4 @@
-"""The exit status of a failed command, which says whether a retry can help.
+"""The exit status of a failed command; it shows whether a retry can help.
 
 Example:
     >>> from airflow_hiveacid.format.errors import TableNotFoundError
@@ -40,7 +40,7 @@ class CheckFailedError(HiveAcidError):
 
 
 class ExitCode(enum.IntEnum):
-    """The exit status after an error of this provider; 1 means an unexpected error."""
+    """The exit status for each error class of this provider; 1 means an unexpected error."""
 
     USAGE = 2
     NOT_FOUND = 3

@@ -1,7 +1,7 @@
-"""The metastore that a command calls: an Airflow connection, or addresses and login of options.
+"""The metastore that a command calls, from an Airflow connection or from the command's options.
 
-Input is parsed options. Output is an endpoint. An option never contains a secret, only its
-location, because other users can list the arguments of processes.
+Input is parsed options. Output is an endpoint. No option contains a secret, because other users can
+list the arguments of a process. An option contains only the secret's location.
 
 Example:
     >>> from argparse import Namespace
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
-    """Return a client of the metastore, which connects at its first call.
+    """Return a metastore client; it connects when its first method is called.
 
     Raises:
         ConfigurationError: see `settings_of`.
@@ -54,9 +54,10 @@ def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
 
 
 def settings_of(options: argparse.Namespace) -> MetastoreSettings:
-    """Return the settings of the connection, or those that the other options describe.
+    """Return the settings of the connection or, without a connection, those of the other options.
 
-    Without options, use the addresses in the environment, else a metastore on this machine.
+    Without options, use the addresses in the environment variable; without it, use a metastore on
+    this machine.
 
     Raises:
         ConfigurationError: options are invalid or mutually exclusive, or there is no such
@@ -90,7 +91,7 @@ def metastore_text(given: str | None) -> str:
 
 
 def _of_connection(conn_id: str) -> MetastoreSettings:
-    # Outside of a task, Airflow finds connections in its database only with this setting.
+    # Outside of tasks, Airflow needs this setting to look up connections in its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
         from airflow_hiveacid.hooks.hive_acid import HiveAcidHook  # noqa: PLC0415 - needs Airflow

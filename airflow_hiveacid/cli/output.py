@@ -1,8 +1,8 @@
-"""The output of every command: records for programs, or a table of the same records for people.
+"""The output of every command: its records for programs, or a table of its records for people.
 
-Input is an `Answer`. Output is text in the form that `--output` selects, as Airflow's own commands
-print it: `table`, `json`, `yaml` or `plain`. Values in JSON and YAML keep their types. A table is
-as wide as the terminal; without a terminal it is 200 characters wide.
+Input is an `Answer`. Output is text in the form that `--output` selects: `table`, `json`, `yaml` or
+`plain`. The forms are those of Airflow's own commands. Values in JSON and YAML keep their types. A
+table is as wide as the terminal; without a terminal, it is 200 characters wide.
 
 Example:
     >>> answer = Answer(records=[{"table": "db.t", "deltas": 3, "is_due": False}])
@@ -35,7 +35,7 @@ _WIDE: Final = 200
 class Column:
     """A column of a table: its heading, and the function that returns a record's text.
 
-    In a narrow terminal, only columns with `wraps` get narrower.
+    If the terminal is narrow, only columns with `wraps` become narrower.
     """
 
     head: str
@@ -48,8 +48,8 @@ class Column:
 class Answer:
     """The records that a command returns, and their layout for people.
 
-    Without `columns`, each field of the records is a column. `head` and `foot` are lines around the
-    table. `is_text` means that people see only these lines.
+    Without `columns`, each field of the records is a column. `head` and `foot` are lines above and
+    below the table. If `is_text` is true, people see only these lines, without a table.
     """
 
     records: Sequence[Record]
@@ -100,7 +100,7 @@ def table(records: Sequence[Record], columns: Sequence[Column]) -> str:
 
 
 def plain_table(records: Sequence[Record], columns: Sequence[Column]) -> str:
-    """Return records as aligned columns of any width; return nothing for no records."""
+    """Return records as aligned columns of any width; if there are no records, return nothing."""
     if not records:
         return ""
     rows = [[c.head for c in columns], *(_cells(columns, record) for record in records)]
@@ -117,7 +117,7 @@ def _cells(columns: Sequence[Column], record: Record) -> list[str]:
 
 
 def _printable(text: str, keep: str = "") -> str:
-    """Escape control characters: names and users of other clients must not control a terminal."""
+    """Escape control characters, so that names from other clients cannot control the terminal."""
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
     )
@@ -139,7 +139,7 @@ def field(
 
 
 def count(head: str, name: str | None = None) -> Column:
-    """Return a column of integers with thousands separators; unknown numbers are blank."""
+    """Return a column of integers with thousands separators; an unknown number is blank."""
 
     def text(record: Record) -> str:
         found = record.get(name or head)
@@ -167,7 +167,7 @@ def value_text(value: object) -> str:
 
 
 def moment(seconds: float | None) -> str | None:
-    """Return a time in seconds since 1970 as ISO 8601; None if it is unknown."""
+    """Return a time, given in seconds since 1970, in ISO 8601; None if the time is unknown."""
     return None if seconds is None else time_text(seconds)
 
 

@@ -1,4 +1,4 @@
-"""The program `hiveacid`, and how a command runs: its output, its errors and its exit status.
+"""The program `hiveacid`; it runs a command and prints the command's output and errors.
 
     hiveacid explain demo.orders
     hiveacid scan demo.orders --limit 5
@@ -6,9 +6,9 @@
         --schema 'struct<id:bigint,name:string>' -o json
     hiveacid restore demo.orders --version 1234 --dry-run
 
-`definition` describes the commands, which are the same in `airflow hiveacid`. Output is tables for
-people or records for programs. An error is printed to standard error as one paragraph that begins
-with the error's type.
+`definition` describes the commands, which `airflow hiveacid` has, too. Output is tables for people
+or records for programs. An error is printed to standard error as one paragraph that begins with the
+error's type.
 
 Example:
     >>> str(parser().parse_args(["inspect", "db.t"]).table)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "hiveacid") -> int:
 
 
 def parser(prog: str = "hiveacid") -> argparse.ArgumentParser:
-    """Return the parser of the whole command line, which sets `command` in its result."""
+    """Return the parser of the whole command line; the attribute `command` of its result is set."""
     top = _Parser(prog=prog, description=SUMMARY, usage=f"{prog} COMMAND [arguments]")
     top.add_argument("--version", action="version", version=f"hiveacid {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND", prog=prog)
@@ -95,12 +95,12 @@ def _shown(positional: Argument) -> str:
 
 
 def run(command: Command, options: argparse.Namespace) -> int:
-    """Print a command's output as it is produced; return the exit status, also after an error."""
+    """Print a command's output while the command produces it; return the exit status."""
     out = sys.stdout
-    # Thrift's own log would repeat the message that we print.
+    # Thrift's own log would repeat the error message that we print.
     logging.getLogger("thrift").addHandler(logging.NullHandler())
     try:
-        # Loggers of Airflow that are first used here would write between our records.
+        # Airflow's loggers would write lines between our records.
         with redirect_stdout(sys.stderr):
             _check_output(out)
             _check_choices(command, options)
@@ -112,8 +112,8 @@ def run(command: Command, options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return _fail(_about_missing(error.name or str(error)), ExitCode.USAGE)
     except BrokenPipeError:
-        # The process that reads our output has closed the pipe. The interpreter flushes standard
-        # output once more when it exits.
+        # The process that reads our output has closed the pipe. Redirect standard output, because
+        # Python flushes it once more on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return _PIPE_CLOSED
     except KeyboardInterrupt:
@@ -124,7 +124,7 @@ def run(command: Command, options: argparse.Namespace) -> int:
 
 
 def _check_output(out: TextIO | None) -> None:
-    """Ensure that the result of work can be printed, before a command starts the work.
+    """Raise an error if standard output is closed, before a command starts work.
 
     Raises:
         ConfigurationError: standard output is closed.
@@ -132,11 +132,11 @@ def _check_output(out: TextIO | None) -> None:
     if out is None or out.closed:
         raise ConfigurationError("standard output is closed, so nothing was done")
     if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="backslashreplace")  # for characters that the terminal lacks
+        out.reconfigure(errors="backslashreplace")  # if the terminal lacks a character
 
 
 def _check_choices(command: Command, options: argparse.Namespace) -> None:
-    """Check arguments that exclude each other, which Airflow's arguments cannot express.
+    """Check mutually exclusive arguments, because Airflow's arguments cannot declare them.
 
     Raises:
         ConfigurationError: too many of these arguments are given, or a required argument is
@@ -151,7 +151,7 @@ def _check_choices(command: Command, options: argparse.Namespace) -> None:
 
 
 def _about_missing(module: str) -> str:
-    """Return a message for a missing module; with pyenv or conda, the wrong Python may have run."""
+    """Return a message for a missing module. With pyenv or conda, the wrong Python may have run."""
     package = _PACKAGES.get(module.partition(".")[0], module.partition(".")[0])
     return (
         f"{sys.executable} runs this command, but lacks the Python package {package} (no module"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.cli.view import ShownRoot, TableView
 
 ROW_ID: Final = "row_id"
-"""The field with a row's identity."""
+"""The field with a row's ID."""
 
 _IDENTITY: Final = StructType(
     (
@@ -45,11 +45,11 @@ _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
-    """Yield visible rows with row identity (if requested), data and partition columns.
+    """Yield visible rows with row IDs (if requested), data and partition columns.
 
     Args:
         view: the roots and columns to read.
-        with_identity: whether each row's identity comes first.
+        with_identity: whether each row begins with its row ID.
         limit: the maximum number of rows; 0 means all.
 
     Yields:
@@ -76,7 +76,7 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
 
 
 def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
-    """Count a root's visible rows by write ID; rows without identity are counted under 0.
+    """Count a root's visible rows by write ID; rows without row IDs are counted under 0.
 
     Raises:
         HiveAcidError: the files cannot be read.

@@ -1,8 +1,9 @@
-"""The view of a table that a command reads: roots, columns and visible writes.
+"""The part of a table that a command reads: roots, columns and visible writes.
 
-Input is parsed options. Output is a `TableView`, from the metastore or, with `--location`, from the
-options alone. A scan of a table runs in a read transaction, so no cleaner removes a file
-during the scan. An inspection uses a snapshot without a transaction.
+Input is parsed options. Output is a `TableView`. The values of a `TableView` come from the
+metastore or, with `--location`, only from the options. A scan of a table runs in a read
+transaction, so no cleaner removes a file during the scan. An inspection takes a snapshot but opens
+no transaction.
 
 Example:
     with looking(options, holds_files=True) as view:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 PRESENT: Final = VersionSpec()
-"""The version that a command reads if no option selects another."""
+"""The version that a command reads by default."""
 
 _LOCK_TIMEOUT_S: Final = 60.0
 
@@ -60,7 +61,7 @@ class ShownRoot:
     """The root of a table or partition, with the partition's values as strings.
 
     `columns` has the same meaning as in `PartitionInfo`. `state` has the files of an earlier
-    version, or is None for the present files.
+    version; it is None for the current version.
     """
 
     location: str
@@ -74,9 +75,9 @@ class ShownRoot:
 class TableView:
     """The roots, columns and visible writes of a table.
 
-    If `txns` is None, all compactions are visible. `with_originals` is true if an insert-only table
-    includes files outside of base and delta directories. `storage` and `parameters` are those of
-    the table.
+    If `txns` is None, all compactions are visible. `with_originals` is true if files outside of
+    base and delta directories belong to an insert-only table. `storage` and `parameters` are those
+    of the table.
     """
 
     title: str
@@ -98,7 +99,8 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
     Args:
         options: either `table`, `partition`, a version and the metastore's options; or `location`,
             `write_ids`, `txns`, `schema` and `insert_only`.
-        holds_files: whether a transaction prevents cleaning until the `with` block ends.
+        holds_files: whether to open a transaction that prevents cleaning until the `with` block
+            ends.
 
     Raises:
         HiveAcidError: an option is invalid, the table does not exist, or the metastore does not
@@ -121,7 +123,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
 
 
 def version_of(options: argparse.Namespace) -> VersionSpec:
-    """Return the version that the options select; by default the present."""
+    """Return the version that the options select; by default the current version."""
     found: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
     return found
 
@@ -188,7 +190,7 @@ def _as_of(
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    """Return the view with the files of an earlier version instead of the present files.
+    """Return the view with the files of an earlier version.
 
     Raises:
         HiveAcidError: see `past_of` and `Past.states`.

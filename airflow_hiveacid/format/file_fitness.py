@@ -93,6 +93,6 @@ def check_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         if partition.storage is not None and partition.storage.format is not table.storage.format:
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"is stored as {table.storage}, but its partition {partition.name} as"
-                f" {partition.storage}; only Hive can write such a table",
+                detail=f"is stored as {table.storage}, but its partition {partition.name} is"
+                f" stored as {partition.storage}; only Hive can write such a table",
             )

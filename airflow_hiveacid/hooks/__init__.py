@@ -1,7 +1,7 @@
 """Airflow's hook for a Hive metastore, and the types of its methods' arguments.
 
-Import these names only from this package, because its modules may move. The first use of a name
-imports the module that defines it.
+Import these names from this package and not from its modules, because modules may move. The module
+that defines a name is imported when the name is first used.
 
 Example:
     from airflow_hiveacid.hooks import HiveAcidHook, RenameTable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.metastore.compaction_queue import CompactionType
     from airflow_hiveacid.metastore.locks import TableAccess
-else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+else:  # mypy must not see `__getattr__`: it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,7 +1,7 @@
-"""Metastore queries for watchers of tables: newest writes, and the state of the queue.
+"""Metastore queries for watchers of tables: the newest writes, and the compaction queue.
 
-The functions block, so a trigger must call them outside the event loop. The functions list no
-directory.
+All functions of this module block, so a trigger must call them outside the event loop. No function
+of this module lists a directory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def newest_writes(
     """Return the visible write IDs of several tables, with two calls.
 
     Raises:
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
     """
     with connect(endpoint) as client:
         return client.valid_write_ids(tables, client.valid_txns())
@@ -43,8 +43,9 @@ def newest_writes(
 class QueueState(NamedTuple):
     """The ID of a table's newest ended compaction, or 0, and whether another is not ended yet.
 
-    An entry that Hive's initiator writes because it could not request a compaction does not count.
-    An entry in an unknown state has not ended, unless its partition has a newer entry.
+    If Hive's initiator could not request a compaction, it writes a queue entry, which does not
+    count here. An entry in an unknown state has not ended, unless its partition has a
+    newer entry.
     """
 
     ended_entry: int
@@ -57,7 +58,7 @@ def queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
     Entries of a 3.1 metastore have no ID, so `ended_entry` is 0 for such a metastore.
 
     Raises:
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
     """
     with connect(endpoint) as client:
         entries = _compactions(client.show_compactions(TableRef.parse(table)))
@@ -94,7 +95,7 @@ def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedCompactions:
-    """The newest entry of each partition in the queue; no entry waits for a worker or has one."""
+    """The newest queue entry of each partition, when no compaction is waiting or at work."""
 
     table: str
     newest: tuple[CompactionEntry, ...]
@@ -125,7 +126,7 @@ class QueueLook:
 
     @property
     def due(self) -> tuple[EndedCompactions, ...]:
-        """The ended compactions as a tuple of one value, or an empty tuple during a compaction."""
+        """A tuple with the ended compactions, or an empty tuple if a compaction has not ended."""
         return () if self.at_work else (EndedCompactions(table=self.table, newest=self.newest),)
 
     def __str__(self) -> str:
@@ -146,7 +147,7 @@ def look_at_queue(
         InputError: the table or partition does not exist, or the table is not transactional.
         CompactionFailedError: no compaction is at work, `fail_on_failed` is true, and the newest
             entry of a partition has failed.
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
     """
     ref = TableRef.parse(table)
     name = PartitionName.parse(partition) if partition else None

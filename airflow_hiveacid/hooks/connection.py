@@ -1,8 +1,7 @@
 """Settings of an Airflow connection of type `hive_acid_metastore`; no other module parses them.
 
-Input is the connection as Airflow returns it. Output is checked, immutable settings, so that other
-modules need not read the connection's extras. Every error message names the connection and the
-field.
+Input is the connection as Airflow returns it. Output is checked, immutable settings. So no other
+module reads the connection's extras. Every error message names the connection and the field.
 
 Example:
     >>> connection = ConnectionFields(conn_id="hms", host="a,b:9084", extra={"call_timeout_s": 5})
@@ -37,7 +36,7 @@ _MAX_PORT: Final = 65535
 class ConnectionFields:
     """The fields of an Airflow connection that this provider uses.
 
-    The password is not included, because all of these values are sent to the Spark driver.
+    The password is left out, because all of these fields are sent to the Spark driver.
     """
 
     conn_id: str
@@ -60,11 +59,11 @@ class ConnectionFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreSettings:
-    """The settings of a connection: metastore, time limits, and the directory for job results.
+    """The settings of a connection, such as the metastore, time limits and the result directory.
 
     `result_dir` is a URI, or None if all drivers run on the Airflow worker. `conflict_policy`
-    applies unless the job or its table sets a conflict policy. `allow_unsafe_expressions` allows
-    SQL to call Java code and to read the driver's files.
+    applies if neither the job nor its table sets a conflict policy. `allow_unsafe_expressions`
+    allows SQL to call Java code and to read the driver's files.
     """
 
     conn_id: str
@@ -136,7 +135,7 @@ def _uris(connection: ConnectionFields, extras: Extras, transport: Transport) ->
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """A parser for the server addresses in the field `name`."""
+    """A parser for the server addresses in the connection field `name`."""
 
     extras: Extras
     name: str

@@ -1,7 +1,7 @@
-"""Typed access to a connection's extras; numbers and booleans may be stored as strings.
+"""Typed access to a connection's extras, in which numbers and booleans may be strings.
 
 Every method raises ConfigurationError, which names the connection and the field. The error does not
-show the value, because it may be a secret in the wrong field.
+show the value, because a user may have put a secret into the wrong field.
 """
 
 from __future__ import annotations

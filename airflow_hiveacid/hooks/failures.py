@@ -1,9 +1,9 @@
-"""Rules for failed polls and tasks: which errors are final, and how long an outage may last.
+"""Rules for failed polls and tasks: which errors end them, and how long an outage may last.
 
 The retry policy (`operators/retries.py`), the sensors and their triggers use these rules. Typed
-errors reach Airflow unchanged, never as AirflowFailException: Airflow does not pass that exception
-to a retry policy, and `soft_fail` turns it into a skip. With AirflowFailException, invalid settings
-would look like a table without new data.
+errors reach Airflow unchanged, and never as an AirflowFailException. Airflow does not pass that
+exception to a retry policy. With `soft_fail`, Airflow would skip the task, so a task with invalid
+settings would look like a task that found no new data.
 
 Example:
     >>> from airflow_hiveacid.format.errors import StorageError
@@ -50,7 +50,7 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     DanglingDeleteError,
     UnsupportedFileError,
 )
-"""Errors that would recur, so Airflow should not retry the task after them."""
+"""Errors that a retry would raise again, so Airflow should not retry the task."""
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
 """Long enough to restart a metastore or a name node."""
@@ -58,7 +58,7 @@ DEFAULT_MAX_OUTAGE_S: Final = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """A series of failed polls, during which a sensor keeps waiting.
+    """A series of failed polls, during which a sensor continues to wait.
 
     `max_s` is the longest outage, or None for no limit. `since_s` is the time of the first failure,
     or None if the last poll succeeded. `since_s` is in seconds since 1970, because it is passed
@@ -69,11 +69,11 @@ class Outage:
     since_s: float | None = None
 
     def after(self, error: HiveAcidError, *, now_s: float) -> Outage:
-        """Return the outage including one more failed poll.
+        """Return this outage with one more failed poll added.
 
         Raises:
-            HiveAcidError: `error` itself, if waiting cannot help or the outage has lasted longer
-                than `max_s`.
+            HiveAcidError: the given `error`, if it is final or the outage has lasted longer than
+                `max_s`.
         """
         since_s = now_s if self.since_s is None else self.since_s
         has_lasted = self.max_s is not None and now_s - since_s > self.max_s

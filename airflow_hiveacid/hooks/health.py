@@ -1,9 +1,9 @@
 """Measure a table's health with one snapshot and one listing per partition, without Spark.
 
-Input is an endpoint and a table name. Output is one `TableHealth` per partition, measured with a
-compactor's write ID list. The functions block, so a trigger must call them outside the event loop.
-The functions list directories. They open a data file only to count deleted rows: the footers of
-delete deltas.
+Input is an endpoint and a table name. Output is one `TableHealth` per partition, measured with the
+write ID list that a compactor would use. All functions of this module block, so a trigger must call
+them outside the event loop. The functions list directories. Data files are not opened. Only to
+count deleted rows, the footers of delete deltas are read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The result of one poll: the measurements, and the partitions that are due for compaction.
+    """The result of one poll: the measurements, and the partitions that need compaction.
 
     `table_id` distinguishes the table from an earlier table of the same name. `why_not` is the
     setting that switches off automatic compaction of the table, or None.
@@ -77,7 +77,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLook:
-    """The result of one poll: the limits that are reached, and the highest value for each limit."""
+    """The result of one poll: the reached limits, and the highest measured value for each limit."""
 
     table: str
     due: tuple[ReachedLimit, ...]
@@ -95,7 +95,7 @@ def look(
 ) -> Look:
     """Measure a table once and find the partitions that are due for compaction.
 
-    If the table's owner has switched automatic compaction off, nothing is due.
+    If the table's owner has switched off automatic compaction, no partition is due.
 
     Raises:
         HiveAcidError: see `measure`.
@@ -113,7 +113,8 @@ def look_at_limits(
 ) -> HealthLook:
     """Measure a table once and find the limits that it has reached.
 
-    Deleted rows are counted, and open transactions are listed, only if there is a limit for them.
+    The function counts deleted rows only if there is a limit for deleted rows. The function lists
+    open transactions only if there is a limit for the age of transactions.
 
     Raises:
         HiveAcidError: see `measure`.
@@ -138,7 +139,8 @@ def measure(
 ) -> tuple[TableHealth, ...]:
     """Measure a table, or one partition of it.
 
-    A partition that is dropped during the call is omitted, unless it is the requested `partition`.
+    If a partition is dropped during the call, the result omits the partition. But if the dropped
+    partition is the requested `partition`, the function raises an error.
 
     Args:
         endpoint: the metastore.
@@ -146,12 +148,12 @@ def measure(
         partition: `month=1`; None means all partitions, in the metastore's order.
 
     Returns:
-        One value per partition: exactly one for an unpartitioned table, and none for a partitioned
-        table without partitions.
+        One value per partition. An unpartitioned table has exactly one value; a partitioned table
+        without partitions has no value.
 
     Raises:
         InputError: the table or partition does not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
         StorageError: the directories cannot be listed.
     """
     return _measure(endpoint, table, partition)[1]
@@ -182,8 +184,9 @@ def _measure_patiently(
         try:
             return _measure_once(client, ref, partition, limits)
         except NotEnoughHistoryError:
-            # No transaction is open here, so a cleaner may remove files that are visible in the
-            # snapshot. A newer snapshot includes the files that replaced them.
+            # This function opens no transaction, so a cleaner may remove files that are visible in
+            # the snapshot. If files are missing, take a newer snapshot, which shows the files that
+            # replaced the missing files.
             if attempt == _ATTEMPTS:
                 raise
     raise AssertionError(_ATTEMPTS)
@@ -227,7 +230,7 @@ def _health(  # noqa: PLR0913 - a snapshot has two lists; a table has a name, a 
 ) -> tuple[TableHealth, tuple[FileEntry, ...]] | None:
     """Return the health of one root and the files of its delete deltas.
 
-    Return None if the root's directory is missing.
+    If the root's directory is missing, return None.
     """
     try:
         listing = list_table(root.location)
@@ -243,7 +246,7 @@ def _health(  # noqa: PLR0913 - a snapshot has two lists; a table has a name, a 
 def _with_deleted_rows(
     found: Sequence[tuple[TableHealth, tuple[FileEntry, ...]]],
 ) -> Iterator[TableHealth]:
-    """Count the delete events of each root, from the footers of its files."""
+    """Return the number of delete events in each root, from the footers of the root's files."""
     footers = []
     for health, files in found:
         fs, root = open_location(health.location)
@@ -256,7 +259,7 @@ def _with_deleted_rows(
 def _check_dropped(
     client: MetastorePort, ref: TableRef, partition: str | None, gone: list[PartitionInfo]
 ) -> None:
-    """Check that the missing directories no longer belong to partitions in the metastore.
+    """Raise an error if a missing directory still belongs to a partition in the metastore.
 
     Raises:
         InputError: the table or the requested partition was dropped.

@@ -1,8 +1,8 @@
 """Airflow's hook for a Hive metastore with ACID tables.
 
-Input is a connection of type `hive_acid_metastore`. Output is metastore clients and the results of
-single calls. A scheduler loads this module for every DAG. So the constructor does not connect and
-does not import Thrift or Arrow. Only the hook's methods connect and import these libraries.
+Input is a connection of type `hive_acid_metastore`. Output is a metastore client, or the result of
+one call. A scheduler imports this module for every DAG that uses it. So only the hook's methods
+connect and import Thrift or Arrow; the constructor does neither.
 
 Example:
     with HiveAcidHook().metastore() as metastore:
@@ -108,7 +108,7 @@ class HiveAcidHook(BaseHook):
         return settings
 
     async def fetch_settings(self) -> MetastoreSettings:
-        """Fetch the settings asynchronously, as triggers must do.
+        """Return the connection's settings; triggers must fetch a connection asynchronously.
 
         Raises:
             ConnectionUnavailableError: the connection is missing, or Airflow cannot be reached.
@@ -134,8 +134,8 @@ class HiveAcidHook(BaseHook):
     def get_conn(self) -> HMSClient:
         """Return a connected hmsclient, for catalog calls that this provider does not wrap.
 
-        Do not use hmsclient's transaction calls, because they are the calls of Hive 2.3. Close the
-        client after use.
+        Do not use hmsclient's calls for transactions, because they have the form of Hive 2.3. Close
+        the client after use.
 
         Raises:
             MetastoreUnavailableError: no server answers.
@@ -143,7 +143,7 @@ class HiveAcidHook(BaseHook):
         return self.metastore().hms()
 
     def metastore(self) -> MetastoreClient:
-        """Return this provider's client, which connects at its first call.
+        """Return this provider's metastore client; it connects when its first method is called.
 
         Use the client in a `with` statement.
 
@@ -186,7 +186,7 @@ class HiveAcidHook(BaseHook):
         stored_as: str = "orc",
         readable_for: str | None = None,
     ) -> MadeTable:
-        """Create a transactional table if it does not exist; the call can be repeated safely.
+        """Create a transactional table if it does not exist; repeating the call is safe.
 
         Args:
             table: `db.table`.
@@ -206,7 +206,7 @@ class HiveAcidHook(BaseHook):
             TableDiffersError: the table exists with a different definition. The table is not
                 changed.
             InputError: a name or type is not valid in Hive, or `readable_for` is not a duration.
-            KeepingRefusedError: the table exists, but its versions cannot be kept yet; retry.
+            KeepingRefusedError: the table exists now, but its versions cannot be kept yet; retry.
             MetastoreCallError: the database is missing, or the server refuses the definition.
         """
         from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table  # noqa: PLC0415 - brings Thrift
@@ -259,17 +259,18 @@ class HiveAcidHook(BaseHook):
 
         Args:
             statement: such as `RenameTable`; `airflow_hiveacid.hooks` exports all statements.
-            terms: the job that requests the locks, and the longest wait for them; by default no
-                job, and the connection's lock timeout.
-            before: the state that `on_begin` received in an earlier try, if that try may have made
+            terms: the job that requests the locks, and the longest wait for them. By default, the
+                locks belong to no job, and the longest wait is the connection's lock timeout.
+            before: the state that an earlier try passed to `on_begin`, if that try may have made
                 the change.
-            on_begin: called with the current state, just before the call that makes the change.
+            on_begin: a function that is called with the table's current state, just before the
+                metastore call that makes the change.
 
         Raises:
-            InputError: the current state does not allow the statement; nothing was changed.
+            InputError: the table's current state does not allow the statement; nothing was changed.
             LockNotAcquiredError: the locks were not granted in time.
-            MetastoreError: the metastore refused the change; or the metastore did not respond, and
-                the change may have happened.
+            MetastoreError: the metastore refused the change; or it did not answer, and the change
+                may have been made.
         """
         from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
         from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - as above
@@ -298,18 +299,20 @@ class HiveAcidHook(BaseHook):
     ) -> Iterator[MetastoreTransaction]:
         """Run a `with` block in a transaction with locks.
 
-        The transaction commits after the block and aborts after an error.
+        After the block, the transaction commits. If the block raises an error, the transaction
+        aborts.
 
         Args:
-            job_key: the job key; a transaction that begins later with the same key fences this
-                transaction.
+            job_key: the job key. If a later transaction begins with an equal job key, it fences
+                this transaction.
             reads: the tables to read.
             writes: the tables to write; each gets a write ID.
             lock_timeout_s: the longest wait for the locks; by default the connection's setting.
 
         Raises:
             LockNotAcquiredError: the locks were not granted in time.
-            TransactionError: the transaction was aborted or could not commit for another reason.
+            TransactionError: the transaction was aborted, or could not commit for a different
+                reason.
         """
         from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - brings Thrift
 
@@ -334,7 +337,7 @@ class HiveAcidHook(BaseHook):
             return snapshot_now(metastore, [TableRef.parse(table) for table in tables])
 
     def open_transactions(self) -> tuple[OpenTxn, ...]:
-        """Return all transactions in the metastore's list, open and aborted, oldest first."""
+        """Return all open and aborted transactions in the metastore's list, oldest first."""
         with self.metastore() as metastore:
             return metastore.open_txns_info()
 
@@ -348,12 +351,12 @@ class HiveAcidHook(BaseHook):
             metastore.heartbeat(txn_id)
 
     def abort(self, txn_id: TxnId) -> bool:
-        """Abort a transaction; return False if it had already ended."""
+        """Abort a transaction; return False if the transaction had already ended."""
         with self.metastore() as metastore:
             return metastore.abort_txn(txn_id)
 
     def locks(self, table: str | None = None) -> tuple[LockInfo, ...]:
-        """Return the locks on a table and its partitions, or all locks if no table is given."""
+        """Return the locks on a table and its partitions; without a table, return all locks."""
         with self.metastore() as metastore:
             return metastore.show_locks(TableRef.parse(table) if table else None)
 
@@ -408,9 +411,9 @@ class HiveAcidHook(BaseHook):
                 open write can change.
             expires_s: the time when the tag expires, in seconds since 1970; None means never.
             keep_for_s: the time in seconds until the tag expires; use it instead of `expires_s`.
-            made_by: the creator of the tag, such as a job key; repeated calls with the same value
-                choose the same newest version.
-            moves: whether an existing tag of a different version is moved to this version.
+            made_by: the creator of the tag, such as a job key. If calls with equal `made_by` tag
+                the newest version, the later calls choose the version of the first call.
+            moves: whether to move the tag to this version if it exists for a different version.
 
         Raises:
             ConfigurationError: the name is invalid, or the expiry is in the past.
@@ -434,7 +437,7 @@ class HiveAcidHook(BaseHook):
             )
 
     def drop_tag(self, table: str, name: str) -> bool:
-        """Drop a tag, so that cleaners may remove its files; return whether the tag existed.
+        """Drop a tag, so that cleaners may remove its files; return true if the tag existed.
 
         Raises:
             InputError: the table does not exist.
@@ -469,7 +472,7 @@ class HiveAcidHook(BaseHook):
 
 
 def _hide_secret(login: Login | None) -> None:
-    """Have Airflow hide the login's secret in logs, also in lines that others write."""
+    """Make Airflow hide the login's secret in all logs, including the logs of other libraries."""
     from airflow_hiveacid.metastore.auth.secret import read_secret_text  # noqa: PLC0415 - for tasks only
 
     if (source := secret_source_of(login)) is None:
@@ -477,13 +480,13 @@ def _hide_secret(login: Login | None) -> None:
     try:
         mask_secret(read_secret_text(source))
     except ConfigurationError:
-        return  # the login itself reports the error, or the secret is no text
+        return  # the login reports this error itself, or the secret is binary and in no log
 
 
 def _noted_drop(
     client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]
 ) -> AbstractContextManager[None]:
-    """Record the loss that a drop of partitions causes for the table's versions."""
+    """Record that dropped partitions have made versions of the table unreadable."""
     from airflow_hiveacid.versions.drops import noted_drop  # noqa: PLC0415 - needs Arrow
 
     return noted_drop(client, ref, names)

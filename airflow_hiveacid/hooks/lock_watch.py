@@ -1,7 +1,7 @@
-"""Check whether a request for a lock on a table would have to wait, without requesting the lock.
+"""Check, without requesting a lock, whether a request for a lock would have to wait.
 
-The functions block, so a trigger must call them outside the event loop. Logs name the transaction,
-user and job of a lock, but never hosts.
+All functions of this module block, so a trigger must call them outside the event loop. Logs contain
+a lock's transaction, user and job, but never its host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeLock:
-    """A lock that a request would get at once; `partition` is empty for the whole table."""
+    """A lock that the metastore would grant at once; `partition` is empty for the whole table."""
 
     table: str
     partition: str
@@ -49,7 +49,7 @@ class LockLook:
 
     @property
     def due(self) -> tuple[FreeLock, ...]:
-        """The free lock as a tuple of one value, or an empty tuple if a request would wait."""
+        """A tuple with the free lock, or an empty tuple if a request would have to wait."""
         return () if self.in_the_way else (self.wanted,)
 
     def __str__(self) -> str:
@@ -73,19 +73,19 @@ def look_at_locks(
 
     Raises:
         TableNotFoundError: the table does not exist.
-        PartitionNotFoundError: the table does not have exactly these partition columns.
+        PartitionNotFoundError: `partition` does not name exactly the table's partition columns.
         MetastoreVersionError: the metastore has no such type of lock.
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
     """
     ref = TableRef.parse(table)
     name = PartitionName.parse(partition) if partition else None
     with connect(endpoint) as client:
         found = client.get_table(ref)
-        # The next task may create the partition, so the partition itself may be missing.
+        # The partition need not exist, because the next task may create it.
         columns = tuple(column.name for column in found.partition_columns)
         if name is not None and name.columns != columns:
             raise PartitionNotFoundError(table=ref, partition=partition)
-        # All locks, because those on the table's database also count.
+        # Request all locks, because a lock on the table's database also blocks the request.
         held = in_the_way(
             client.show_locks(),
             ref,

@@ -1,4 +1,4 @@
-"""Parse the login from a connection's fields; fields for a different kind of login are refused.
+"""Parse the login from a connection's fields, and refuse fields of a different kind of login.
 
 Example:
     >>> from airflow_hiveacid.hooks.extras import Extras
@@ -68,7 +68,7 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
         "secret_in_clear": _IN_CLEAR,
     }
 )
-"""The kinds of login that use each field; for any other kind, the field would have no effect."""
+"""Each field, with the kinds of login that use it; other kinds would ignore the field."""
 
 
 def parse_login(extras: Extras, user: str | None) -> Login | None:
@@ -83,8 +83,8 @@ def parse_login(extras: Extras, user: str | None) -> Login | None:
     in_clear = extras.truth("secret_in_clear", default=False)
     texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
     given = {name for name, text in texts.items() if text}
-    # Airflow's form fills in default values for `protection` and `secret_in_clear`, so a default
-    # value is treated as missing.
+    # Airflow's form sets `protection` and `secret_in_clear` to their default values, so treat a
+    # default value as missing.
     given |= {"protection"} if protection not in (None, Protection.AUTHENTICATION) else set()
     given |= {"secret_in_clear"} if in_clear else set()
     for name in sorted(given):

@@ -1,11 +1,11 @@
 """Check whether a table has data after a known version, without Spark.
 
-Input is an endpoint, a table name and a version. The functions block, so a trigger must call them
-outside the event loop. If the metastore shows no later write, no directory is listed. Otherwise the
-directory names show whether there is new data: a committed write may have changed no row, and a
-compaction adds no data. The listing runs in a read transaction, and cleaners wait until the
-transaction ends. Without the transaction, a cleaner could remove a directory whose replacement is
-not visible in the snapshot.
+Input is an endpoint, a table name and a version. All functions of this module block, so a trigger
+must call them outside the event loop. If the metastore shows no later write, there is no new data,
+and no directory is listed. If there is a later write, the names of directories show whether the
+table has new data: a committed write may have changed no row, and a compaction adds no data.
+Directories are listed in a read transaction, and cleaners wait until it ends. Without the read
+transaction, a cleaner could remove a directory whose replacement is not visible in the snapshot.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
 
-# The longest wait for the lock. If an overwrite holds its lock longer, a later poll finds the new
-# data.
+# The longest wait for the read lock. If an overwrite holds its lock for longer, a later poll finds
+# the new data.
 _LOCK_TIMEOUT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 class NewData:
     """The partitions that got data after version `since`, up to `version`.
 
-    The only partition of an unpartitioned table is ''.
+    For an unpartitioned table, the only entry in `partitions` is ''.
     """
 
     since: int
@@ -67,7 +67,7 @@ class NewData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """The result of one poll: partitions with new data, and the newest version without open writes.
+    """The result of one poll: partitions with new data, and the newest settled version.
 
     `table_id` distinguishes the table from an earlier table of the same name.
     """
@@ -80,7 +80,7 @@ class News:
 
     @property
     def due(self) -> tuple[NewData, ...]:
-        """The new data as a tuple of one value, or an empty tuple if there is no new data."""
+        """A tuple with the new data, or an empty tuple if there is no new data."""
         if not self.partitions:
             return ()
         return (NewData(since=self.since, version=self.version, partitions=self.partitions),)
@@ -103,19 +103,19 @@ def look_for_news(
 ) -> News:
     """Poll a table once for new data.
 
-    If the lock of a different transaction blocks readers, the result contains no new data.
+    If a different transaction holds a lock that blocks readers, the result has no new data.
 
     Args:
         endpoint: the metastore.
         table: `db.table`.
         partition: `month=1`; None means every partition.
-        since: the version; data after this version is new.
-        before: the result of an earlier poll without new data. If no write has ended since that
-            poll, this poll asks the metastore only for write IDs.
+        since: data after this version is new.
+        before: the result of an earlier poll without new data. If no write has ended since the
+            earlier poll, this poll asks the metastore only for write IDs.
 
     Raises:
         InputError: the table or partition does not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not respond.
+        MetastoreUnavailableError: the metastore does not answer.
         TransactionAbortedError: the metastore aborted the poll's transaction.
         StorageError: the directories cannot be listed.
     """
@@ -132,8 +132,8 @@ def look_for_news(
         )
         newest = settled(client.valid_write_ids([ref], client.valid_txns())[ref])
         if newest <= looked:
-            # If the newest write ID is below `since`, then `since` is from an earlier table of the
-            # same name.
+            # If the newest write ID is below `since`, then `since` is a version of a dropped table
+            # that had the same name.
             return replace(nothing, version=newest)
         try:
             return _listed(client, info, partition, since)
@@ -156,8 +156,8 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
     with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
         now, txns = txn.snapshot.write_ids(table.ref), txn.snapshot.txns
         newest = settled(now)
-        # First take the snapshot, then list the partitions. So the list contains every partition
-        # that is visible in the snapshot.
+        # Take the snapshot before listing the partitions. In this order, the list contains every
+        # partition that is visible in the snapshot.
         roots = partitions_of(client, table, partition or None) if newest > since else ()
         part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, newest))
         find = bind(_has_news, now=now, part=part, txns=txns, kind=table.kind)
@@ -183,7 +183,7 @@ def _has_news(
     try:
         listing = list_table(root.location)
     except LocationNotFoundError:
-        # The directory never existed. If a writer creates the directory now, it commits after the
-        # snapshot. A transaction that drops a partition waits for our lock.
+        # The partition was not dropped, because a drop waits for our lock. So its directory has not
+        # been created yet. A writer that creates the directory now commits after our snapshot.
         return False
     return is_news(resolve(listing, now, txns, kind), part)

@@ -1,7 +1,7 @@
 """Airflow operators that change, read, compact and clean Hive ACID tables.
 
-Import these names only from this package, because its modules may move. The first use of a name
-imports the module that defines it.
+Import the operators from this package and not from its modules, because modules may move. An
+operator's module is imported when its name is first used.
 
 Example:
     from airflow_hiveacid.operators import HiveAcidMergeOperator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
     from airflow_hiveacid.operators.tag import HiveAcidTagOperator
     from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+else:  # mypy must not see `__getattr__`: it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -31,50 +31,50 @@ if TYPE_CHECKING:
 
 
 class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
-    """Write the changes of a table since the last run to Parquet files in a new directory.
+    """Write a table's changes since the last run to Parquet files in a new directory.
 
-    The directory `location` contains the feed. Notes in this directory record the last version of
-    each range; the next range begins after that version. No change is written twice: a retry of a
-    finished range returns the range's result, and a retry of a killed run writes the whole range
-    again. The first range contains the changes after `since`. Without `since`, the first range
-    contains the whole table, with all rows as inserts. A range without changes has no files, but
-    the feed still advances.
+    The directory `location` contains the feed. Each run writes one range of versions. A note in the
+    directory records the last version of each range, and the next range begins after that version.
+    No change is written twice. A retry of a finished range returns the range's result. A retry of a
+    killed run writes the whole range again. The first range contains the changes after `since`.
+    Without `since`, the first range contains the whole table, with all rows as inserts. If a range
+    has no changes, the task writes no files but advances the feed.
 
     Only one task should advance a feed. If two tasks advance a feed, each task gets only some of
-    the ranges. If both tasks run at the same time, one task fails. The retry of the failed task
+    the ranges. If two such tasks run at the same time, one task fails. The retry of the failed task
     continues after the range of the successful task.
 
     In the result, `details["ranges"]` contains the new range, unless the range has no changes. The
-    range has `location`, `since`, `until` and the number of `rows` by type of change.
-    `details["until"]` is the version that the feed has reached. If the whole table is written and
-    has no rows, the range has one file without rows.
+    entry of a range has `location`, `since`, `until` and, in `rows`, the number of rows by type of
+    change. `details["until"]` is the version that the feed has reached. If the range contains the
+    whole table and the table is empty, the range has one file without rows.
 
     Args:
         table: `db.table`, full ACID or insert-only.
         location: URI of the feed's directory.
-        keys: columns that identify rows, used to combine a delete and an insert into an update. By
-            default the columns of the table's primary key, if it has one; an empty list means no
-            keys. If a key value is NULL, a MERGE of the feed by that key finds no row to delete or
-            update.
-        net: leave out rows that are inserted and deleted within a range; with keys, write at most
-            one change per key.
+        keys: columns that identify a row. If a delete and an insert have equal keys, the task
+            writes one update instead. By default the columns of the table's primary key, if it has
+            one; an empty list means no keys. If a key value is NULL, a MERGE of the feed by that
+            key finds no row to delete or update.
+        net: leave out each row that is inserted and deleted within the range. With keys, write at
+            most one change per key.
         columns: the columns to write; by default all columns.
-        where: a condition on rows; only changes of rows that satisfy it are written.
+        where: a condition on rows; the task writes only changes of rows that satisfy the condition.
         parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`. All ranges of
             a feed must have the same parameters.
-        pre_images: whether deleted rows, and the old states of updated rows, contain all their
-            values. Without `pre_images`, these rows contain only their keys, partition and
-            identity, and the task is much faster.
+        pre_images: whether the feed contains all values of deleted rows, and all old values of
+            updated rows. Without `pre_images`, the feed contains only the keys, partition and row
+            ID of these rows, and the task is much faster.
         since: the version after which the first range begins: a number, a time (a datetime with a
             time zone, or an ISO 8601 string), or `tag NAME`.
         until: the last version, given like `since`; by default, the newest version that no open
             write can change. If `until` is a time, the range ends before the lowest write ID that
-            was open at that time.
-        when_gone: what to do if a compaction or an overwrite has removed the history, or a
+            was open then.
+        when_gone: what to do if a compaction or an overwrite has removed the history, or if a
             partition was dropped: `fail` or `whole`. With `whole`, the job writes the whole table
             with all rows as inserts and flags the range as `is_whole`. A new range must end at a
-            later version than the last range. So after a partition is dropped, tasks fail until
-            another write commits.
+            later version than the last range. So after a partition is dropped, the task fails until
+            another write to the table commits.
     """
 
     does = "Writes the changes of {table} since the last run to Parquet files."

@@ -28,29 +28,29 @@ COLLECTED_KEY: Final = "hiveacid_collected"
 """The XCom key of a collection's document; the pages read it."""
 
 OWNERS_VARIABLE: Final = "hiveacid_owners"
-"""The Airflow variable with users and hosts, which only users who may read variables may see."""
+"""The Airflow variable with users and hosts. Only users with access to variables can see it."""
 
 _MOST_OWNERS: Final = 500
 
 
 class HiveAcidCollectOperator(BaseOperator):
-    """Measure tables, and store the numbers that the pages show in Airflow's database.
+    """Measure tables, and store the numbers in Airflow's database for the pages.
 
-    The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If more tables match
-    than fit, the least urgent are left out, and the document and the log say how many. Users and
-    hosts of transactions are in the variable `hiveacid_owners` instead. It is safe to run the task
-    again.
+    The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching
+    tables fit, the task leaves out the least urgent tables. The stored document and the log say how
+    many tables are left out. The users and hosts of transactions are stored separately, in the
+    variable `hiveacid_owners`. It is safe to run the task again.
 
     Returns `{"tables": ..., "due": ..., "blocked": ..., "left_out": {...}}`.
 
     Args:
         tables: patterns of table names, such as `sales.*` or `demo.orders`; by default all tables.
         delta_count: a partition with at least this many delta directories is due.
-        delta_ratio: a partition whose deltas have at least this fraction of the base's bytes is
-            due.
+        delta_ratio: a partition is due if the bytes of its deltas are at least this fraction of the
+            base's bytes.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        retry_policy: by default, input errors fail at once and all other errors are retried
-            according to `retries` and `retry_delay`.
+        retry_policy: which errors to retry. By default, an input error fails the task at once.
+            After any other error, `retries` and `retry_delay` apply.
     """
 
     template_fields: Sequence[str] = ("tables", "delta_count", "delta_ratio", "hive_acid_conn_id")

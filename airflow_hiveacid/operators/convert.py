@@ -25,10 +25,10 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
     """Convert a flat table to a transactional table, or the reverse, without changing its rows.
 
     During the conversion, the table is locked exclusively. The rows are counted and hashed before
-    and after the conversion. If the results differ, the table is not changed. A table that is
-    already of the requested kind is not changed. A full-ACID table is replaced with a flat copy,
-    and the original is renamed to `<name>__acid`. A later conversion to `full_acid` renames the
-    original back if both tables have the same rows.
+    and after the conversion. If the counts or the hashes differ, the task changes nothing. A table
+    that is already of the requested kind is not changed. A full-ACID table is replaced with a flat
+    copy, and the original is renamed to `<name>__acid`. A later conversion to `full_acid` renames
+    the original table back to `<name>` if both tables have equal rows.
 
     Args:
         table: `db.table`.

@@ -1,6 +1,6 @@
 """The operator that creates a table if it is missing, with a few metastore calls and no Spark.
 
-The rules for new tables are in `metastore/definitions/new_table.py`.
+`metastore/definitions/new_table.py` contains the rules for new tables.
 
 Example:
     HiveAcidCreateTableOperator(
@@ -41,9 +41,8 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
     If the table exists with a different definition, the task fails and does not change the table.
     It is safe to run the task again. Returns `{"table": ..., "is_new": ..., "location": ...}`.
 
-    Decide on `readable_for` when you create the table. Without `readable_for`, only the newest
-    version can be read after a major compaction or an overwrite, and no older version can be
-    restored.
+    Decide on `readable_for` when you create the table. Without `readable_for`, a major compaction
+    or an overwrite makes all older versions unreadable. You cannot restore these versions either.
 
     Args:
         table: `db.table`.
@@ -52,19 +51,19 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
         bucket_columns: columns whose hash distributes rows to `num_buckets` files; by default none.
         num_buckets: see `bucket_columns`.
         location: a URI; by default a directory below the database's location.
-        create_database: also create the database if it is missing. By default a missing database is
-            an error, because its name may be misspelled.
+        create_database: also create the database if it is missing. By default, the task fails if
+            the database is missing, because its name may be misspelled.
         insert_only: whether the table is insert-only: rows can be added and replaced, but not
             changed.
         stored_as: `orc`. Insert-only tables also support `parquet`, `avro` and `textfile`.
         readable_for: how long replaced rows stay readable as earlier versions, such as `7 days`.
-            The operator sets the table parameter `hiveacid.readable.for`. The metastore no longer
-            compacts and cleans the table, so use `HiveAcidCompactOperator` and
-            `HiveAcidCleanOperator`. If an existing table already has this parameter, the parameter
-            is not changed.
+            The operator sets the table parameter `hiveacid.readable.for`. With this parameter, Hive
+            does not compact or clean the table; use `HiveAcidCompactOperator` and
+            `HiveAcidCleanOperator`. If the table exists and has this parameter, the operator does
+            not change the parameter.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        retry_policy: by default, input errors fail at once and all other errors are retried
-            according to `retries` and `retry_delay`.
+        retry_policy: which errors to retry. By default, an input error fails the task at once.
+            After any other error, `retries` and `retry_delay` apply.
         map_index_template: the label of a mapped task's instances; by default the table.
     """
 
@@ -184,11 +183,11 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
         )
         self._is_new = made.is_new
         if not made.is_new:
-            self.outlets = []  # nothing has changed, so consumers get no event
+            self.outlets = []  # the table existed before, so consumers get no event
         return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
-        """Return the table for OpenLineage's provider, which also calls this method at the end."""
+        """Return the table for OpenLineage, whose provider also calls this when the task ends."""
         from airflow_hiveacid.operators.reporting.lineage import lineage_of_new_table  # noqa: PLC0415 - for tasks only
 
         columns = {

@@ -1,8 +1,8 @@
 """One operator for each kind of job, with the job's arguments and a method that builds its spec.
 
-A constructor checks each argument that contains no template, so a typo in such an argument is an
-import error of the DAG. `build_job` reads the rendered arguments. Arguments are mappings and lists,
-because Airflow renders the templates inside mappings and lists.
+A constructor checks each argument that contains no template. So a typo in an argument without a
+template is an import error of the DAG. `build_job` reads the rendered arguments. Arguments are
+mappings and lists, because Airflow renders the templates inside mappings and lists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
     Args:
         table: `db.table`, full ACID.
         source: where the rows come from: `{"format": "parquet", "location": ...}`, `{"table": ...}`
-            or `{"values": [...], "columns": [...]}`. Each of these mappings may have a Spark SQL
+            or `{"values": [...], "columns": [...]}`. Each kind of source may also have a Spark SQL
             `query` over the view `source`. For several ACID tables: `{"tables": {"view": "db.t",
             ...}, "query": ...}`. To read an earlier version, add `version`, `timestamp` or `tag` to
             `table`, or `"versions": {"view": "version 12", ...}` to `tables`.
@@ -144,8 +144,8 @@ class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
             position is the table's column order, with dynamic partition columns last, as in Hive's
             INSERT.
         partition: the static partition: values of partition columns, as strings, integers, or None
-            for NULL. None must be a literal in the DAG, not the result of a template or of another
-            task.
+            for NULL. Write None as a literal in the DAG; it must not come from a template or from a
+            different task.
         parameters: values for the markers in the source's `query`, as for `HiveAcidMergeOperator`.
     """
 
@@ -385,8 +385,8 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         table: `db.table`.
         partition: `month=1`, or None for every partition.
         choice: `auto` (by the thresholds below), `minor` or `major`. If something prevents the
-            compaction, `minor` and `major` fail and may be retried; `auto` postpones the compaction
-            to a later run.
+            compaction, `minor` and `major` fail the task, and a retry may succeed; `auto` leaves
+            the compaction to a later run.
         delta_count: `auto` compacts if there are at least this many delta directories.
         delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
         plan_only: report what would be compacted, and change nothing.
@@ -460,7 +460,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
     Args:
         table: `db.table`.
         partition: `month=1`, or None for every partition.
-        retention_s: how many seconds a directory is kept after its replacement.
+        retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         plan_only: list exactly what would be removed, and remove nothing.
     """
@@ -511,5 +511,5 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each directory that the job removed or would remove."""
+        """Return one line for each directory that the job has removed or would remove."""
         return cleaning_lines(result.details)

@@ -24,8 +24,8 @@ class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
     """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
 
     The files must have the table's format, ORC or Parquet, and the table's columns. All files are
-    checked before anything is written. The original files are not deleted, so a retry finds them
-    again.
+    checked before anything is written. The task does not delete the original files, so a retry
+    finds them again.
 
     Args:
         table: `db.table`, full ACID or insert-only, without buckets.

@@ -1,4 +1,4 @@
-"""The operator for a user's own PySpark program, which changes tables with `acid`."""
+"""The operator for a user's own PySpark program that changes tables with the module `acid`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
     """Run a PySpark program whose statements form one transaction.
 
     The program is a file that calls `acid.run` (`airflow_hiveacid.acid`). The program may access
-    only the tables in the arguments below. These tables are locked before the program starts to
-    read. List each table once, under the strongest access that the program needs. `overwrites` is
-    the strongest access.
+    only the tables in the arguments below. All listed tables are locked before the program starts
+    to read. List each table once, under the strongest access that the program needs. The arguments
+    below are in order from the weakest to the strongest access.
 
     Args:
         application: path or URI of the program's file, as for `SparkSubmitOperator`.
         application_args: arguments for the program itself.
         reads: tables that the program only reads.
-        inserts: tables that only receive inserts. Inserts conflict with no other transaction.
-        changes: tables that UPDATE, DELETE, MERGE and INSERT may change.
-        overwrites: tables that the program may overwrite or change in any other way. No other
+        inserts: tables that only receive inserts. An insert conflicts with no other transaction.
+        changes: tables that the program may change with UPDATE, DELETE, MERGE or INSERT.
+        overwrites: tables that the program may change in any way, also with an overwrite. No other
             transaction can read or write these tables until the program ends.
     """
 
@@ -80,7 +80,7 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
 
     @property
     def map_label(self) -> str:
-        """The program's file and its arguments."""
+        """The path of the program's file, and the program's arguments."""
         return " ".join(map(str, (self.application, *(self.application_args or ()))))[
             :LONGEST_LABEL
         ]

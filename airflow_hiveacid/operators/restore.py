@@ -29,21 +29,21 @@ _WHICH = ("version", "timestamp", "tag")
 class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
     """Restore exactly the rows that a table had at a version, in one transaction.
 
-    Every partition gets the version's rows. A partition that had no rows at that version is
-    emptied, even if it was added later; an unchanged partition is not written. Partitions that
-    differ from the version are locked as for INSERT OVERWRITE. The restore creates a new version
-    and does not remove older versions.
+    Every partition gets the version's rows. If a partition had no rows at that version, or did not
+    exist yet, the task removes all its rows. The task does not write to an unchanged partition. The
+    task locks each partition that differs from the version, as INSERT OVERWRITE does. The restore
+    creates a new version and does not remove older versions.
 
     If the version can no longer be read, or a partition was dropped since then, the task fails and
-    changes nothing. If only other engines wrote a partition, the task may not notice that the
-    partition was dropped. The restored table then lacks the rows of that partition. By default a
-    major compaction or an overwrite makes older versions unreadable; `readable_for` of
+    changes nothing. If this provider never wrote to a partition, the task may not notice that the
+    partition was dropped. In this case, the restored table lacks the rows of the dropped partition.
+    By default a major compaction or an overwrite makes older versions unreadable; `readable_for` of
     `HiveAcidCreateTableOperator` keeps versions for longer. Columns that were added after the
     version are NULL in the restored rows.
 
     In the result's details, `restore` has an entry for each partition that may differ. In an entry,
     `how` is the type of change: `delta`, `base` or `nothing`. `come`, `go` and `stay` are the
-    numbers of added, removed and unchanged rows.
+    numbers of added, removed and unchanged rows, in this order.
 
     Args:
         table: `db.table`, full ACID or insert-only.
@@ -113,7 +113,7 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
         )
 
     def describe(self, result: JobResult) -> Sequence[str]:
-        """Return one line for each partition that the job changed or would change."""
+        """Return one line for each partition that the job has changed or would change."""
         return restore_lines(result.details)
 
 

@@ -1,4 +1,4 @@
-"""A retry policy by type of error: which failures to retry, and after which delay.
+"""A retry policy that decides by the type of error whether and when Airflow retries a task.
 
 Airflow's own `retries` still limits the number of tries. A retry never applies a change twice.
 Operators and sensors use DEFAULT_RETRY_POLICY by default. `hive_acid_retry_policy()` adds delays
@@ -47,13 +47,13 @@ def hive_acid_retry_policy(
     If a delay is None, the task's own `retry_delay` is used.
 
     Args:
-        lock_delay: the delay after locks were not granted in time. The other transaction can end
-            during this delay.
-        conflict_delay: the delay after a conflict with another writer, or after the transaction was
-            aborted.
-        server_delay: the delay after the metastore did not answer, or after its answer to a commit
-            was lost.
-        source_delay: the delay after the source was missing; it may appear later.
+        lock_delay: the delay if the task did not get its locks in time. During the delay, the
+            transaction that holds the locks can end.
+        conflict_delay: the delay after a conflict with a different writer, or after the task's
+            transaction was aborted.
+        server_delay: the delay if the metastore did not answer, or if its answer to a commit was
+            lost.
+        source_delay: the delay if the source is missing, because the source may appear later.
     """
     return ExceptionRetryPolicy(
         rules=[

@@ -1,4 +1,4 @@
-"""Base of the operators that change rows, with the arguments for repeated runs."""
+"""Base class of the operators that change rows, with the arguments for repeated runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
     """Change the rows of a table with `spark-submit`.
 
     Args:
-        on_rerun: what the task does if it is cleared after a success: `apply` its change again (the
-            default), `skip` the change with a warning, or `fail`. A retry never applies a change
-            twice.
+        on_rerun: what the task does if a user clears it after a success: `apply` the change again
+            (the default), `skip` the change with a warning, or `fail`. A retry never applies a
+            change twice.
         ledger_retention_s: how many seconds the table's ledger keeps the note of this task's
-            change. Set it longer than the longest delay before a retry. By default 30 days.
+            change. The time must be longer than the longest delay before a retry. By default 30
+            days.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -46,7 +47,7 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
         early.check(arguments.retention, ledger_retention_s=ledger_retention_s)
 
     def rerun_terms(self) -> dict[str, Any]:
-        """Return the JobSpec fields that define what happens if the job is already done."""
+        """Return the JobSpec fields that say what to do if the job has been done before."""
         return {
             "on_rerun": arguments.choice(OnRerun, self.on_rerun, "on_rerun"),
             "ledger_retention_s": arguments.retention(

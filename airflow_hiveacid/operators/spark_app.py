@@ -1,10 +1,10 @@
-"""Base of the operators that run packaged Spark applications and read their results.
+"""Base class of the operators that run our packaged Spark applications.
 
 Input is one or more jobs from a subclass. Each job is written to a JSON file. A `Submitter` submits
 that file with the application and the zip of our code. Output is the application's result. Only the
-driver opens and commits the metastore transaction. When the task is killed, this module aborts the
-transaction and does nothing else. A task that defers runs the same steps; only the wait for the
-driver is a trigger's.
+driver opens and commits the metastore transaction. This module makes no change in the metastore,
+except that it aborts the transaction of a killed task. A task that defers runs the same steps, but
+a trigger waits for the driver.
 """
 
 from __future__ import annotations
@@ -104,25 +104,25 @@ _SIZING: Final = (
 
 
 class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
-    """Run Hive ACID jobs with `spark-submit`; the base of every operator of this package.
+    """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
     `JobResult` as JSON: rows by kind, files, bytes, write IDs, seconds. For several jobs, the
-    return value is `{"statements": [...]}`, with one `JobResult` for each job.
-    Long lists are cut; see docs/reference/results.md.
+    return value is `{"statements": [...]}`, with one `JobResult` for each job. Long lists in the
+    result are cut; see docs/reference/results.md.
 
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         spark_conn_id: connection of type `spark`, by default `spark_default`. The connection must
             exist.
-        conn_id: the name of `spark_conn_id` in `SparkSubmitOperator`, also allowed here.
+        conn_id: an alias of `spark_conn_id`, because `SparkSubmitOperator` has this argument.
         spark_bin_dir: directory of `spark-submit`; by default the option `spark_bin_dir` in section
             `[hiveacid]`, then PATH.
         lock_timeout_s: longest wait for locks; by default the connection's setting. With 0 the task
             does not wait.
-        conflict_policy: `hive` or `strict`; decides which concurrent transactions conflict with
-            this task's transaction. By default the table's property `hiveacid.conflict.policy`,
-            then the connection's setting.
+        conflict_policy: `hive` or `strict`: the rule for which concurrent transactions conflict
+            with this task's transaction. By default the table's property
+            `hiveacid.conflict.policy`, then the connection's setting.
         heartbeat_s: seconds between heartbeats; by default half the metastore's transaction
             time-out.
         result_dir: URI of a directory for results in cluster deploy mode; by default the
@@ -130,15 +130,16 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         start_timeout_s: longest wait on YARN and Kubernetes for the first container, and on any
             cluster for the first executor. By default the option `start_timeout_s` in section
             `[hiveacid]`, whose default is one hour.
-        deferrable: wait for a driver in YARN or Kubernetes in the triggerer, so that the task
-            occupies no worker slot; the default is `[operators] default_deferrable`. A driver on
-            the worker is never deferred, and the log says why.
-        retry_policy: by default, input errors fail at once and all other errors are retried
-            according to `retries` and `retry_delay`. `hive_acid_retry_policy` sets delays by kind
-            of error.
+        deferrable: let the triggerer wait for a driver in YARN or Kubernetes, so that the task
+            occupies no worker slot; the default is `[operators] default_deferrable`. If the driver
+            runs on the worker, the task does not defer, and the log says why.
+        retry_policy: which errors to retry. By default, an input error fails the task at once.
+            After any other error, `retries` and `retry_delay` apply. `hive_acid_retry_policy`
+            returns a policy with a delay for each kind of error.
         map_index_template: the label of a mapped task's instances; by default the table, and the
             partition or another argument that tells the instances apart.
-        driver_memory: templated, like the other sizing arguments of `SparkSubmitOperator`.
+        driver_memory: as in `SparkSubmitOperator`; here it is a template field, like all arguments
+            for memory, cores and executors.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -228,7 +229,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         early.check(arguments.optional_policy, conflict_policy=conflict_policy)
 
     def build_job(self) -> Job:
-        """Return the job's spec from the rendered arguments; for operators with a single job.
+        """Return the spec of the operator's only job, from the rendered arguments.
 
         Raises:
             InputError: an argument is wrong.
@@ -257,7 +258,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         return targets.pop() if len(targets) == 1 else ""
 
     def statement_text(self) -> str:
-        """Return the task's job as SQL text; empty if no statement is similar to the job."""
+        """Return the task's job as SQL text; empty if no SQL statement expresses the job."""
         return statement_text(self.build_job())
 
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
@@ -265,28 +266,30 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
         Raises:
             InputError: an input is invalid; the retry policy fails the task at once.
-            HiveAcidError: a job failed; retrying may help and never applies a change twice.
+            HiveAcidError: a job failed; a retry may succeed, and never applies a change twice.
         """
-        key_of(context)  # fixes the keys of the task's jobs, even if this first try fails
+        # Fix the keys of the task's jobs now: if this try fails, the next try needs the same keys.
+        key_of(context)
         self._progress.begin(self.execution_timeout)
         show_table(self, context)
         return self._run_jobs(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
-        """Read the result of the driver that the trigger has followed, and run the remaining jobs.
+        """Read the result of the driver that the trigger followed, and run the remaining jobs.
 
         Raises:
             InputError: as in `execute`.
             HiveAcidError: as in `execute`.
-            AirflowTaskTimeout: the driver had not ended at the end of `execution_timeout`.
+            AirflowTaskTimeout: the driver was still running when `execution_timeout` passed.
         """
         self._progress.resume(event)
         return self._run_jobs(context)
 
     def _do_render_template_fields(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Airflow's
-        """Render templates, and have Airflow hide secrets before it stores the rendered fields.
+        """Render templates, and register secrets so that Airflow hides them in the rendered fields.
 
-        For mapped tasks, Airflow does not call `render_template_fields`.
+        This overrides a private method, because Airflow does not call `render_template_fields` for
+        mapped tasks.
         """
         super()._do_render_template_fields(*given, **named)
         mask_secrets(self.conf, self.env_vars)
@@ -300,8 +303,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 with self._with_position(number):
                     done.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
-            # The error asks the user to check the table and clear the task. The cleared task must
-            # begin a new generation.
+            # The error asks the user to check the table and clear the task. So record this
+            # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
             raise
         describe_outlets(self, context, done)
@@ -321,7 +324,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         return self._run(context, job, number)
 
     def _short_result(self, results: Sequence[dict[str, JsonValue]]) -> dict[str, JsonValue]:
-        """Return the results for XCom; if they are too long, store the whole results in a file."""
+        """Return the results for XCom; if they are too long, store them in full in a file."""
         whole = results[0] if len(results) == 1 else {"statements": list(results)}
         short = short_form({"result_uri": None, **whole})
         if is_short(short):
@@ -331,7 +334,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
     @contextmanager
     def _with_position(self, number: int) -> Iterator[None]:
-        """Count a failed job, and add its position to the error if the operator has several."""
+        """Count a failed job; if there are several jobs, add its position to the error."""
         try:
             yield
         except HiveAcidError as error:
@@ -341,7 +344,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             raise
 
     def position_of(self, number: int) -> str:  # noqa: ARG002 - for subclasses
-        """Return the position of a job in the arguments, for error messages.
+        """Return a text for error messages that says where a job is in the arguments.
 
         `number` counts from 1. The position is empty if there is only one job.
         """
@@ -366,14 +369,14 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
     @property
     def under_way(self) -> Attempt | None:
-        """The running attempt, whose transactions are aborted if the task is killed."""
+        """The running attempt; if the task is killed, its transactions are aborted."""
         return self._spec
 
     def on_kill(self) -> None:
-        """Abort the transactions of this and earlier submissions, then stop the driver.
+        """Abort the transactions of this submission and earlier submissions, then stop the driver.
 
         Airflow calls this method in a signal handler and kills the task a few seconds later. So
-        this method makes no request to Airflow, and every wait is short.
+        this method makes no request to Airflow and never waits for long.
         """
         self._is_killed = True
         submitter = self._submitter
@@ -395,7 +398,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         self,
         task_instance: object,  # noqa: ARG002 - the provider's signature
     ) -> OperatorLineage[Any, Any]:
-        """Return the same tables, with the versions and counts that the task has written."""
+        """Return the tables as on start, with the versions and counts that the task wrote."""
         from airflow_hiveacid.operators.reporting.lineage import lineage_of  # noqa: PLC0415 - for tasks only
 
         results = [result for _, result in self._progress.done]
@@ -412,7 +415,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         return self._at_work.status(str(external_id))
 
     def is_job_active(self, status: str) -> bool:
-        """Return true to follow a driver in this state, or false to submit the job again."""
+        """Return true to follow a driver in this state, or false to submit its job again."""
         return status not in ENDED
 
     def is_job_succeeded(self, status: str) -> bool:
@@ -420,7 +423,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         return status == SUCCEEDED
 
     def poll_until_complete(self, external_id: object, context: Context) -> None:  # noqa: ARG002 - as above
-        """Wait until the driver has ended; see `Submitter.follow`.
+        """Wait until the driver ends; see `Submitter.follow`.
 
         Raises:
             TaskDeferred: a trigger waits instead.
@@ -461,7 +464,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 ) from None
             result = self._at_work.collect(spec, failure)
         if isinstance(failure, ApplicationNotStartedError):
-            abort_attempt(spec)  # the driver may have started just before it was ended
+            abort_attempt(spec)  # the driver may have started just before the cluster ended it
         if result is None and isinstance(failure, HiveAcidError):
             raise failure
         judged = judge(
@@ -482,9 +485,9 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     ) -> None:
         """Check a new submission, unless the state store has a note about an earlier try's driver.
 
-        The earlier driver may have committed before its table was dropped or changed. Without a
-        note about an earlier driver, the new driver makes the same checks before it reads the
-        ledger. So these checks never fail a retry that would succeed.
+        An earlier driver may have committed before its table was dropped or changed. If there is no
+        note, the new driver makes these checks, too, before it reads the ledger. So the checks on
+        the worker never fail a retry that would succeed.
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
@@ -494,19 +497,19 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         check_before_submit(submission, hook)
 
     def take_over_left_driver(self, context: Context, attempt: str, *, ends: bool) -> None:
-        """Take over the driver that an earlier try left running, or stop it if `ends` is true.
+        """Take over the driver that an earlier try left running, or, if `ends` is true, stop it.
 
-        Call this method before the task changes anything. In both cases, killing this task also
-        stops the driver.
+        Call this method before the task changes anything. Whether it takes over or stops the
+        driver, killing this task from now on also kills the driver.
 
         Raises:
-            ClusterError: YARN does not confirm that the driver has stopped, or does not allow us to
-                stop it.
+            ClusterError: YARN does not confirm that the driver has ended, or does not allow us to
+                kill it.
             JobFailedError: the task was killed during the call.
         """
         store = context.get("task_state_store")
         if store is None or Resumable(store).attempt is None:
-            return  # no stored submission, and perhaps no Spark connection
+            return  # no earlier submission is stored, and there may be no Spark connection
         target = self._resolve_target()
         if not (target.is_cluster and self.durable):
             return
@@ -604,19 +607,20 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     def _submit(
         self, context: Context, submission: Submission, woken: Woken | None
     ) -> Exception | None:
-        """Submit the job, or resume its driver, and return the submission's exception, if any.
+        """Submit the job or resume its driver; return the submission's exception, or None.
 
         Raises:
-            ClusterError: YARN does not stop an earlier try's application, so nothing is submitted.
+            ClusterError: YARN does not stop an earlier try's application, so this task submits
+                nothing.
             TaskDeferred: a trigger follows the driver.
-            AirflowTaskTimeout: the time limit of the task passed while a trigger followed.
+            AirflowTaskTimeout: the task timed out while a trigger followed the driver.
         """
         if self._is_killed and woken is None:
             return None
         self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
         if woken is not None:
             if self._is_killed:
-                self.on_kill()  # when the task was killed, it did not know the driver yet
+                self.on_kill()  # the task was killed before it knew the driver
                 return None
             return self._submitter.finish(
                 submission, context, woken.note.application_id, woken.failure()

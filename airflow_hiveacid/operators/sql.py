@@ -50,21 +50,22 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
     """Run statements in Hive's dialect: row changes, DDL and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
-    are Spark jobs. All other CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW
-    TRANSACTIONS, SHOW LOCKS and ABORT TRANSACTIONS need no Spark: the task makes metastore calls.
+    are Spark jobs. All other statements are metastore calls of the task, without Spark: the other
+    CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW TRANSACTIONS, SHOW LOCKS, and
+    ABORT TRANSACTIONS.
 
     Several statements, separated by `;`, run in order. Each statement has its own transaction. If a
-    statement fails, the earlier statements remain committed, and a retry skips them. A statement is
-    identified by its position in `sql`. If you edit `sql` before a retry, do not change or move
-    statements that are done. SQL without templates is parsed when the DAG is parsed, so an invalid
-    statement is an import error with its line and column.
+    statement fails, the earlier statements remain committed, and a retry skips them. A retry
+    recognizes a statement by its position in `sql`. So if you edit `sql` before a retry, do not
+    change or move statements that are done. SQL without templates is parsed together with the DAG.
+    So an invalid statement is an import error of the DAG, and the error has the line and column.
 
     Args:
         sql: the SQL text, or the name of a `.sql` file beside the DAG.
         database: the default database of table names; without it, a table name must have a
             database.
         parameters: values for the markers in the SQL text, such as `:day`, as for
-            `HiveAcidMergeOperator`. A marker can replace any constant, also in VALUES and
+            `HiveAcidMergeOperator`. A marker can stand for any constant, also in VALUES and
             PARTITION.
     """
 
@@ -101,7 +102,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         self._order: Order | None = None
         is_file = str(sql).endswith(tuple(self.template_ext))
         early = arguments.EarlyChecks(self.task_id)
-        # The markers of a `.sql` file are unknown until the file is read.
+        # The markers of a `.sql` file are unknown before the task reads the file.
         is_known = (
             arguments.is_settled(database) and not is_file and isinstance(parameters, Mapping)
         )
@@ -157,7 +158,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
             on_rerun=self.rerun_terms()["on_rerun"],
             metastore=settings.endpoint,
             lock_timeout_s=self.lock_timeout(settings),
-            targets=(job.target,) if "." in job.target else (),  # else: a database
+            targets=(job.target,) if "." in job.target else (),  # a database has no dot
         )
 
     def _in_metastore(
@@ -167,8 +168,8 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
             raise JobFailedError("the task was killed")
         self._spec, self._order = None, order
         try:
-            # A query may run while an earlier try's driver still runs. A later statement of the
-            # script resumes that driver.
+            # A query changes nothing, so it may run beside an earlier try's driver. A later
+            # statement of the script resumes that driver.
             self.take_over_left_driver(context, order.attempt, ends=not statement.asks_only)
             result = run_in_metastore(HiveAcidHook(self.hive_acid_conn_id), statement, order, note)
         finally:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class TagAction(enum.Enum):
-    """What to do with a tag."""
+    """The action on a tag."""
 
     MAKE = "make"
     MOVE = "move"
@@ -49,12 +49,12 @@ class TagAction(enum.Enum):
 
 
 class HiveAcidTagOperator(TaskView, BaseOperator):
-    """Make, move or drop a tag: a name for a table's version that keeps the version's files.
+    """Make, move or drop a tag: a named version of a table whose files are kept.
 
-    The metastore no longer compacts or cleans a tagged table, so use `HiveAcidCompactOperator` and
-    `HiveAcidCleanOperator`. By default the task tags the newest version at the first try; retries
-    use the same version. If the task is cleared after a success, the next run tags the newest
-    version at that time. It is safe to run the task again.
+    Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and
+    `HiveAcidCleanOperator`. By default the first try tags the table's newest version, and retries
+    use that version. If a user clears the task after a success, the next run tags the version that
+    is newest then. It is safe to run the task again.
 
     Returns `{"table": ..., "tag": ..., "version": ..., "expires": ...}`; for a dropped tag,
     `version` and `expires` are None.
@@ -68,13 +68,13 @@ class HiveAcidTagOperator(TaskView, BaseOperator):
             newest version that no open write can change.
         timestamp: instead of `version`, a time: a datetime with a time zone, or an ISO 8601 string
             with a time zone.
-        expires: when the version's files may be removed, given like `timestamp`. Without `expires`
-            and `keep_for`, the files are never removed.
+        expires: when the version's files may be removed, given like `timestamp`. If neither
+            `expires` nor `keep_for` is given, the files are never removed.
         keep_for: instead of `expires`, how long to keep the files from now on: `90 days`, `36
             hours`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
-        retry_policy: by default, input errors fail at once and all other errors are retried
-            according to `retries` and `retry_delay`.
+        retry_policy: which errors to retry. By default, an input error fails the task at once.
+            After any other error, `retries` and `retry_delay` apply.
         map_index_template: the label of a mapped task's instances; by default the table and the
             tag's name.
     """
@@ -130,7 +130,7 @@ class HiveAcidTagOperator(TaskView, BaseOperator):
         self._check_together()
 
     def statement_text(self) -> str:
-        """Return the statement in the form that Hive has for tags of Iceberg tables."""
+        """Return the task as SQL text, in Hive's syntax for tags of Iceberg tables."""
         table, name = arguments.table_name(self.table), name_text(_name(self.name, "name"))
         action = _action(self.action, "action")
         if action is TagAction.DROP:
@@ -185,14 +185,14 @@ class HiveAcidTagOperator(TaskView, BaseOperator):
         }
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
-        """Return the table for OpenLineage's provider, which also calls this method at the end."""
+        """Return the table for OpenLineage, whose provider also calls this when the task ends."""
         from airflow_hiveacid.operators.reporting.lineage import lineage_of_version  # noqa: PLC0415 - for tasks only
 
         table = arguments.table_name(self.table)
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
-        """Check that no two given arguments are mutually exclusive.
+        """Raise an error if two given arguments are mutually exclusive.
 
         Raises:
             ConfigurationError: two given arguments are mutually exclusive.

@@ -59,8 +59,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     The statements run in order. Each statement sees the changes of the earlier statements. All
     statements read the same snapshot of other transactions. Other transactions see the changes only
-    after the commit. If a statement overwrites a table or static partition, no later statement may
-    change that table or partition.
+    after the commit. If a statement overwrites a table or a static partition, later statements must
+    not change that table or partition.
 
     Args:
         statements: each entry is a mapping or a string. A mapping has one key (`insert`, `update`,
@@ -68,8 +68,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             that operator. A string is SQL as for `HiveAcidSqlOperator`, or the name of a `.sql`
             file, and may contain several statements.
         database: the default database of table names in SQL text.
-        parameters: values for the markers in all statements, as for `HiveAcidMergeOperator`. A
-            statement given as a mapping may also have `parameters` of its own.
+        parameters: values for the markers in all statements, as for `HiveAcidMergeOperator`. The
+            mapping of a statement may also contain `parameters` for this statement only.
     """
 
     does = "Runs several statements as one transaction."
@@ -115,7 +115,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         return self._read(self.statements, "statements", read_parameters(self.parameters))
 
     def statement_text(self) -> str:
-        """Return the statements as SQL text; text that was given as SQL is unchanged."""
+        """Return all statements as SQL text; statements that were given as SQL are unchanged."""
         self.build_job()  # checks the statements
         texts = []
         for at, entry in enumerate(self.statements):
@@ -132,7 +132,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     @property
     def map_label(self) -> str:
-        """The beginning of the statements."""
+        """The beginning of the statements' text."""
         return " ".join(self.statement.split())[:LONGEST_LABEL]
 
     def _read(
@@ -199,8 +199,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
     ) -> None:
         """Check the parts of the statements that do not depend on templates.
 
-        The names of the whole task's parameters are known, unless the mapping is a different task's
-        result.
+        The names of the task's parameters are unknown if `parameters` is the result of a different
+        task.
         """
         for at, entry in enumerate(given if isinstance(given, list | tuple) else ()):
             where = f"statements[{at}]"
@@ -226,7 +226,7 @@ def _check_values(
     nulls: frozenset[str],
 ) -> None:
     if not isinstance(values, Mapping):
-        return  # another task returns the arguments
+        return  # the mapping is the result of a different task, so it is unknown here
     for name, read in reads_of(kind, nulls).items():
         if name not in values:
             continue
@@ -238,7 +238,7 @@ def _check_values(
             case "partition":
                 parts.check_partition_early(early, values[name], nulls)
             case "parameters":
-                pass  # checked with the SQL that uses the parameters
+                pass  # parameters are checked together with the SQL text that uses them
             case _:
                 early.check(read, **{f"{where}[{name!r}]": values[name]})
 
@@ -266,7 +266,7 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy of an entry in which each value, a possible template, is an empty string."""
+    """Return a copy of an entry with each value replaced by "", because it may be a template."""
     return {
         kind: dict.fromkeys(values, "") if isinstance(values, Mapping) else values
         for kind, values in entry.items()
@@ -274,7 +274,7 @@ def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_mapping(given: object) -> bool:
-    """Return true if the parameters are a literal mapping, not the result of a different task."""
+    """Return true if the parameters are a literal mapping, and not a different task's result."""
     return isinstance(given, Mapping)
 
 
@@ -284,7 +284,7 @@ def _names_files(given: object) -> bool:
 
 
 def _nulls_of(given: object) -> dict[int, frozenset[str]]:
-    """Return a dict from statement position to the partition columns with a literal None."""
+    """Map each statement's position to the partition columns whose value is a literal None."""
     entries = enumerate(given if isinstance(given, list | tuple) else ())
     return {
         at: parts.null_columns(values.get("partition"))

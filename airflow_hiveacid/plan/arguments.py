@@ -1,9 +1,9 @@
 """Checks an operator's rendered arguments and converts them into parts of a job spec.
 
-Operators take mappings and lists instead of dataclasses because Airflow renders templates inside
-mappings and lists. Every error message contains the argument's name. An operator's constructor
-already checks arguments without templates (`EarlyChecks`). So a typo causes an import error of the
-DAG, not a failure at run time.
+Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
+inside mappings and lists. Every error message contains the argument's name. An operator's
+constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in an argument
+without a template is an import error of the DAG, not a failure at run time.
 
 `statements.arguments` checks sources, clauses and partitions.
 
@@ -41,7 +41,7 @@ _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
 class LeftOut(enum.Enum):
     """The default of an optional condition; without a condition, a statement applies to every row.
 
-    None cannot be the default, because it is also the result of a task that returns nothing.
+    None is not the default, because a task that returns nothing has the result None.
     """
 
     LEFT_OUT = "left out"
@@ -54,7 +54,7 @@ LEFT_OUT: Final = LeftOut.LEFT_OUT
 
 
 def is_settled(value: object) -> bool:
-    """Return whether a value is known before the task runs: a plain value without templates.
+    """Return whether a value is known before the task runs, because it contains no template.
 
     Example:
         >>> is_settled({"when": "matched"}), is_settled(["{{ ds }}"])
@@ -70,7 +70,7 @@ def is_settled(value: object) -> bool:
         case None | bool() | int() | float() | Decimal() | date() | timedelta() | enum.Enum():
             return True
         case _:
-            return False  # another task's result, or another value that is known only later
+            return False  # the result of a different task, or another value that is not known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class EarlyChecks:
     task_id: str
 
     def check(self, read: Callable[[Any, str], object], **given: object) -> None:
-        """Parse the arguments that have no templates, and discard the results.
+        """Parse the arguments that contain no templates, and discard the results.
 
         Raises:
             ConfigurationError: an argument is invalid; the message contains the names of the task
@@ -106,7 +106,7 @@ def _note_on(argument: str) -> str:
 
 @contextmanager
 def _named(argument: str) -> Iterator[None]:
-    """Add the argument's name to the error about an invalid table or partition name."""
+    """Add the argument's name to an error about an invalid table or partition name."""
     try:
         yield
     except InvalidNameError as error:
@@ -175,8 +175,8 @@ def condition(value: str | None, argument: str) -> str:
     """Return an SQL condition.
 
     Raises:
-        ConfigurationError: the condition is blank or None. An empty template or another task may
-            produce such a value, and then the statement must not apply to every row.
+        ConfigurationError: the condition is blank or None. A template or a different task may
+            return a blank value by mistake, and then the statement must not apply to every row.
     """
     if value is None or not text(value, argument).strip():
         found = "None" if value is None else "blank"
@@ -237,7 +237,7 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
 
 
 def whole_number(value: float | str, argument: str) -> int:
-    """Return a whole number; a string is accepted, since templates render as strings.
+    """Return a whole number; the value may be a string, because a rendered template is a string.
 
     Raises:
         ConfigurationError: the value is not a whole number.
@@ -249,7 +249,7 @@ def whole_number(value: float | str, argument: str) -> int:
 
 
 def number(value: float | str, argument: str) -> float:
-    """Return a number of 0 or more; a string is accepted, since templates render as strings.
+    """Return a number of 0 or more; the value may be a string, as a rendered template is.
 
     Raises:
         ConfigurationError: the value is not a number of 0 or more.
@@ -264,7 +264,7 @@ def number(value: float | str, argument: str) -> float:
 
 
 def truth(value: object, argument: str) -> bool:
-    """Return True or False; a string is accepted, since templates render as strings.
+    """Return True or False; the value may be a string, because a rendered template is a string.
 
     Raises:
         ConfigurationError: the value is neither true nor false.
@@ -301,10 +301,10 @@ def delta_ratio(value: float | str, argument: str) -> float:
 
 
 def health_limit(value: float | str | None, argument: str) -> float | None:
-    """Return a limit of a table's health by its name in `HealthLimits`, or None.
+    """Return the value of a health limit, or None; `argument` is a field of `HealthLimits`.
 
     Raises:
-        ConfigurationError: the value is not above 0, or not a whole number where one is needed.
+        ConfigurationError: the value is not above 0, or is not whole although the limit is a count.
     """
     if value is None:
         return None
@@ -316,7 +316,7 @@ def health_limit(value: float | str | None, argument: str) -> float | None:
 
 
 def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
-    """Return limits of a table's health from a mapping with the fields of `HealthLimits`.
+    """Return the health limits in a mapping whose keys are fields of `HealthLimits`.
 
     Raises:
         ConfigurationError: a limit is invalid, or all limits are None.
@@ -367,7 +367,7 @@ def version(value: int | str, argument: str) -> int:
 
 
 def optional_version(value: int | str | datetime | VersionSpec | None, argument: str) -> str | None:
-    """Return a version number, timestamp or tag as a string (`VersionSpec.meant_by`), or None.
+    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses, or None.
 
     Raises:
         ConfigurationError: the value is neither None nor a version.
@@ -383,7 +383,7 @@ def optional_version(value: int | str | datetime | VersionSpec | None, argument:
 def retention(value: float | str, argument: str) -> float:
     """Return the number of seconds for which the ledger keeps the entry of a finished job.
 
-    This time must be longer than any retry delay.
+    The ledger must keep the entry for longer than the longest retry delay.
 
     Raises:
         ConfigurationError: the value is not a number, or is less than an hour.

@@ -1,18 +1,18 @@
 """Decides which directories and files of a table may be removed now, and which must be kept.
 
-Takes the state that a new reader would see, and notes that say when a cleaner first saw each
-replacement; returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but they do not need
-Hive's database tables:
+Takes the state that a new reader would see, and notes about when a cleaner first saw each
+replacement. Returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but need no access to
+the metastore's database:
 
 * A reader that listed a directory earlier may still read it, even if every new reader ignores it.
-  When a cleaner first sees the replacement of a directory, a note records the high watermark of
+  When a cleaner first sees the directory's replacement, a note records the high watermark of
   transaction IDs. The directory is removed when no open transaction at or below that watermark may
   read the table. `metastore.transactions.readers` finds the open transactions that may read the
   table.
 * No reader reads a directory that contains only aborted writes, so it is removed at once. A
   directory is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
-* A staging directory is removed when its transaction has ended and the directory is old. If the
-  store lists open uploads, old uploads that a killed worker left open are aborted, too.
+* A staging directory is removed when its transaction has ended and the directory is old. On a store
+  that lists open uploads, old uploads of killed workers are aborted, too.
 
 Must not access a file system or a metastore.
 """
@@ -47,7 +47,7 @@ _NONE: Final = WriteId(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingDirectory:
-    """A staging directory with its transaction (None if unknown) and time of the last change."""
+    """A staging directory, its transaction (None if unknown) and the time of its last change."""
 
     path: str
     txn_id: TxnId | None
@@ -59,9 +59,9 @@ class StagingDirectory:
 class Removal:
     """A path below the location, and why it is removed or kept.
 
-    Versions below `ends` cannot be read without the path; `ends` is 0 if no version needs it.
-    `replaced_by` is the directory that new readers read instead. `replaced_by` is empty for aborted
-    and left-over directories and for uploads.
+    Versions below `ends` cannot be read without the path; if no version needs the path, `ends` is
+    0. `replaced_by` is the directory that new readers read instead. For aborted directories,
+    left-over directories and uploads, `replaced_by` is empty.
     """
 
     path: str
@@ -77,7 +77,7 @@ class CleaningPlan:
 
     `unseen` are the names of replacements that have no note yet. Before removing any path, the
     caller writes a note for each replacement, with the high watermark of the transactions in this
-    plan. `waited_for` are the readers that may still need the kept paths.
+    plan. `waited_for` lists the readers that may still need the kept paths.
     """
 
     remove: tuple[Removal, ...]
@@ -99,7 +99,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     is_insert_only: bool = False,
     held: Mapping[str, str] = _NOTHING_HELD,
 ) -> CleaningPlan:
-    """Return the plan for the directory of a table or partition.
+    """Return the cleaning plan for the directory of a table or partition.
 
     Args:
         state: the state that a new reader sees.
@@ -108,10 +108,10 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
         txns: the transactions that are open or aborted now.
         readers: the open transactions that may read the table.
         now_s: the time, seconds since 1970.
-        retention_s: how long replaced directories are kept.
+        retention_s: for how many seconds a replaced directory is kept.
         orphan_age_s: the minimum age of left-over staging directories.
-        is_insert_only: whether the table is insert-only. Rows of such a table have no write IDs.
-        held: paths to keep although no new reader needs them, with the reasons.
+        is_insert_only: whether the table is insert-only, so that its rows have no write IDs.
+        held: paths that must be kept although no new reader needs them, each with the reason.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -149,7 +149,7 @@ def plan_staging(
     now_s: float,
     orphan_age_s: float,
 ) -> CleaningPlan:
-    """Return the plan for staging directories only; see `plan_cleaning`."""
+    """Return a plan that covers only staging directories; see `plan_cleaning`."""
     remove: list[Removal] = []
     keep: list[Removal] = []
     for directory in staging:
@@ -170,7 +170,8 @@ def plan_uploads(
 ) -> tuple[tuple[LeftUpload, Removal], ...]:
     """Return the open uploads to abort: old uploads whose writer is known to have ended.
 
-    An upload whose path contains neither a write ID nor a transaction ID is not from this provider.
+    The function ignores an upload without a write ID or transaction ID in its path, because this
+    provider did not start the upload.
 
     Args:
         uploads: the open uploads, listed before `txns` and `write_ids` were read.
@@ -198,7 +199,7 @@ def plan_uploads(
 
 
 def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
-    """Return the transaction ID or write ID in a directory name, or None if there is neither."""
+    """Return the transaction ID or the write ID in a directory name; a missing ID is None."""
     if name.startswith(STAGING_PREFIX):
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
         return (TxnId(int(number)), None) if number.isdigit() else None
@@ -211,10 +212,10 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
 
 
 def replaced(state: AcidState) -> list[tuple[str, int, str]]:
-    """Return (path, bytes, replacement) of everything that new readers ignore.
+    """Return path, bytes and replacement of each directory or file that new readers ignore.
 
-    The replacement is the oldest existing base that made the path superfluous. So a path that an
-    early base replaced may be removed earlier than a path that only the newest base replaced.
+    The replacement is the oldest existing base that replaced the path. So a path that an early base
+    replaced may be removed before a path that only the newest base replaced.
     """
     bases = sorted(
         (d for d in (*state.obsolete_directories, state.base) if d is not None and d.is_base),
@@ -238,10 +239,10 @@ def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
 
 
 def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
-    """Return the oldest version that can be read without the paths replaced by `replacement`.
+    """Return the oldest version that is readable without the paths that `replacement` replaced.
 
-    In a full-ACID table, each row of a wider delta has a write ID. So the wider delta serves the
-    same versions as the narrower deltas.
+    In a full-ACID table, each row of a wider delta keeps its write ID. So every version that is
+    readable with the narrower deltas is readable with the wider delta.
     """
     name = parse_directory_name(replacement)
     if isinstance(name, BaseName):
@@ -250,7 +251,7 @@ def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
 
 
 def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, ...]:
-    """Return the readers that may have begun before a cleaner first saw the replacement."""
+    """Return the readers that may have begun before a cleaner first saw a replacement."""
     return tuple(reader for reader in readers if reader.txn_id <= seen.high_watermark)
 
 
@@ -260,7 +261,7 @@ def waits_for(
     """Return why a replaced directory must be kept for now, or None if it can be removed.
 
     Args:
-        seen: when a cleaner first saw the replacement.
+        seen: the note of when a cleaner first saw the replacement.
         readers: open transactions that may read the table, sorted by ID.
         now_s: the time.
         retention_s: the minimum time for which a replaced directory is kept.
@@ -286,6 +287,6 @@ def _still_used(
 
 
 def is_clean(state: AcidState) -> bool:
-    """Return whether no superfluous files from compactions or aborts are left."""
+    """Return true if the state has no replaced and no aborted files that a cleaning must remove."""
     leftovers: tuple[AcidDirectory, ...] = (*state.obsolete_directories, *state.aborted)
     return not leftovers and not state.obsolete_originals

@@ -1,13 +1,13 @@
-"""Decides whether and how to compact a partition: kind, inputs and outputs.
+"""Decides whether to compact a partition, and chooses the kind, the inputs and the outputs.
 
-Takes the ACID state of one directory, as the compactor's write ID list shows it, and a policy.
-Returns a `CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
+Takes a policy, and the ACID state of one directory under the compactor's write ID list. Returns a
+`CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
 
 The rules are those of Hive's classes Initiator and Worker, with two differences. First, a count
 threshold is inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete
-result of a plan. For example, one rename cannot publish two directories, so both directories need a
-`_v` suffix. On a store without renames, a result of several files appears file by file (see
-docs/decisions/compaction.md).
+result of a compaction. For example, one rename cannot publish two directories, so a result of two
+directories needs a `_v` suffix. On a store without renames, a result of several files becomes
+visible file by file (see docs/decisions/compaction.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Appearance(enum.Enum):
-    """How a compaction's result becomes visible, and to which readers."""
+    """The way in which a compaction's result becomes visible, and to which readers."""
 
     AT_ONCE = "a rename makes the whole directory visible at once"
     HIDDEN = "its files appear one by one, but the _v suffix hides them until the commit"
@@ -45,11 +45,12 @@ class Appearance(enum.Enum):
 class CompactionPlan:
     """One compaction of one directory.
 
-    `is_major` is True for a major compaction. `inputs` are the delta directories (and, if major,
-    the base) in the order of their write IDs. `high` is the highest covered write ID, and `low` is
-    the lowest (0 if major). `bytes_in` is the size of all input files. `appears` is how the result
-    becomes visible on the store. `has_older_readers` is True if the metastore tracks uncommitted
-    compactions, and a reader may have an older snapshot.
+    `is_major` is True for a major compaction. `inputs` are the delta directories in the order of
+    their write IDs, for a major compaction after the base. `high` is the highest covered write ID,
+    and `low` is the lowest (0 if major). `bytes_in` is the size of all input files. `appears` is
+    the way in which the result becomes visible on the table's store. `has_older_readers` is True if
+    the metastore tracks uncommitted compactions, and some reader may have a snapshot from before
+    the compaction.
     """
 
     is_major: bool
@@ -74,7 +75,7 @@ class CompactionPlan:
 
     @property
     def inputs(self) -> tuple[AcidDirectory, ...]:
-        """Every directory that the result replaces."""
+        """All directories that the result replaces."""
         base = (self.state.base,) if self.is_major and self.state.base else ()
         return (*base, *self.state.deltas, *self.state.delete_deltas)
 
@@ -87,10 +88,11 @@ class CompactionPlan:
     def hides(self) -> bool:
         """True if only readers with a snapshot after the commit may see the result.
 
-        The result must be hidden if it has two directories, or if its rows have no write IDs. The
-        result must also be hidden if its files become visible one by one and the metastore tracks
-        uncommitted compactions. Hive 4 lets a reader read a base even if the base's last write is
-        not committed in the reader's snapshot (see docs/decisions/compaction.md).
+        The result must be hidden if it has two directories, or if its rows have no write IDs. If
+        the metastore tracks uncommitted compactions, the result must also be hidden if its files
+        become visible one by one. A base must be hidden from older readers, because a Hive 4 reader
+        may read a base whose last write is not committed in the reader's snapshot (see
+        docs/decisions/compaction.md).
         """
         if self.appears is not Appearance.AT_ONCE:
             return self.appears is not Appearance.FILE_BY_FILE
@@ -121,7 +123,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction:
-    """The decision not to compact; with `is_hindered`, a compaction is needed but impossible."""
+    """The decision not to compact; if `is_hindered`, a compaction is needed but impossible."""
 
     why: str
     is_hindered: bool = False
@@ -134,8 +136,8 @@ ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
 def only_hive_4_reads(parameters: Mapping[str, str]) -> bool:
     """Return whether every reader of the table understands a `_v` suffix.
 
-    Trino ignores the suffix. Between the two renames of a minor compaction with deletes, Trino
-    would see rows twice or deleted rows again.
+    Trino ignores the suffix. So between the two renames of a minor compaction with deletes, Trino
+    would see some rows twice, or would see deleted rows.
     """
     return parameters.get(ONLY_HIVE_4_READS, "").lower() == "true"
 
@@ -149,13 +151,13 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
     appears: Appearance = Appearance.AT_ONCE,
 ) -> CompactionPlan | NoCompaction:
-    """Return the plan for a compaction of one directory, or why no compaction is planned.
+    """Return the plan for a compaction of one directory, or the reason not to compact it.
 
     Args:
         state: the state that a compactor sees; its high watermark is below all open write IDs.
         choice: what was requested; AUTO applies the thresholds.
         policy: the thresholds.
-        can_hide_until_commit: whether results may have a `_v` suffix. Such results need a Hive 4
+        can_hide_until_commit: whether results may have a `_v` suffix. The suffix needs a Hive 4
             metastore, and readers that understand the suffix (`only_hive_4_reads`).
         kind: the kind of the table.
         appears: how the result becomes visible on the table's store.
@@ -196,7 +198,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 
 
 def seen_by_halves(plan: CompactionPlan, files: int) -> str:
-    """Return why a result of several files is refused on a store without atomic renames."""
+    """Return why a store without atomic renames rules out a result of several files."""
     what = f"its result of {files} files would appear file by file on this store"
     if plan.appears is Appearance.FILE_BY_FILE:
         return f"{what}, and a metastore of Hive 3.1 cannot hide them until the commit"
@@ -207,7 +209,7 @@ def seen_by_halves(plan: CompactionPlan, files: int) -> str:
 
 
 def _buckets(plan: CompactionPlan) -> set[object]:
-    """Return a key for each file of a full-ACID result: its bucket, or else its name."""
+    """Return a key for each file of a full-ACID result: the file's bucket, or else its name."""
     originals = plan.read.originals
     names = [f.name for f in (*(f for d in plan.inputs for f in d.files), *originals)]
     found: set[object] = set()
@@ -218,11 +220,11 @@ def _buckets(plan: CompactionPlan) -> set[object]:
 
 
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
-    """Return deltas that repeat rows of a compaction's base and would be read with that base.
+    """Return the deltas that readers read beside a compaction's base although they repeat its rows.
 
-    The highest write ID of such a delta is above the base's write ID, so a compactor with a later
-    snapshot wrote the delta. That compactor is either a Hive 3.1 worker, which ignores our locks,
-    or a compactor that was started in place of a suspended compactor.
+    The highest write ID of such a delta is above the base's write ID, so a second compactor with a
+    later snapshot wrote the delta. The second compactor is a Hive 3.1 worker, which ignores our
+    locks; or it was started because the first compactor was suspended.
     """
     if not plan.is_major:
         return []
@@ -236,7 +238,7 @@ def replacing_base(
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
 ) -> BaseName | None:
-    """Return a base with a higher write ID that replaces the compaction's whole result, or None.
+    """Return a base with a higher write ID that replaces a compaction's whole result, or None.
 
     Args:
         plan: the compaction.
@@ -259,13 +261,13 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     """Return whether the published base of an aborted compaction must be removed again.
 
     A suspended compactor may publish its base after a second compactor has taken its place. If a
-    delta has a higher write ID than a base, readers read the whole delta in addition to the base,
-    including rows that are in both. The base may be removed only if all its inputs still exist.
-    Otherwise the base may contain the only copy of a row.
+    delta of the second compactor has a higher write ID than this base, readers read both, and see
+    the common rows twice. The base may be removed only if all its inputs still exist, because
+    otherwise it may contain the only copy of a row.
 
     Args:
-        plan: the plan of that compaction.
-        present: the current contents of the directory.
+        plan: the plan of the aborted compaction.
+        present: the current ACID state of the directory.
     """
     if not plan.is_major or plan.state.originals:
         return False
@@ -295,8 +297,8 @@ def _why_minor_cannot(
 ) -> str | None:
     """Return why a minor compaction of this state is not possible, or None if it is possible."""
     if kind is TransactionalKind.INSERT_ONLY:
-        # Rows of an insert-only table have no write IDs, so a delta is read either completely or
-        # not at all.
+        # Rows of an insert-only table have no write IDs, so a reader reads all of a delta or
+        # nothing.
         return (
             None
             if can_hide_until_commit
@@ -343,8 +345,8 @@ def _low(deltas: tuple[AcidDirectory, ...]) -> WriteId:
 
 def _high(state: AcidState) -> WriteId:
     # Hive's class CompactorMR also names the result after the highest write ID of the inputs. The
-    # list's high watermark would also be correct, but would unnecessarily cover write IDs of other
-    # partitions.
+    # high watermark of the write ID list would also be correct, but would cover write IDs that only
+    # other partitions have.
     return max((d.high for d in state.live), default=WriteId(0))
 
 

@@ -1,14 +1,14 @@
-"""Decides whether a table can be converted, and what happens to its files.
+"""Decides whether a table can be converted, and which of its files are moved.
 
-Takes a table's definition and its directory listings. Returns the reason why the conversion is not
-possible, or else the parameters to change and the files to move.
+Takes a table's definition and its directory listings. Returns the parameters to change and the
+files to move, or the reason why the conversion is not possible.
 
-To make a flat table full ACID, only its parameters are changed. Its files stay in place, and
-readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat table
-insert-only, its files are moved into the delta of one write. To make an insert-only table flat, all
-visible files are moved out of its base and deltas. A full-ACID table cannot become flat in place,
-because its files contain row IDs and the metastore refuses to remove its parameters. So a flat copy
-replaces it.
+To make a flat table full ACID, only its parameters are changed. The table's files stay in place,
+and readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat
+table insert-only, its files are moved into the delta of one write. To make an insert-only table
+flat, all visible files are moved out of its base and deltas. A full-ACID table cannot become flat
+in place, because its files contain row IDs, and because the metastore refuses to remove its
+parameters. So a flat copy replaces the table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KINDS: Final = {
     ConversionTarget.INSERT_ONLY: TransactionalKind.INSERT_ONLY,
     ConversionTarget.FLAT: TransactionalKind.NONE,
 }
-"""The kind of table of each conversion target."""
+"""The kind of table for each conversion target."""
 
 COPY_OF: Final = "hiveacid.copy.of"
 """Table parameter of a flat copy: the name and ID of the original table."""
@@ -78,12 +78,12 @@ class ConversionOutcome:
 
 
 def kept_table(ref: TableRef) -> TableRef:
-    """Return the name of a full-ACID table while its flat copy has the table's own name."""
+    """Return the name that a full-ACID table gets while its flat copy has the table's own name."""
     return TableRef(ref.db, f"{ref.name}__acid")
 
 
 def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:
-    """Return why a table's definition prevents a conversion, or None if it does not."""
+    """Return why a table's definition prevents a conversion, or None if it does not prevent it."""
     match to:
         case ConversionTarget.FLAT:
             return None
@@ -123,7 +123,7 @@ def _why_not_only(table: TableInfo) -> str | None:
 
 
 def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | None]:
-    """Return the parameters to set for a conversion; parameters with the value None are removed."""
+    """Return the parameters to set for a conversion; None means that the parameter is removed."""
     if to is ConversionTarget.FLAT:
         return {_TRANSACTIONAL: None, _PROPERTIES: None}
     is_full = to is ConversionTarget.FULL_ACID
@@ -139,10 +139,10 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
 
 
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
-    """Return why the files in a flat table's root prevent a conversion, or None if they allow it.
+    """Return why the files in a flat table's root prevent a conversion, or None if they do not.
 
-    Some readers of flat tables read files in sub-directories, and others do not. All readers agree
-    on the sub-directories that Hive's UNION ALL creates.
+    Some readers of flat tables read files in sub-directories, and some do not. But all readers read
+    the sub-directories that Hive's UNION ALL creates.
     """
     for directory in listing.directories:
         if looks_like_directory_name(directory.partition("/")[0]):
@@ -172,7 +172,7 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
 
 
 def visible_files(listing: Listing) -> Iterator[FileEntry]:
-    """Return the files that readers of a flat table read: files without a hidden path component."""
+    """Return the files that readers of a flat table read: those with no hidden name in the path."""
     return (f for f in listing.files if not any(map(is_hidden, f.path.split("/"))))
 
 
@@ -198,8 +198,9 @@ def why_not_state(state: AcidState) -> str | None:
 def moves_out(state: AcidState) -> list[Move]:
     """Return the renames that give an insert-only root's visible files the names of flat files.
 
-    Files are numbered in order: the base first, then the deltas. Numbers in use are skipped. A
-    suffix is kept, since readers need it to decompress text files.
+    The files get ascending numbers, first those of the base and then those of the deltas. A number
+    that a file already has is skipped. A file keeps its suffix, because readers need the suffix to
+    decompress text files.
     """
     taken = {file.path for file in state.originals}
     moves: list[Move] = []
@@ -217,8 +218,8 @@ def moves_out(state: AcidState) -> list[Move]:
 def emptied_by(moves: Iterable[Move]) -> list[Move]:
     """Return the renames that hide the directories from which files are moved.
 
-    Readers of a flat table would read these directories if the names were not hidden. The remaining
-    files in them are needed if the conversion is undone.
+    Without hidden names, readers of a flat table would read the files that remain in these
+    directories. The files are not deleted, because undoing the conversion needs them.
     """
     directories = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
@@ -274,7 +275,7 @@ def steps_of(table: TableInfo, to: ConversionTarget, files: int) -> tuple[str, .
 
 
 def steps_back(kept: TableRef) -> tuple[str, ...]:
-    """Return the steps that restore a full-ACID table after a flat copy has replaced it."""
+    """Return the steps that bring back a full-ACID table that a flat copy has replaced."""
     return (
         "all other transactions are locked out",
         f"count and hashes of the rows are compared with those of {kept}",
@@ -292,7 +293,7 @@ def outcome_of(  # noqa: PLR0913 - what there is to say
     files_moved: int = 0,
     txn_id: int | None = None,
 ) -> ConversionOutcome:
-    """Return the `ConversionOutcome` for a table, with its current kind as `before`."""
+    """Return a `ConversionOutcome` for a table; `before` is the table's current kind."""
     before = next(target.value for target, kind in KINDS.items() if kind is table.kind)
     return ConversionOutcome(
         before=before,

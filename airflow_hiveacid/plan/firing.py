@@ -1,10 +1,10 @@
 """The rule that decides when to repeat the event for a table that needs compaction.
 
 A table that has reached a threshold stays above it until a compaction commits, perhaps for hours.
-So the rule needs to know when the last event was sent. A table with many writers may reach the
-threshold again during the compaction, so that no poll sees the table below the threshold. So the
-rule also needs to know whether a compaction has ended. Input is the last event and the current
-state of the table. Output is a decision.
+So the rule needs the time of the last event. If a table has many writers, it may reach the
+threshold again before a compaction ends. In this case, no poll sees the table below the threshold.
+So the rule also needs to know whether a compaction has ended. Input is the last event and the
+current state of the table. Output is a decision.
 
 Example:
     >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)
@@ -26,9 +26,9 @@ class Firing:
 
     `table_id` distinguishes the table from an earlier table of the same name. `write_id` is the
     highest write ID that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is
-    the ID of the newest entry in the table's compaction queue that has ended, with or without
-    success. It is 0 if no entry has ended, and None if the queue could not be read.
-    `is_compacting` is true if another entry waits for a worker or is being compacted.
+    the ID of the newest compaction in the table's queue that has succeeded or failed. If no
+    compaction has ended, `ended_entry` is 0; if the queue could not be read, it is None.
+    `is_compacting` is true if a compaction is waiting or at work.
     """
 
     table_id: str
@@ -41,18 +41,18 @@ class Firing:
 def fires(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
     """Return whether a table that needs compaction gets an event.
 
-    `last` is the last event since the table last needed no compaction, or None.
+    `last` is the table's last event, or None if the table has needed no compaction since then.
     """
     if last is None or last.table_id != now.table_id:
         return True
-    # If the clock was set back, the elapsed time is negative.
+    # A negative elapsed time means that the clock was set back.
     if not 0 <= now.at_s - last.at_s < refire_after_s:
         return True
     return _has_compaction_ended(last, now) and now.write_id > last.write_id
 
 
 def can_fire(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
-    """Return whether `fires` can be true for at least one state of the compaction queue."""
+    """Return false if `fires` would be false for every state of the compaction queue."""
     if last is None:
         return True
     newer = replace(now, ended_entry=(last.ended_entry or 0) + 1, is_compacting=False)
@@ -62,5 +62,5 @@ def can_fire(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool
 def _has_compaction_ended(last: Firing, now: Firing) -> bool:
     if last.ended_entry is None or now.ended_entry is None or now.is_compacting:
         return False
-    # An entry that was at work at the last event may have a lower ID than one that had ended.
+    # A compaction that was at work at the last event may have a lower ID than an ended compaction.
     return last.is_compacting or now.ended_entry > last.ended_entry

@@ -1,16 +1,16 @@
 """The commit times of a table's writes, as far as they are known.
 
-Commits are not in the order of write IDs, so the state at a given time is a set of write IDs. Takes
-known facts, with times of the metastore's clock. Returns the set of write IDs at the given time, or
-the writes whose commit time is too uncertain. The facts are:
+Writes do not commit in the order of their write IDs, so a table's state at a given time is a set of
+write IDs. Takes known facts, with times of the metastore's clock. Returns the write IDs that were
+committed at the given time, or the writes whose commit time is too uncertain. The facts are:
 
-* for each commit by this provider, a time before it and a time after it;
-* for a snapshot, a time before and a time after it, and its committed and open write IDs
+* for each commit by this provider, a time before the commit and a time after the commit;
+* for a snapshot, a time before it, a time after it, and its committed and open write IDs
   (`Sighting`);
-* a write ID is allocated after all lower write IDs, and committed after its allocation (`Given`);
-* for each commit in the server's event log, its time, with an error of at most a minute.
+* for an allocated write ID, a time before the allocation of this and all higher IDs (`Given`);
+* for each commit in the server's event log, the commit time, with an error of at most a minute.
 
-Must not depend on where these facts are stored.
+Must not know where these facts are stored.
 
 Example:
     >>> now = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 _MOST_SKEW_S: Final = 86400.0
 """The largest assumed difference between two clocks."""
 _LOG_SKEW_S: Final = 60.0
-"""The largest assumed error of a time in the log: a clock difference plus the delay of a commit.
+"""The largest assumed error of a time in the event log: clock difference plus commit delay.
 
 Times in the log are from the clock of the metastore's process, in whole seconds. All other times
 are from the clock of its database.
 """
 _LONGEST_LOOK_S: Final = 600.0
-"""The longest assumed time between a read of the clock and a read of the committed writes."""
+"""The longest assumed time between reading the clock and reading the committed writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A known time before the allocation of a write ID and of all higher write IDs."""
+    """A time at which a write ID, and all higher write IDs, were not yet allocated."""
 
     write_id: WriteId
     after_s: float
@@ -83,7 +83,7 @@ class Given:
 class Members:
     """The committed writes in three groups: before a given time, after it, and doubtful.
 
-    `inside` may omit a write ID that a snapshot before the given time shows as committed.
+    `inside` may omit write IDs that are committed in a snapshot from before the given time.
     """
 
     inside: frozenset[WriteId]
@@ -91,12 +91,12 @@ class Members:
     doubtful: frozenset[WriteId]
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
+@dataclass(frozen=True, kw_only=True)  # without slots, because cached properties need a dict
 class Knowledge:
     """Everything that is known about the commits of a table.
 
-    `born_s` is the table's creation time by the clock of the program that created it. Because that
-    clock may be wrong, `born_s` does not limit commit times.
+    `born_s` is the table's creation time by the clock of the program that created it. The clock of
+    that program may be wrong, so `born_s` does not limit commit times.
     """
 
     commits: Mapping[WriteId, TimeBounds] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Knowledge:
 
     @classmethod
     def of(cls, notes: Iterable[CommitNote], born_s: float | None = None) -> Knowledge:
-        """Return the knowledge from the notes of this provider's commits."""
+        """Return the facts in the notes of this provider's commits."""
         notes = tuple(notes)
         return cls(
             commits={note.write_id: note.committed for note in notes},
@@ -130,8 +130,8 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        A commit before the table's creation is also a contradiction. Such a commit belongs to an
-        earlier table with this name, which was dropped without an entry in the log.
+        A commit before the table's creation also contradicts the facts: the commit is from an
+        earlier table of this name, which was dropped without an entry in the log.
 
         Args:
             times: the commit times in the log, in whole seconds since 1970.
@@ -152,15 +152,15 @@ class Knowledge:
 
     @property
     def aborted(self) -> frozenset[WriteId]:
-        """Write IDs that were aborted in a snapshot; the metastore may no longer list them."""
+        """Write IDs that a snapshot shows as aborted; the metastore may no longer list them."""
         return frozenset(w for s in self.sightings for w in s.write_ids.aborted)
 
     def of_commit(self, write_id: WriteId) -> TimeBounds:
-        """Return the bounds of a commit's time."""
+        """Return the earliest and the latest possible time of a commit."""
         looks, earliest_s = self._looks
         at, by_s = bisect_left(looks, write_id, key=_high_watermark), math.inf
-        # Sightings are almost in order of time, so the search ends soon after the first sighting
-        # with the write ID.
+        # The order of sightings is almost their order in time. So the search ends soon after the
+        # first sighting that has the write ID.
         while at < len(looks) and earliest_s[at] < by_s:
             if looks[at].write_ids.is_visible(write_id):
                 by_s = min(by_s, looks[at].by_s)
@@ -177,14 +177,15 @@ class Knowledge:
     def _looks(self) -> tuple[list[Sighting], list[float]]:
         """Sightings by ascending high watermark, and a time for each sighting.
 
-        The time is the lowest `by_s` of this sighting and of all sightings after it in the list.
+        The time of a sighting is the lowest `by_s` of that sighting and of all later sightings in
+        the list.
         """
         looks = sorted(self.sightings, key=_high_watermark)
         return looks, [*accumulate((s.by_s for s in reversed(looks)), min)][::-1]
 
     @cached_property
     def _open_after(self) -> Mapping[WriteId, float]:
-        """The last time at which each write ID was known to be open."""
+        """For each write ID, the last time at which it was known to be open."""
         found: dict[WriteId, float] = {}
         for sighting in self.sightings:
             for write_id in sighting.write_ids.open:
@@ -193,15 +194,15 @@ class Knowledge:
 
     @cached_property
     def _given_after(self) -> tuple[list[WriteId], list[float]]:
-        """Ascending write IDs, each with a time before it and all higher IDs were allocated."""
+        """Ascending write IDs, each with a time before its own and all higher allocations."""
         given = sorted(self.given, key=lambda g: g.write_id)
         return [g.write_id for g in given], [*accumulate((g.after_s for g in given), max)]
 
     def at(self, at_s: float, now: ValidWriteIdList) -> Members:
         """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
-        A write is also doubtful if the notes contradict each other. Contradictions arise if a clock
-        was set back and reached the given time twice.
+        A write is also doubtful if notes about it contradict each other. Notes contradict each
+        other if a clock was set back, and so reached the given time twice.
 
         Args:
             at_s: the given time, in seconds since 1970.
@@ -209,7 +210,7 @@ class Knowledge:
         """
         earlier = [s for s in self.sightings if s.by_s <= at_s]
         later = [s for s in self.sightings if s.after_s > at_s]
-        # A write ID that was allocated after `at_s` cannot have been committed by `at_s`.
+        # A write ID that was allocated after `at_s` cannot have been committed before `at_s`.
         too_late = min((g.write_id for g in self.given if g.after_s > at_s), default=None)
         open_later = frozenset(w for s in later for w in s.write_ids.open)
         noted_later = frozenset(
@@ -218,8 +219,8 @@ class Knowledge:
         last = max(earlier, key=lambda s: s.write_ids.high_watermark, default=None)
         seen = None if last is None else last.write_ids
         inside, outside, doubtful = set[WriteId](), set[WriteId](), set[WriteId]()
-        # A write ID that is committed in an earlier snapshot belongs to `inside`, unless another
-        # fact contradicts this.
+        # A write ID that is committed in an earlier snapshot belongs to `inside`, if no other fact
+        # contradicts this.
         contradicted = {*open_later, *noted_later}
         if too_late is not None and seen is not None:
             contradicted |= {WriteId(w) for w in range(too_late, seen.high_watermark + 1)}
@@ -250,9 +251,9 @@ class Knowledge:
         """Return the writes during which a clock was set back past the given time.
 
         The notes of such a write contradict each other: a snapshot contains its write ID, but the
-        job's note says that the ID was allocated later. The job reads the clock only once. If the
-        clock is set back after that reading, all the job's times are too late compared with the
-        times of later transactions.
+        job's note says that the ID was allocated later. A job reads the clock only once. If the
+        clock is set back after this reading, all times in the job's note are too late, compared
+        with the times of later transactions.
         """
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
         found, earliest_s, at = set[WriteId](), math.inf, 0
@@ -266,14 +267,14 @@ class Knowledge:
         return frozenset(found)
 
     def unlisted(self, at_s: float, now: ValidWriteIdList) -> tuple[WriteId, ...]:
-        """Return known commits that `now` omits and that may have happened by a given time.
+        """Return known commits that `now` omits and that may have happened before a given time.
 
-        A metastore may temporarily end a list too early, at an open or aborted write ID
+        The list of a metastore may temporarily end too early, at an open or aborted write ID
         (docs/decisions/reading.md).
 
         Args:
             at_s: the given time, in seconds since 1970.
-            now: the list that the metastore returns now.
+            now: the write ID list that the metastore returns now.
         """
         if now.is_visible(now.high_watermark):
             return ()
@@ -285,10 +286,10 @@ class Knowledge:
         return tuple(w for w, after_s in known if after_s is None or after_s <= at_s)
 
     def is_ahead_of(self, taken_s: float) -> bool:
-        """Return whether a note's time is later than the current time of the metastore's clock.
+        """Return true if a note has a later time than the metastore's clock has now.
 
         Args:
-            taken_s: the time of the metastore's clock shortly before the notes were read.
+            taken_s: the metastore's time shortly before the notes were read.
         """
         times = [b.after_s for b in self.commits.values() if b.after_s is not None]
         times += [s.after_s for s in self.sightings]
@@ -304,15 +305,15 @@ def as_of_time(
         now: the table's current write IDs.
         at: the given time.
         known: the known facts about the commits.
-        taken_s: a time of the metastore's clock; `now` was read at this time or later; None if the
-            metastore does not report its time.
+        taken_s: the metastore's time, from before `now` was read; None if the metastore does not
+            report its time.
 
     Raises:
-        VersionNotYetError: the time is later than `taken_s`, but a difference between clocks may
-            explain this.
-        VersionUnknownError: the time is later than `taken_s`, and no difference between clocks
-            explains this; the time is before the table's creation; or `taken_s` is None.
-        VersionDoubtfulError: it is unknown whether some commits happened before the time.
+        VersionNotYetError: the time is slightly later than `taken_s`, perhaps because clocks
+            differ.
+        VersionUnknownError: the time is clearly later than `taken_s`; it is before the table's
+            creation; or `taken_s` is None.
+        VersionDoubtfulError: for some commits, it is unknown whether they happened before the time.
     """
     at_s, table = at.timestamp(), now.table
     if taken_s is None:
@@ -375,7 +376,7 @@ def as_of_time(
 
 
 def below(location: str, uri: str) -> str:
-    """Return a URI as a path below a location, or unchanged if it is not below the location.
+    """Return a URI as a path relative to a location; return other URIs unchanged.
 
     Example:
         >>> below("file:/t/", "file:/t/p=1/base_3"), below("file:/t", "file:/u/base_3")
@@ -393,7 +394,7 @@ def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
 
 
 def _undecided(now: ValidWriteIdList, seen: ValidWriteIdList | None) -> Iterator[WriteId]:
-    """Return the write IDs that are committed in a list, but not in an earlier list."""
+    """Return the write IDs that are committed in a list, but not yet in an earlier list."""
     if seen is None:
         candidates: Iterable[int] = range(1, now.high_watermark + 1)
     else:

@@ -1,4 +1,4 @@
-"""Table parameters that determine how long past versions stay readable and who may clean.
+"""Table parameters that set how long past versions stay readable, and whether Hive may clean.
 
 Example:
     >>> readable_for({READABLE_FOR: "7 days"})
@@ -24,8 +24,8 @@ NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
 
 _DAY_S: Final = 86400
-# There is no unit for months, since their lengths vary. A year counts as a leap year, so that no
-# file is removed too early.
+# There is no unit for months, because their lengths vary. A year has 366 days, so that no file is
+# removed too early.
 _UNITS: Final = {
     "second": 1,
     "minute": 60,
@@ -38,7 +38,7 @@ _DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.I
 
 
 def readable_for(parameters: Mapping[str, str]) -> float | None:
-    """Return the seconds for which past versions stay readable; None without the parameter.
+    """Return the seconds for which past versions stay readable; None if the parameter is not set.
 
     Raises:
         ConfigurationError: the value is not a duration.
@@ -83,8 +83,8 @@ def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration)
 def opted_out(parameters: Mapping[str, str], name: str, *, is_kept: bool) -> str | None:
     """Return a parameter's name in the table owner's spelling if its value is true, or None.
 
-    Letter case is ignored. But on a kept table, the lower-case parameter does not count, because
-    this provider has set it (`kept_parameters`).
+    The name's letter case is ignored. But if the table's versions are kept, the parameter in lower
+    case does not count, because this provider has set it (`kept_parameters`).
 
     Example:
         >>> opted_out({"NO_CLEANUP": "TRUE"}, NO_CLEANUP, is_kept=True)

@@ -1,8 +1,8 @@
-"""Limits of a table's health: which of them a table or its partitions have reached.
+"""Limits of a table's health, and the rule for when a table or partition reaches a limit.
 
 Input is the measurements of a table and limits. Output is each limit that is reached, with the
-partition and the measured value. `plan.thresholds` has the rule for deltas, which compaction also
-uses.
+partition and the measured value. Sensors and compaction share the rule for deltas, which is in
+`plan.thresholds`.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", partition="month=1", small_files=120)
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
-    None disables a limit. Each limit's name is a value of `Threshold`. Those of transactions
-    apply to the whole table, and the others to each partition. Files below `small_file_bytes` are
-    small.
+    None disables a limit. Each limit's name is a value of `Threshold`. Limits of transactions apply
+    to the whole table. All other limits apply to each partition. A file below `small_file_bytes`
+    counts as small.
 
     Raises:
         ConfigurationError: a limit is not above 0, or there is no limit.
@@ -96,7 +96,7 @@ class ReachedLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMeasures:
-    """The measurements of a table: those of its partitions, and those of its transactions.
+    """The measurements of a table's partitions and of its transactions.
 
     `oldest_transaction_s` is the age of the oldest transaction that cleaning waits for, or None if
     there is no such transaction.

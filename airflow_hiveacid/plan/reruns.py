@@ -1,9 +1,9 @@
 """Decide whether an earlier run of a job makes the current run unnecessary.
 
-A job has a key, a statement and a generation. The generation is incremented when the job's task is
-cleared after a success. Takes the current run and the ledger entries of committed runs, which
-`storage.stores.notes.job_ledger.committed` selects. Returns the earlier run that makes the current
-run unnecessary, or None.
+A job has a key, a statement and a generation. If a user clears the job's task after a success, the
+generation increases by one. Takes the current run, and the ledger entries of committed runs from
+`storage.stores.notes.job_ledger.committed`. Returns the earlier run that makes the current run
+unnecessary, or None.
 
 | earlier run, committed | present run |
 | --- | --- |
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Run:
     """The current run of a job.
 
-    `earlier_key` is the job key in releases before `FIRST_WITH_INSTALLATION`.
+    `earlier_key` is the key that releases before `FIRST_WITH_INSTALLATION` used for the job.
     """
 
     job_key: str
@@ -53,16 +53,16 @@ def earlier_run(
 ) -> LedgerEntry | None:
     """Return the committed run that makes this run unnecessary, or None if this run is needed.
 
-    If the decision depends on a doubtful entry, the entry is returned. A doubtful entry never
-    causes one of the errors below.
+    If the decision depends on a doubtful entry, the entry is returned. A doubtful entry causes none
+    of the errors below.
 
     Raises:
-        FencedError: a newer generation has been committed.
-        StatementChangedError: an earlier run would make this run unnecessary, but had a different
-            statement.
-        RerunRefusedError: an older generation has been committed, and `on_rerun` is FAIL.
+        FencedError: a run of a newer generation has committed.
+        StatementChangedError: an earlier run would make this run unnecessary, but its statement was
+            different.
+        RerunRefusedError: a run of an older generation has committed, and `on_rerun` is FAIL.
     """
-    # Prefer a confirmed entry, even if an old copy has recorded a different entry later.
+    # Prefer a confirmed entry, even if an old copy of the job has recorded a later entry.
     by_time = sorted(
         committed, key=lambda e: (e.generation, not e.doubt, e.is_confirmed, e.recorded_s)
     )
@@ -75,8 +75,8 @@ def earlier_run(
     if last.generation > run.generation:
         raise FencedError(job_key=run.job_key, txn_id=txn_id, newer_txn_id=last.txn_id)
     if last.generation == run.generation or run.on_rerun is OnRerun.SKIP:
-        # If a different statement was committed, this run must not be skipped: the changes of this
-        # run's statement would be lost without an error.
+        # If the committed statement was different, do not skip this run, because the changes of its
+        # statement would be lost without an error.
         differing = differing_parts(run.statement, last.statement)
         if differing and last.is_legible:
             raise StatementChangedError(
@@ -97,7 +97,7 @@ def earlier_run(
 
 
 def differing_parts(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the parts in which two statements differ, sorted.
+    """Return the sorted names of the parts in which two statements differ.
 
     Example:
         >>> differing_parts({"where": "1a", "kind": "2b"}, {"where": "3c", "kind": "2b"})

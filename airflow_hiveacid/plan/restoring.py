@@ -1,4 +1,4 @@
-"""Decides how to restore a partition to a version: no change, a delta, or a base.
+"""Decides how to restore a partition to a version: with no change, with a delta, or with a base.
 
 Takes a partition's current state, its state in the version, and row counts; returns a decision.
 Must not read files or rows.
@@ -33,7 +33,7 @@ class Way(enum.Enum):
 
     DELTA: delete events for rows that were inserted after the version, and insert events for rows
     that were deleted after it. BASE: the partition is overwritten with the version's rows, or
-    emptied.
+    emptied if there are none.
     """
 
     NOTHING = "nothing"
@@ -45,10 +45,10 @@ class Way(enum.Enum):
 class RestoredPartition:
     """The effect of a restore on one partition, with row counts.
 
-    `come` is the number of inserted rows, which only the version has. `go` is the number of deleted
-    rows, which only the current state has. `stay` is the number of rows in both. Rows of an
-    insert-only table have no row IDs. So if such a partition changes, all its rows are deleted and
-    all rows of the version are inserted.
+    `come` is the number of inserted rows: rows that only the version has. `go` is the number of
+    deleted rows: rows that only the current state has. `stay` is the number of unchanged rows. Rows
+    of an insert-only table have no row IDs. So if such a partition changes, all its rows are
+    deleted and all rows of the version are inserted.
     """
 
     how: Way
@@ -70,7 +70,7 @@ class RestoredPartition:
     ) -> Self:
         """Decide how to restore a partition from its row counts.
 
-        Few changes are written as a delta, which is cheap and replaces no files. So the versions
+        A few changes are written as a delta, which is cheap and replaces no files. So the versions
         between the restored and the current version stay readable. Many changes are written as a
         base, so that readers need not merge events.
 
@@ -79,8 +79,8 @@ class RestoredPartition:
             go: the number of rows to delete.
             stay: the number of rows that do not change.
             is_plain: whether the rows have no row IDs, as in an insert-only table.
-            has_twins: whether several rows share a row ID, so that one delete event would delete
-                several rows.
+            has_twins: whether several rows have equal row IDs, so that one delete event would
+                delete all of them.
             partition: the partition's name; empty in a table without partitions.
         """
         few = max(_FEW_ROWS, _FEW_SHARE * (stay + come))
@@ -94,11 +94,11 @@ class RestoredPartition:
 
 
 def may_differ(state: AcidState, part: ChangeRange) -> bool:
-    """Return whether the visible data of a root may include a write of the range.
+    """Return true if the visible data of a root may include a write of the range.
 
-    The decision uses only directory names. If the result is False, the root has the same rows as
-    before the range. A base may include any write up to its write ID. So if the range contains one
-    of these writes, the result is True.
+    The decision uses only directory names. If the result is False, the range did not change the
+    root's rows. A base may include any write up to its write ID. So if the range contains a write
+    ID up to that of the base, the result is True.
 
     Args:
         state: the root's state at the end of the range.

@@ -1,8 +1,8 @@
 """Measurements of a table's health, and the rules that decide when it needs compaction.
 
-Takes the ACID state of a directory as a compactor sees it, and a policy; returns the thresholds
+Takes a policy, and the ACID state of a directory as a compactor sees it. Returns the thresholds
 that are reached. A compactor sees only writes below the lowest open write ID, so all counted deltas
-can be compacted. Sensors, triggers and the compaction plan all use these rules.
+can be compacted. Sensors, triggers and compaction plans use these rules.
 
 Example:
     >>> health = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=99)
@@ -33,7 +33,7 @@ Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
 
 SMALL_FILE_BYTES: Final = 16_000_000
-"""A smaller file counts as small; the default of Hive's `hive.merge.smallfiles.avgsize`."""
+"""The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 
 
 class DeltaLimits(Protocol):
@@ -45,7 +45,7 @@ class DeltaLimits(Protocol):
 
     @property
     def delta_ratio(self) -> float | None:
-        """The limit for the deltas' bytes as a share of the base's bytes."""
+        """The limit for the bytes of all deltas, as a fraction of the base's bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class CompactionPolicy:
     """The thresholds for compaction; 10 deltas reach a threshold of 10. None disables a threshold.
 
     `delta_count` counts delta and delete delta directories together, as Hive's Initiator does
-    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of these directories as a share
-    of the base's size.
+    (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of delta and delete delta
+    directories as a fraction of the base's size.
 
     Raises:
         ConfigurationError: a threshold is not positive, or both are disabled.
@@ -77,10 +77,10 @@ class CompactionPolicy:
 class TableHealth:
     """The measurements of the directory of a table or partition.
 
-    `base` is the name of the visible base. `base_bytes` is its size, or the size of the original
+    `base` is the name of the visible base. `base_bytes` is the size of the base, or of the original
     files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
     numbers of directories that the cleaner has not removed yet. `small_files` is the number of
-    visible data files below `SMALL_FILE_BYTES`, unless the caller of `of` gave a different size.
+    visible data files below `SMALL_FILE_BYTES`, or below the size that was passed to `of`.
     `deleted_rows` is the number of visible delete events, or None if they were not counted.
     """
 
@@ -140,7 +140,7 @@ class TableHealth:
 
     @property
     def delta_ratio(self) -> float | None:
-        """Bytes of all visible deltas as a share of the base's bytes; None without a base."""
+        """Bytes of all visible deltas as a fraction of the base's bytes; None without a base."""
         return self.changed_bytes / self.base_bytes if self.base_bytes else None
 
     def record(self) -> dict[str, Scalar]:
@@ -193,11 +193,11 @@ class Exceeded:
 
 
 def exceeded(health: TableHealth, policy: DeltaLimits) -> tuple[Exceeded, ...]:
-    """Return the thresholds that a directory has reached, with the ratio first.
+    """Return the thresholds that a directory has reached; the ratio comes first.
 
-    Without a base, or with an empty base, only the count applies, as in Hive's
-    Initiator.determineCompactionType. If the ratio applied, the first insert into every new table
-    would cause a compaction.
+    If there is no base, or the base is empty, only the count applies, as in Hive's
+    Initiator.determineCompactionType. If the ratio applied as well, the first insert into every new
+    table would cause a compaction.
     """
     ratio, count = health.delta_ratio, health.delta_count
     found: list[Exceeded] = []
@@ -235,7 +235,7 @@ def due(healths: Iterable[TableHealth], policy: CompactionPolicy) -> tuple[DueDi
 
 
 def decide(state: AcidState, policy: CompactionPolicy) -> tuple[bool | None, str]:
-    """Return the kind of compaction that is due (True: major, False: minor, None: none), and why.
+    """Return the due compaction (True: major, False: minor, None: no compaction), and why.
 
     As in Hive's Initiator, the ratio requires a major compaction. The count requires a minor
     compaction, or a major compaction if there is no base.

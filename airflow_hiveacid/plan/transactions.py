@@ -1,11 +1,11 @@
 """Decides which statements a transaction can contain, and in which order.
 
 A transaction has one write ID for all its writes to a table. Readers distinguish its statements by
-the statement IDs of their deltas. But `base_<write ID>`, which an overwrite creates, has no
-statement ID. The base replaces every delta up to its write ID, even deltas of the same transaction
-(AcidUtils.getAcidState; Trino's AcidTables does the same). Replacing these deltas is correct for
-statements before the overwrite. But the rows of a statement after the overwrite would be invisible
-in the same partition, so only another overwrite can follow.
+the statement IDs of their deltas. But the `base_<write ID>` of an overwrite has no statement ID.
+Readers ignore every delta up to the base's write ID, even a delta of the same transaction (Hive's
+AcidUtils.getAcidState, Trino's AcidTables). For statements before the overwrite, this is correct:
+the overwrite replaces their rows. But rows that a later statement adds to the overwritten partition
+would be invisible. So only another overwrite may follow in that partition.
 
 Example:
     >>> overwrite = Step(table="db.t", replaces=True, partition=None)
@@ -47,12 +47,12 @@ MOST_STATEMENTS: Final = MAX_STATEMENT_ID + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The properties of a statement that matter to other statements in its transaction.
+    """The properties of a statement that restrict later statements in its transaction.
 
     `partition` is None if the statement may write several partitions. Otherwise `partition`
-    identifies the only partition: two steps with the same partition have equal values. `together`
-    is the position of the multi-insert that contains the step; the steps of a multi-insert have no
-    order.
+    identifies the statement's only partition, and is equal for two steps on one partition. If the
+    step belongs to a multi-insert, `together` is the multi-insert's position. The steps of a
+    multi-insert have no order.
     """
 
     table: str
@@ -73,14 +73,13 @@ def numbered(number: int, count: int) -> Iterator[None]:
 
 
 def check_order(steps: Sequence[Step]) -> None:
-    """Raise an error unless readers can distinguish the statements of a transaction.
+    """Raise an error if readers could not distinguish the statements of a transaction.
 
     Raises:
         StatementOrderError: a change follows an overwrite of the same partition or table.
-        SharedTargetError: two INSERTs of a multi-insert write the same partition or table, and one
-            INSERT overwrites it.
-        ConfigurationError: there are no statements, or more statements than row IDs can
-            distinguish.
+        SharedTargetError: two INSERTs of a multi-insert write to one partition or table, and at
+            least one of them overwrites it.
+        ConfigurationError: the transaction has no statement, or too many for distinct row IDs.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:
         raise ConfigurationError(
@@ -119,7 +118,7 @@ def _may_overlap(one: Step, other: Step) -> bool:
 def steps_of(statements: Sequence[StatementSpec | MultiInsertSpec]) -> list[Step]:
     """Return the steps of statements; the definitions of their tables are not known yet.
 
-    If two statements name partitions, the partitions are assumed to be different.
+    If two statements name a partition each, the function assumes that the partitions are different.
     """
     return [
         Step(

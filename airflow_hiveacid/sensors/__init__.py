@@ -1,7 +1,7 @@
 """Airflow sensors that wait for a table's health, compaction, locks or new data.
 
-Import these names only from this package, because its modules may move. The first use of a name
-imports the module that defines it.
+Import these names from this package and not from its modules, because modules may move. The module
+that defines a name is imported when the name is first used.
 
 Example:
     from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         HiveAcidDeltaRatioSensor,
     )
     from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-else:  # if mypy saw `__getattr__`, it would accept names that are not exported
+else:  # mypy must not see `__getattr__`: it would accept names that are not exported
     __getattr__, __dir__ = lazy_names(
         __name__,
         {

@@ -1,7 +1,7 @@
 """The sensors that wait for health limits of a table, for its compactions, or for a free lock.
 
-The sensors and their triggers call functions of `hooks`, which have the rules. `sensors.watching`
-implements the waiting.
+The sensors and their triggers call functions of `hooks`, which decide whether a condition is met.
+`sensors.watching` polls and defers.
 
 Example:
     wait = HiveAcidHealthSensor(task_id="wait", table="demo.flights", small_files=1000)
@@ -39,10 +39,10 @@ _LIMITS: Final = tuple(threshold.value for threshold in Threshold)
 
 
 class _ConditionSensor(HiveAcidWatchSensor):
-    """Wait for a condition of a table or partition; the base of the sensors here."""
+    """Wait for a condition of a table or partition; the base class of this module's sensors."""
 
     def _place(self) -> tuple[MetastoreEndpoint, str, str | None]:
-        """Return the metastore, and the names of the table and the partition."""
+        """Return the metastore's endpoint, the table's name, and the partition's name."""
         return (
             HiveAcidHook(self.hive_acid_conn_id).endpoint(),
             arguments.table_name(self.table),
@@ -56,20 +56,21 @@ class _ConditionSensor(HiveAcidWatchSensor):
         *,
         omitted: int = 0,  # noqa: ARG002 - there is only one finding
     ) -> dict[str, Any] | None:
-        """Return the only finding, or None if the condition is not met."""
+        """Return the finding, or None if the condition is not met."""
         return short_form(found[0]) if found else None
 
 
 class HiveAcidHealthSensor(_ConditionSensor):
     """Wait until the health of a table reaches one of the given limits.
 
-    A value reaches its limit if it is equal or higher. The limits apply to each partition, except
-    those of transactions, which apply to the table. Directories and files are counted as a
-    compaction sees them: writes from the lowest open write on are not included. The owner's
-    `NO_AUTO_COMPACTION` has no effect here.
+    A value reaches its limit if it is equal or higher. The limits for transactions apply to the
+    table, and all other limits apply to each partition. The sensor counts only directories and
+    files that a compaction would include: those of writes below the lowest open write. The sensor
+    ignores the table property `NO_AUTO_COMPACTION`.
 
-    The result has `table` and `reached`: an entry with `partition`, `measure`, `measured` and
-    `limit` for each limit that is reached, sorted by how far it is exceeded.
+    The result has `table` and `reached`. For each reached limit, `reached` has an entry with
+    `partition`, `measure`, `measured` and `limit`. Entries are sorted by how far the limit is
+    exceeded; the highest excess comes first.
 
     Args:
         delta_count: number of delta directories, including delete deltas.
@@ -77,13 +78,16 @@ class HiveAcidHealthSensor(_ConditionSensor):
             ratio.
         obsolete_directories: number of replaced directories that are not cleaned yet.
         aborted_directories: number of directories of aborted transactions.
-        small_files: number of data files below `small_file_bytes` that readers read.
-        deleted_rows: number of delete events, which deleted and updated rows leave until a major
-            compaction. Each poll reads the footers of all delete deltas.
+        small_files: number of data files that readers read and that are smaller than
+            `small_file_bytes`.
+        deleted_rows: number of delete events. Each deleted or updated row leaves a delete event
+            until a major compaction. To count them, each poll reads the footers of all delete
+            deltas.
         aborted_transactions: number of aborted writes that the metastore still lists for the table.
-            If Hive 4 has no committed write in its list, this number is 1.
-        oldest_transaction_s: seconds for which a transaction has been open that cleaning waits for.
-        small_file_bytes: files below this size are small.
+            If a Hive 4 metastore lists no committed write, this number is 1.
+        oldest_transaction_s: age, in seconds, of the oldest open transaction that cleaning waits
+            for.
+        small_file_bytes: a file below this size counts as small.
         kwargs: see `HiveAcidWatchSensor`.
     """
 
@@ -128,7 +132,7 @@ class HiveAcidHealthSensor(_ConditionSensor):
         return look_at_limits(*self._place(), self._limits())
 
     def trigger(self, **watch: Any) -> HealthTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that measures the same table in the triggerer."""
+        """Return the trigger that measures this table in the triggerer."""
         return HealthTrigger(limits=self._limits().record(), **watch)
 
     def answer(
@@ -138,7 +142,7 @@ class HiveAcidHealthSensor(_ConditionSensor):
         *,
         omitted: int = 0,
     ) -> dict[str, Any] | None:
-        """Return the limits that are reached, or None if there are none."""
+        """Return the limits that are reached, or None if no limit is reached."""
         if not found:
             return None
         table = arguments.table_name(self.table)
@@ -154,15 +158,16 @@ class HiveAcidHealthSensor(_ConditionSensor):
 class HiveAcidCompactionSensor(_ConditionSensor):
     """Wait until no compaction of a table or partition waits for a worker or is at work.
 
-    Hive's and this provider's compactions count. The cleaning after a compaction does not. On Hive
-    3.1, this provider compacts without the queue, so the sensor waits only for Hive's compactions,
-    and their entries in the result have no ID. The result has `table` and `compactions`: the newest
-    entry of each partition in the queue, which is empty if the queue has no entry.
+    The sensor waits for compactions of Hive and of this provider, but not for the cleaning after a
+    compaction. On Hive 3.1, this provider compacts without the queue, so the sensor waits only for
+    Hive's compactions. On this release, the entries in the result have no ID. The result has
+    `table` and `compactions`. The list `compactions` has each partition's newest entry in the
+    queue; it is empty if the queue has no entry.
 
     Args:
         fail_on_failed: raise CompactionFailedError if the newest entry of a partition has failed,
-            even if it failed before the sensor started. A request that Hive refused, since there
-            was nothing to compact, is no failure.
+            even if it failed before the sensor started. If Hive refused a request because there was
+            nothing to compact, this is not a failure.
         kwargs: see `HiveAcidWatchSensor`.
     """
 
@@ -185,7 +190,7 @@ class HiveAcidCompactionSensor(_ConditionSensor):
         return look_at_queue(*self._place(), fail_on_failed=self._fails())
 
     def trigger(self, **watch: Any) -> CompactionEndedTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that polls the same queue in the triggerer."""
+        """Return the trigger that polls this queue in the triggerer."""
         return CompactionEndedTrigger(fail_on_failed=self._fails(), **watch)
 
     def _fails(self) -> bool:
@@ -193,16 +198,16 @@ class HiveAcidCompactionSensor(_ConditionSensor):
 
 
 class HiveAcidLockFreeSensor(_ConditionSensor):
-    """Wait until a request for a lock on a table or partition would not have to wait.
+    """Wait until the metastore would grant a lock on a table or partition at once.
 
     The sensor requests no lock, so another client may get a lock after the sensor has succeeded.
-    The log names the transactions in the way, with their users and jobs. The result has `table`,
-    `partition` and `lock`.
+    The log lists the transactions that a request would wait for, with their users and jobs. The
+    result has `table`, `partition` and `lock`.
 
     Args:
         lock: the lock that the next task needs: `exclusive` (overwrite, DDL), `excl_write` (Hive 4
             only), `shared_write` (update, delete, merge) or `shared_read` (insert, read).
-        kwargs: see `HiveAcidWatchSensor`; without `partition`, the lock is on the whole table.
+        kwargs: see `HiveAcidWatchSensor`; if `partition` is None, the lock is on the whole table.
     """
 
     does = "Waits until a lock on {table} is free."
@@ -223,5 +228,5 @@ class HiveAcidLockFreeSensor(_ConditionSensor):
         return look_at_locks(*self._place(), arguments.lock_type(self.lock, "lock"))
 
     def trigger(self, **watch: Any) -> LockFreeTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that polls the same locks in the triggerer."""
+        """Return the trigger that polls these locks in the triggerer."""
         return LockFreeTrigger(lock=arguments.lock_type(self.lock, "lock"), **watch)

@@ -1,7 +1,7 @@
 """Sensors that wait until a table needs compaction, by delta count, delta ratio or both.
 
-The sensors and their trigger call `hooks.health.look`, which measures the table and compares it
-with the thresholds. `sensors.watching` implements the waiting.
+The sensors and their trigger call `hooks.health.look`, which measures the table and compares the
+values with the thresholds. `sensors.watching` polls and defers.
 
 Example:
     wait = HiveAcidCompactionNeededSensor(task_id="wait", table="demo.flights", deferrable=True)
@@ -35,13 +35,14 @@ _OMITTED_KEY: Final = f"return_value{OMITTED}"
 
 
 class HiveAcidThresholdSensor(HiveAcidWatchSensor):
-    """Wait until at least one partition reaches a threshold; the base of the sensors here.
+    """Wait until a partition reaches a threshold; the base class of this module's sensors.
 
-    The return value is a list for mapped tasks, with one entry for each partition that is due. An
-    entry has `partition`, the reason (`why`) and the measured values (`delta_count`, `delta_ratio`,
-    bytes, ...). As JSON, the list has at most 16 KB. If a task is mapped over it, it also has at
-    most `[core] max_map_length` entries. If entries are left out, the list has the partitions with
-    the most deltas, and the XCom `return_value_omitted` is the number of the others.
+    The return value is a list with one entry for each partition that is due, so that the next task
+    can be mapped over it. An entry has `partition`, the reason (`why`) and the measured values
+    (`delta_count`, `delta_ratio`, bytes, ...). As JSON, the list has at most 16 KB. If a task is
+    mapped over the list, the list has at most `[core] max_map_length` entries. If not all
+    partitions fit, the list has the partitions with the most deltas, and the XCom
+    `return_value_omitted` is the number of left-out partitions.
 
     The arguments are those of `HiveAcidWatchSensor`.
     """
@@ -67,7 +68,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, policy)
 
     def trigger(self, **watch: Any) -> CompactionNeededTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that measures the same table in the triggerer."""
+        """Return the trigger that measures this table in the triggerer."""
         policy = self.policy()
         return CompactionNeededTrigger(
             delta_count=policy.delta_count, delta_ratio=policy.delta_ratio, **watch
@@ -76,10 +77,10 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
     def answer(
         self, found: list[dict[str, Any]], context: Context, *, omitted: int = 0
     ) -> list[dict[str, Any]]:
-        """Return the partitions that are due; if they are too many, those with the most deltas.
+        """Return the due partitions; if there are too many, return those with the most deltas.
 
-        For mapped tasks, return at most as many as Airflow accepts. With more entries, this task
-        would fail in every run, and no partition would be compacted.
+        If a task is mapped over the list, return at most as many entries as Airflow can map. With
+        more entries, this task would fail in every run, and no partition would be compacted.
         """
         answer, due = short_list(hottest_first(found)), len(found) + omitted
         most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
@@ -87,9 +88,9 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
             answer = answer[:most]
         if left_out := due - len(answer):
             self.log.warning(
-                "%d partitions are due, and the result has the %d with the most deltas: an XCom has"
-                " at most 16 KB, and mapping [core] max_map_length tasks. The others are due at the"
-                " next run",
+                "%d partitions are due, but the result has only the %d with the most deltas:"
+                " the result can have 16 KB, and mapping can have [core] max_map_length tasks. The"
+                " remaining partitions are due at the next run",
                 due,
                 len(answer),
             )
@@ -153,7 +154,7 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     """Wait until a partition reaches `delta_count` or `delta_ratio`.
 
-    `HiveAcidCompactOperator` with `auto` applies the same rule.
+    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same two thresholds.
     """
 
     template_fields: Sequence[str] = given_fields(

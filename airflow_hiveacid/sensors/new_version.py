@@ -27,11 +27,12 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
     """Wait until a table has data that is newer than a version; compactions are not new data.
 
     The sensor ignores versions that an open write can still change. The result has `since`,
-    `version` (the newest version that the sensor has checked), `partitions` (those with new data)
-    and `partitions_omitted`.
+    `version` (the newest version that the sensor has checked), `partitions` (the partitions with
+    new data) and `partitions_omitted`.
 
     Args:
-        since: the last version whose data is known; 0 waits for the first data.
+        since: the last version whose data you already have; with 0, the sensor waits for the first
+            data.
         kwargs: see `HiveAcidWatchSensor`.
     """
 
@@ -64,7 +65,7 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         return self._before
 
     def trigger(self, **watch: Any) -> NewVersionTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that polls the same table in the triggerer."""
+        """Return the trigger that polls this table in the triggerer."""
         return NewVersionTrigger(since=arguments.version(self.since, "since"), **watch)
 
     def answer(
@@ -74,5 +75,5 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
         *,
         omitted: int = 0,  # noqa: ARG002 - there is only one finding
     ) -> dict[str, Any] | None:
-        """Return the entry about the new data, or None if there is no new data."""
+        """Return the finding about the new data, or None if there is no new data."""
         return short_form(found[0]) if found else None

@@ -1,8 +1,8 @@
-"""The base of this provider's sensors: polling, outages and deferral.
+"""The base class of this provider's sensors: polling, outages and deferral.
 
-A subclass defines the poll, in the sensor and in its trigger. `hooks.failures` defines how long
-polls may fail. The modes `poke` and `reschedule` are Airflow's. With `deferrable=True`, the
-triggerer waits and the sensor occupies no worker slot.
+Each sensor class and each trigger class has its own poll. `hooks.failures` defines how long polls
+may fail. The modes `poke` and `reschedule` work as in Airflow's own sensors. With
+`deferrable=True`, the triggerer waits and the sensor occupies no worker slot.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from airflow_hiveacid.triggers.watching import Seen, WatchTrigger
 
 OUTAGE_KEY: Final = "hiveacid_outage"
-"""The state store's key for the start of an outage; after a reschedule, a new process reads it."""
+"""The state store's key for the start of an outage, because each reschedule is a new process."""
 
 
 class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
     """Wait until a poll of a table finds something.
 
-    All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, only a
-    time-out skips the task: a wrong table, connection or argument fails the task. If a poll fails
-    for a different reason, the sensor logs the error and continues for `max_outage_s`, or without
-    limit if `silent_fail` is true. With `deferrable`, `exponential_backoff` doubles the interval up
-    to `max_wait`, without Airflow's jitter.
+    All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, a
+    time-out skips the task, but a wrong table, connection or argument fails the task. If a poll
+    fails for a different reason, the sensor logs the error and continues for `max_outage_s`, or
+    without limit if `silent_fail` is true. With `deferrable`, `exponential_backoff` doubles the
+    interval up to `max_wait`, without Airflow's jitter.
 
     Args:
         table: `db.table`.
         partition: `month=1`, or None for all partitions.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         deferrable: wait in the triggerer; the default is `[operators] default_deferrable`.
-        max_outage_s: for how many seconds all polls may fail, for example during a metastore's
-            restart. After this time, the task fails with the last error. None means no limit. A
-            single temporary failure never fails the task.
-        retry_policy: by default, input errors fail at once and all other errors are retried
-            according to `retries` and `retry_delay`.
+        max_outage_s: the longest series of failed polls, in seconds, for example during a
+            metastore's restart. If all polls fail for longer, the task fails with the last error.
+            None means no limit. A single temporary failure never fails the task.
+        retry_policy: which errors to retry. By default, an input error fails the task at once.
+            After any other error, `retries` and `retry_delay` apply.
         map_index_template: the label of a mapped sensor's instances; by default the table and the
             partition.
     """
@@ -82,7 +82,8 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         self.hive_acid_conn_id = hive_acid_conn_id
         self.deferrable = deferrable
         self.max_outage_s = None if self.silent_fail else max_outage_s
-        # Airflow's `silent_fail` would also hide invalid settings.
+        # Do not pass `silent_fail` to Airflow: Airflow would also hide errors about invalid
+        # settings.
         self.silent_fail = False
         self._outage = Outage(max_s=self.max_outage_s)
         early = arguments.EarlyChecks(self.task_id)
@@ -99,7 +100,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
 
     @abstractmethod
     def trigger(self, **watch: Any) -> WatchTrigger:  # noqa: ANN401 - passed on
-        """Return the trigger that polls the same table in the triggerer.
+        """Return the trigger that polls this table in the triggerer.
 
         Args:
             watch: the arguments that all triggers have.
@@ -133,7 +134,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         return PokeReturnValue(is_done=bool(seen.due), xcom_value=found)
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - Airflow's signature
-        """Poke, reschedule or defer; succeed without deferral if the first poll finds something."""
+        """Poll once; if the poll finds nothing, continue in Airflow's mode, or defer."""
         if not self.deferrable:
             return super().execute(context)
         began_s = time.monotonic()
@@ -147,7 +148,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
 
     def _wait_in_triggerer(self, left_s: float) -> NoReturn:
         if left_s <= 0:
-            # The first poll has used up the timeout, so deferral would only delay the time-out.
+            # The first poll took longer than the sensor's timeout, so do not defer.
             message = f"Sensor has timed out; nothing was found within {self.timeout} seconds."
             raise (AirflowSkipException if self.soft_fail else AirflowSensorTimeout)(message)
         self.defer(
@@ -168,8 +169,8 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         """Return the task's result from the findings in the trigger's event.
 
         Raises:
-            HiveAcidError: the trigger has stopped with an error: the table does not exist, or polls
-                have failed for longer than `max_outage_s`.
+            HiveAcidError: the trigger has stopped, because the table does not exist, or because
+                polls have failed for longer than `max_outage_s`.
         """
         try:
             return self.answer(findings(event), context, omitted=omitted_findings(event))
@@ -199,7 +200,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
     def _known_outage(self, context: Context) -> Outage:
         if self.reschedule and (store := context.get("task_state_store")) is not None:
             match store.get(OUTAGE_KEY):
-                # Ignore an outage that an earlier try has stored.
+                # Ignore an outage that an earlier try has stored in the state store.
                 case [int(number), float(since_s)] if number == context["ti"].try_number:
                     return replace(self._outage, since_s=since_s)
         return self._outage

@@ -1,10 +1,10 @@
 """The trigger of an asset that gets an event when its table needs compaction.
 
-All triggers for one connection, database and interval share one poll, which asks the metastore for
-the newest writes of all their tables. A trigger lists its table's directories only after a write,
-while the table needs compaction, while automatic compaction is off, or if the last listing is older
-than `refire_after`. `plan.firing` decides whether an event is sent. The last event is stored in the
-asset's state store, so that a new triggerer does not repeat it.
+All triggers with equal connection, database and interval share one poll. The poll asks the
+metastore for the newest writes of all their tables. A trigger lists its table's directories only in
+these cases: after a write; while the table needs compaction; while automatic compaction is off; or
+if the last listing is older than `refire_after`. `plan.firing` decides whether an event is sent.
+The last event is stored in the asset's state store, so that a new triggerer does not repeat it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 _MOST_DOUBLINGS: Final = 5
 _FIRST_TABLE_S: Final = 0.1
 _STATE: Final = "firing"
-"""The key of the last event in an asset's state store; the asset has no other trigger."""
+"""The key of the last event in an asset's state store; only this trigger uses the store."""
 
 _log = logging.getLogger(__name__)
-# The shared poll gets the arguments of only one trigger, so the poll finds the tables of the other
-# triggers here.
+# Airflow gives the shared poll the arguments of only one trigger. The poll finds the tables of the
+# remaining triggers here.
 _watched: Final[defaultdict[Key, Counter[TableRef]]] = defaultdict(Counter)
 
 
@@ -120,7 +120,7 @@ class CompactionDueTrigger(BaseEventTrigger):
     # ---- the shared poll -------------------------------------------------------------------------
 
     def shared_stream_key(self) -> Hashable:
-        """Return the key that the triggers of one poll have in common."""
+        """Return the key that is equal for all triggers that share one poll."""
         return _key(self.serialize()[1])
 
     @classmethod
@@ -131,7 +131,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         """
         key, failures = _key(kwargs), 0
         while True:
-            if not _watched[key]:  # the first trigger joins after this call
+            if not _watched[key]:  # the first trigger joins only after this call
                 await asyncio.sleep(_FIRST_TABLE_S)
                 continue
             try:
@@ -180,7 +180,7 @@ class CompactionDueTrigger(BaseEventTrigger):
             return None  # this trigger joined after the poll began
         looked_ago_s = poll.began_s - self._looked_s
         if looked_ago_s < 0:
-            return None  # the poll waited here during a long look; a newer one follows
+            return None  # this poll waited while the table was measured; a newer poll follows
         # Without a write, a table may still become due: a compaction makes the base smaller, or a
         # new table of the same name has the same write IDs.
         if writes == self._healthy and looked_ago_s < self.refire_after_s:
@@ -193,7 +193,8 @@ class CompactionDueTrigger(BaseEventTrigger):
         _log.info("%s", seen)
         if not seen.due:
             await self._store(None)
-            # The owner can switch automatic compaction on again without a write.
+            # If automatic compaction is off, measure again, because it can be switched on without a
+            # write.
             self._healthy = writes if seen.why_not is None else None
             return None
         now = await self._firing(poll.endpoint, seen.table_id, writes)
@@ -227,7 +228,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         return now if fires(last, now, refire_after_s=self.refire_after_s) else None
 
     async def _with_queue(self, endpoint: MetastoreEndpoint, now: Firing) -> Firing:
-        """Return `now` with the state of the queue, unless the metastore denies the queue."""
+        """Return `now` with the queue's state, or unchanged if the metastore denies the queue."""
         try:
             queue = await looking(endpoint, partial(_queue_state, endpoint, self.table))
         except MetastoreCallError as error:
@@ -279,8 +280,8 @@ async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
     return Poll(began_s=began_s, endpoint=endpoint, writes=writes)
 
 
-# Each of these functions imports in the thread that runs it: Thrift and Arrow would hold up the
-# event loop, and every trigger with it, for longer than Airflow tolerates.
+# Each of these functions imports in the thread that runs it: importing Thrift and Arrow in the
+# event loop would block every trigger for longer than Airflow tolerates.
 def _newest_writes(
     endpoint: MetastoreEndpoint, tables: tuple[TableRef, ...]
 ) -> Mapping[TableRef, ValidWriteIdList]:

@@ -1,7 +1,7 @@
 """The triggers for the deferrable sensors that wait for health limits, compactions and locks.
 
-Like the sensors, the triggers call functions of `hooks`, which have the rules. `triggers.watching`
-implements the waiting.
+Like the sensors, the triggers call functions of `hooks`, which decide whether a condition is met.
+`triggers.watching` polls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The trigger for the deferrable sensors that wait until a table needs compaction.
 
 Like the sensors, the trigger calls `hooks.health.look`, which compares the table with the
-thresholds. `triggers.watching` implements the waiting.
+thresholds. `triggers.watching` polls.
 """
 
 from __future__ import annotations

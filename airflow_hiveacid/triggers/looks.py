@@ -1,11 +1,11 @@
-"""Threads in which triggers poll: a few for each server, so that polls share no threads.
+"""Threads for the polls of triggers: a few for each server, never shared between servers.
 
 The event loop has only a few threads of its own, which serve every trigger of the triggerer. Polls
-of a server that does not answer would occupy all of these threads, and every other trigger would
-wait. With this module, such polls occupy only the threads of their server.
+of a server that does not answer would occupy all threads of the event loop, and every other trigger
+would wait. With this module, such polls occupy only the threads of their server.
 
 Input is a server and a function to call in a thread. Output is the function's result. This module
-does not depend on the work of the function.
+does not know what the function does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 LONGEST_LOOK_S: Final = 600.0
-"""The time limit of a poll; listing ten thousand partitions in an object store takes a minute."""
+"""The time limit of a poll. Listing ten thousand partitions in an object store takes a minute."""
 _LOOKS_AT_ONCE: Final = 4
 """The maximum number of concurrent polls of a server; each may list directories in parallel."""
 
@@ -36,7 +36,7 @@ _pools_lock: Final = Lock()
 async def in_thread_of(server: tuple[str, ...], work: Callable[[], _T]) -> _T:
     """Wait for a free thread for this server, call `work` in the thread, and return the result.
 
-    What `work` logs is in the log of the calling trigger.
+    Log lines of `work` appear in the log of the calling trigger.
     """
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Base of this provider's triggers, which poll at an interval and fire once.
+"""The base class of this provider's triggers, which poll at an interval and fire once.
 
 A subclass defines the poll; `hooks.failures` defines how long polls may fail. The connection is
 fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of `looks`,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
 
-# The limit prevents an overflow of the interval in a long wait with `exponential_backoff`.
+# This limit keeps the interval from overflowing in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS = 20
 _DUE_OMITTED = f"due{OMITTED}"
 
@@ -92,7 +92,7 @@ class WatchTrigger(BaseTrigger):
         """
 
     def own_arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments that a subclass adds; `serialize` includes them."""
+        """Return the constructor arguments that the subclass adds, for `serialize`."""
         return {}
 
     def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -121,9 +121,9 @@ class WatchTrigger(BaseTrigger):
         try:
             event = self._event(await self._wait())
         except Exception as error:  # noqa: BLE001 - the edge of the triggerer
-            # If this method raised the exception, the sensor would receive only its text, and
-            # `soft_fail` would skip the task. If the error is in an event, the sensor raises the
-            # error with its original type.
+            # Send the error as an event, so that the sensor raises it with its original type. If
+            # this method raised the error, the sensor would receive only the text, and `soft_fail`
+            # would skip the task.
             described = JobError.of(error)
             event = {"error": {"type": described.type, "message": described.message}}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's

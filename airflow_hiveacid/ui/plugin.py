@@ -1,7 +1,7 @@
 """The Airflow plugin that adds the page "Hive ACID tables" to the menu Browse.
 
-Every Airflow component loads this module through the entry point `airflow.plugins`, but only the
-API server asks for the FastAPI applications. So they are imported on first use.
+Every Airflow component imports this module through the entry point `airflow.plugins`, but only the
+API server uses the FastAPI applications. So their modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from airflow.plugins_manager import AirflowPlugin
 
 
 class HiveAcidPlugin(AirflowPlugin):
-    """The page, the endpoints with its numbers, and its scripts."""
+    """The plugin with the page, the endpoints for the page's numbers, and the page's scripts."""
 
     name = "hiveacid"
     react_apps = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Hive ACID tables",
-            # Relative, so that the browser adds the path of `[api] base_url`.
+            # A relative URL, so that the browser adds the path of `[api] base_url`.
             "bundle_url": "hiveacid-pages/main.js",
             "destination": "nav",
             "category": "browse",

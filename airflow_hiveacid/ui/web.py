@@ -1,11 +1,12 @@
-"""The endpoints of the pages: the numbers that `HiveAcidCollectOperator` stored, as JSON.
+"""Endpoints that return the numbers of `HiveAcidCollectOperator` to the pages, as JSON.
 
-Input is Airflow's database. No endpoint talks to a metastore, and none changes anything. Airflow
-mounts a plugin's application without any authorisation, so each application here brings its own:
+Input is Airflow's database. Endpoints never call a metastore or change anything. Airflow adds no
+authorisation to a plugin's applications, so each application of this module checks the user's
+rights:
 
-* Numbers need the right to read assets. Only DAGs that the user may read count.
-* Users and hosts also need the right to read connections.
-* Scripts hold no data and are public, because a script element loads them.
+* Numbers need the right to read assets. A user gets only numbers from DAGs that the user may read.
+* Users and hosts need, in addition, the right to read connections.
+* Scripts contain no data. Scripts are public, because a script element in the page loads them.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ if TYPE_CHECKING:
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"
 _MOST_RUNS: Final = 100
-"""How many collections the charts show."""
+"""The number of collections that the charts show."""
 
 _PAGES: Final = Path(__file__).with_name("pages")
 _CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
-"""Dependencies of an application do not protect its documentation, so there is none."""
+"""An application's `dependencies` do not protect its documentation pages, so turn these off."""
 
 app = FastAPI(
     title="Hive ACID tables", dependencies=[Depends(requires_access_asset("GET"))], **_CLOSED
@@ -57,7 +58,7 @@ scripts = FastAPI(title="Hive ACID pages", **_CLOSED)
 
 
 def _readable_dags(user: GetUserDep) -> set[str]:
-    """Return the DAGs that the user may read. Airflow's own filter needs its own application."""
+    """Return the DAGs that the user may read."""
     return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
 
 
@@ -69,14 +70,14 @@ def script(name: str) -> FileResponse:
     """Return a script of the pages."""
     if name not in {path.name for path in _PAGES.glob("*.js")}:
         raise HTTPException(404, f"there is no script {name}")
-    # The browser asks each time, so an upgrade shows at once.
+    # The browser must check for a new script each time, so that an upgrade takes effect at once.
     headers = {"Cache-Control": "no-cache"}
     return FileResponse(_PAGES / name, media_type="text/javascript", headers=headers)
 
 
 @app.get("/tables")
 def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
-    """Return the newest numbers of all tables, and what is known of their collection."""
+    """Return the newest numbers of all tables, and the state of the collecting DAG."""
     found = _newest(session, dags)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for one in found:
@@ -94,7 +95,7 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
 
 @app.get("/table")
 def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
-    """Return the newest numbers of one table with details, and its numbers over time."""
+    """Return one table's newest numbers with details, and the table's numbers over time."""
     history, newest = [], None
     for one in _recent(session, dags):
         if one["document"]["connection"] != connection:
@@ -134,7 +135,7 @@ def owners(session: SessionDep) -> dict[str, Any]:
 
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the newest document of each collecting task, the oldest first."""
+    """Return each collecting task's newest document; the oldest document comes first."""
     task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     newest = (
         select(*task, func.max(XComModel.timestamp).label("timestamp"))
@@ -192,7 +193,7 @@ def _collection(one: dict[str, Any]) -> dict[str, Any]:
 def _collector(
     session: Session, dags: Iterable[str], found: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the state of the shipped collector, and the last failed run of any collector."""
+    """Return the state of the shipped collecting DAG, and the last failed run of any such DAG."""
     readable = set(dags)
     names = ({COLLECTOR_DAG} & readable) | {one["dag_id"] for one in found}
     failed = []
@@ -214,7 +215,7 @@ def _collector(
 
 
 def _dag(session: Session, dags: Iterable[str], name: str) -> dict[str, Any]:
-    """Return whether a shipped DAG is there for the user, and whether it is paused."""
+    """Return whether the user can read a shipped DAG, and whether the DAG is paused."""
     found = session.get(DagModel, name) if name in set(dags) else None
     return {
         "dag_id": name,

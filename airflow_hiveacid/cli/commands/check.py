@@ -1,10 +1,10 @@
-"""The command `check`: whether this machine can do what operators and sensors need.
+"""The command `check`, which tests whether operators and sensors can work on this machine.
 
 Input is the metastore's options. Output is one line for each step, printed when the step ends. The
 steps check a call to the metastore, the metastore's settings, Java, `spark-submit`, and the
-directory through which drivers in a cluster return their results. With `--job-in`, the last step
-runs a Spark job, which inserts one row into a new table of that database. If a step fails, its line
-says what to do, and the later steps still run.
+directory where drivers in a cluster write their results. With `--job-in DATABASE`, the last step is
+a Spark job that inserts one row into a new table of the database. If a step fails, its line says
+what to do, and the later steps still run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One step: its name, and the function that returns its finding."""
+    """One step of the check: its name, and the function that runs the step and returns a text."""
 
     name: str
     run: Callable[[argparse.Namespace], str]
@@ -201,7 +201,7 @@ def _failure_of(command: Sequence[str]) -> ConfigurationError | None:
 
 
 def _what_came_of(result_file: Path, failure: ConfigurationError | None) -> str:
-    """Describe the job's result; raise the job's own error, or else the failure of its process."""
+    """Describe the job's result; if it failed, raise the job's error or that of its process."""
     if not result_file.exists():
         raise failure or JobFailedError("spark-submit ended without a result of the job")
     result = JobResult.parse(result_file.read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
-"""The command `clean`, which cleans a table, or plans the cleaning, like `HiveAcidCleanOperator`.
+"""The command `clean`, which cleans a table or plans the cleaning, as `HiveAcidCleanOperator`.
 
-Needs no Spark: a cleaning lists directories, asks the metastore and removes files.
+The command needs no Spark, because a cleaning only lists directories, calls the metastore and
+removes files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The commands `plan` and `compact`, like `HiveAcidCompactOperator`.
+"""The commands `plan` and `compact`, which work as `HiveAcidCompactOperator` does.
 
-A plan needs only a metastore and listings. A compaction runs Spark, so it needs PySpark.
+`plan` needs only a metastore and listings. `compact` runs Spark, so it needs PySpark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOCK_TIMEOUT_S: Final = 300.0
 
 
 def plan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the compactions that are due now, without claiming any.
+    """Yield the compactions that are due now, and start none of them.
 
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
@@ -42,7 +42,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
 
     Raises:
         ConfigurationError: PySpark is missing.
-        HiveAcidError: a requested compaction was prevented, or a compaction failed.
+        HiveAcidError: a compaction was requested but is not possible now, or a compaction failed.
     """
     endpoint = cli_metastore.endpoint_of(options)
     require_pyspark("HiveAcidCompactOperator", plan="see what is due with the command plan")
@@ -52,7 +52,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
 
     with cli_metastore.connected(options) as client:
         spec = JobSpec(
-            # Each command is a separate job.
+            # Each call of the command is a separate job.
             job_key=f"command line/compact/{options.table}/{uuid.uuid4().hex}",
             metastore=endpoint,
             job=_spec(options, plan_only=False),

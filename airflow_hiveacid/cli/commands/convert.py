@@ -1,4 +1,4 @@
-"""The command that converts a table, or plans the conversion, like `HiveAcidConvertOperator`.
+"""The command `convert`, which converts a table or plans the conversion.
 
 A plan needs only a metastore. A conversion reads rows with Spark, so it needs PySpark.
 

@@ -1,8 +1,8 @@
 """The command `explain`: why a table is not compacted or not cleaned.
 
-Input is a metastore and a table. Output is findings, the most urgent first: problems that block,
-work that is due, and information. This command reads thresholds, queue entries, transactions and
-locks as the sensors and the cleaner do. It changes nothing.
+Input is a metastore and a table. Output is findings: first problems that block, then work that is
+due, then information. The command reads thresholds, queue entries, transactions and locks with the
+functions of the sensors and the cleaning. It changes nothing.
 """
 
 from __future__ import annotations

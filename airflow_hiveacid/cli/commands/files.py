@@ -1,7 +1,7 @@
 """The commands that read a table's files: `scan` and `inspect`.
 
-Input is parsed options. Output is rows or directories, of a table or, with `--location`, of a
-directory that is read without a metastore.
+Input is parsed options. Output is rows or directories of a table. With `--location`, the commands
+read a directory without a metastore.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _identity(row_id: Record) -> str:
 
 
 def _state(entry: Record) -> str:
-    """Return the state with its reason, which often begins with the state."""
+    """Return a directory's state with the reason; do not repeat the state if the reason has it."""
     state, why = entry["state"], entry["why"]
     return str(why) if why.startswith(state) else f"{state}: {why}"
 
@@ -162,7 +162,7 @@ def _few(ids: Sequence[int]) -> str:
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Check that a table or a location is given, and only options that belong to it.
+    """Check that either a table or a location is given, and that its options are allowed.
 
     Raises:
         ConfigurationError: an option is missing, or an option would be silently ignored.

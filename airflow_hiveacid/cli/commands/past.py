@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.versions.history import TableHistory, VersionEntry
 
 _MOST_NAMED: Final = 3
-# The lengths of a time in ISO 8601 to the minute and to the second.
+# The number of characters of an ISO 8601 time to the minute, and to the second.
 _MINUTES: Final = 16
 _SECONDS: Final = 19
 
@@ -92,7 +92,7 @@ def _version(record: Record) -> str:
 
 
 def _committed(record: Record) -> str:
-    """Return the time of a commit to the second, or the known bound of the time."""
+    """Return the time of a commit to the second; if the time is unknown, return its known bound."""
     after, by = record["committed_after"], record["committed_by"]
     if by is None:
         return "unknown" if after is None else f"after {_to_second(after)}"
@@ -105,7 +105,7 @@ def _to_second(moment_text: str) -> str:
 
 
 def _rows(record: Record) -> str:
-    """Return how many rows were inserted (+), updated (~) and deleted (-)."""
+    """Return the numbers of inserted (+), updated (~) and deleted (-) rows as text."""
     signs = (("+", "inserted"), ("~", "updated"), ("-", "deleted"))
     return " ".join(f"{sign}{record[name]:,}" for sign, name in signs if record[name])
 
@@ -177,7 +177,8 @@ def keep(options: argparse.Namespace) -> Iterator[str]:
     """Keep a table's past versions, or stop keeping them.
 
     Raises:
-        HiveAcidError: past versions cannot be kept now, or a tag or setting still requires them.
+        HiveAcidError: versions cannot be kept now; or they must be kept, because of a tag or
+            setting.
     """
     from airflow_hiveacid.versions.keeping import (  # noqa: PLC0415 - needs pyarrow
         keep_no_more,
@@ -205,10 +206,10 @@ def _few(names: list[str]) -> str:
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Refuse options that would be silently ignored.
+    """Raise an error for an option that the command would otherwise ignore.
 
     Raises:
-        ConfigurationError: an option would be ignored.
+        ConfigurationError: an option would have no effect.
     """
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
@@ -225,7 +226,7 @@ def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, Table
     """Connect to the metastore, and yield the client and the table.
 
     Raises:
-        NotTransactionalError: the table has no versions.
+        NotTransactionalError: the table is not transactional, so it has no versions.
         HiveAcidError: the table does not exist, or the metastore does not answer.
     """
     with cli_metastore.connected(options) as client:

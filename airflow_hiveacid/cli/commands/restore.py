@@ -1,7 +1,7 @@
-"""The command that restores a version, or plans the restore, like `HiveAcidRestoreOperator`.
+"""The command `restore`, which restores a version of a table or plans the restore.
 
-A plan needs only the metastore and the files. It reads only the row identities from the files. A
-restore writes rows with Spark, so it needs PySpark.
+A plan needs only the metastore and the table's files, from which it reads only row IDs. A restore
+writes rows with Spark, so it needs PySpark.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _planned(
 def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """Count the rows of one partition that a restore would add, remove and leave unchanged.
 
-    A row that is visible now was also visible at the version if its write ID is visible at the
-    version. The reason is that a deleted row's identity is never written again.
+    A deleted row's ID is never written again. So if a row is visible now and its write ID was
+    visible at the version, the row was visible at the version.
     """
     from airflow_hiveacid.cli.rows import rows_by_write  # noqa: PLC0415 - needs pyarrow
 
@@ -132,7 +132,7 @@ def _restored(
     from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
 
     spec = JobSpec(
-        # Each command is a separate job.
+        # Each call of the command is a separate job.
         job_key=f"command line/restore/{ref}/{uuid.uuid4().hex}",
         metastore=endpoint,
         job=RestoreSpec(target=str(ref), version=version.text()),

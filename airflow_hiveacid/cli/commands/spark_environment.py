@@ -1,8 +1,8 @@
 """The Python environment for Spark: its requirements, and the functions that create it.
 
 Never use Airflow's own environment: Airflow's Spark provider installs pyspark-client, which
-overwrites half of pyspark's files. So the requirements cannot be an extra of this package, because
-extras are installed into Airflow's environment.
+overwrites half of pyspark's files. An extra of this package would be installed into Airflow's
+environment, so the requirements are not an extra.
 
 Example:
     >>> requirements("3.5.7")[0]
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PYSPARK: Final = "pyspark>=3.5,<4.4"
 NEWEST_TESTED: Final = "4.1.4"
-"""The newest PySpark that all tests run with; new environments get this version by default."""
+"""The newest PySpark version that passes all tests; new environments get it by default."""
 
 LIBRARIES: Final = (
     "fastavro[snappy]>=1.13",
@@ -58,7 +58,7 @@ _LEVEL: Final = 6
 
 
 def spark_environment(options: argparse.Namespace) -> Iterator[str]:
-    """Create the Spark environment, and yield the settings with which Airflow uses it.
+    """Create the Spark environment, and yield the Airflow settings that make operators use it.
 
     Raises:
         ConfigurationError: the environment cannot be created.
@@ -75,14 +75,14 @@ def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
     """Check that this environment has PySpark, which commands that change rows need.
 
     Args:
-        operator: the operator to use instead if this environment has no PySpark, for the error
-            message.
-        plan: an action that does not need PySpark, for the error message.
+        operator: the operator that the error message recommends instead.
+        plan: an action without PySpark that the error message recommends instead.
 
     Raises:
         ConfigurationError: PySpark is missing.
     """
-    # Airflow's environment has pyspark-client, which has the same modules but no local Spark.
+    # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
+    # Spark.
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(
             "this environment has no PySpark, but the command reads and writes rows with it: use an"
@@ -91,18 +91,18 @@ def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
 
 
 def local_session(name: str) -> SparkSession:
-    """Return a Spark session in this process; its local Python workers also run this Python."""
+    """Return a Spark session in this process, whose local Python workers also run this Python."""
     from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - PySpark
 
-    # Spark starts the `python3` on PATH. A setting with this Python's path would also reach the
-    # nodes of a cluster, where the path does not exist.
+    # Spark starts the `python3` on PATH, so change PATH. A Spark setting with this Python's path
+    # would also apply on the nodes of a cluster, where the path does not exist.
     here = Path(sys.executable).parent
     os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return open_session(name)
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:
-    """Return the packages to install; `pyspark` is PySpark's version, usually the cluster's."""
+    """Return the packages to install; `pyspark` is its version, usually that of the cluster."""
     return (PYSPARK if pyspark is None else f"pyspark=={pyspark}", *LIBRARIES)
 
 
@@ -135,8 +135,8 @@ def make(
 def add_s3a(directory: str) -> Iterator[str]:
     """Download Spark's S3 jars into the environment; yield the settings that use them.
 
-    The jars must match this Spark's version of Hadoop. Jars for a different version lack classes or
-    methods that Hadoop calls.
+    The jars must be for this Spark's version of Hadoop. Other jars lack classes or methods that
+    this Hadoop calls.
 
     Raises:
         ConfigurationError: there is no Spark, its version of Hadoop is not supported, or Maven

@@ -1,4 +1,4 @@
-"""The command `tables`, which lists a metastore's transactional tables and their settings."""
+"""The command `tables`, which lists the transactional tables of a metastore with their settings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the transactional tables of all databases, or of one database.
 
-    A table that the metastore does not let us read, or whose name Hive does not allow, is only
-    named below the list.
+    If the metastore does not let us read a table, or if Hive does not allow the table's name, only
+    the name is shown, below the list.
 
     Raises:
         DatabaseNotFoundError: the metastore has no such database.

@@ -1,7 +1,7 @@
 """The commands for transactions and locks: `transactions`, `locks` and `abort`.
 
-Input is parsed options. Output is the metastore's lists; `SHOW TRANSACTIONS` and `SHOW LOCKS` in
-SQL text return the same. Ages are by this machine's clock.
+Input is parsed options. Output is the metastore's lists, as returned by `SHOW TRANSACTIONS` and
+`SHOW LOCKS` in SQL text. Ages are computed with this machine's clock.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
         MetastoreError: the metastore does not answer, or refuses a call.
     """
     with cli_metastore.connected(options) as client:
-        # Read the locks first. If a transaction ends between the two calls, it is not listed at
-        # all.
+        # Read the locks before the transactions. So if a transaction ends between the two calls,
+        # the list does not show it, with or without locks.
         locks = client.show_locks()
         found = client.open_txns_info()
     is_open = [one for one in found if one.state is TxnState.OPEN]
@@ -88,11 +88,11 @@ _NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
 
 
 def abort(options: argparse.Namespace) -> Iterator[str]:
-    """Abort transactions, one after the other, and yield what became of each.
+    """Abort transactions one after another, and yield the result for each transaction.
 
     Raises:
         MetastoreError: the metastore does not answer, or refuses a call.
-        TransactionError: a transaction is unknown or has ended; the others were aborted.
+        TransactionError: a transaction is unknown or has ended; all remaining ones were aborted.
     """
     records: list[Record] = []
     with cli_metastore.connected(options) as client:
@@ -101,7 +101,8 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
                 is_aborted = client.abort_txn(TxnId(txn_id))
                 records.append({"txn_id": txn_id, "is_aborted": is_aborted})
         finally:
-            # After an error, the user must still see which transactions were aborted before it.
+            # If the metastore fails, the user must still see which transactions were aborted before
+            # that.
             lines = [
                 f"transaction {one['txn_id']}: {'aborted' if one['is_aborted'] else _NOT_ABORTED}"
                 for one in records

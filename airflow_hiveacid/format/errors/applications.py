@@ -36,9 +36,9 @@ _ADDRESS: Final[Mapping[ClusterKind, str]] = {
 _LOGIN: Final[Mapping[ClusterKind, str]] = {
     ClusterKind.YARN: (
         "With Kerberos, the login is principal and keytab of the operator or Spark connection,"
-        " else the tickets of KRB5CCNAME or the keytab of KRB5_CLIENT_KTNAME; without Kerberos,"
-        " the user is proxy_user, HADOOP_USER_NAME or the worker's user; set any other login as"
-        " yarn_rm_auth of the operator. Allow that user to view and kill the application. A running"
+        " else the tickets of KRB5CCNAME or the keytab of KRB5_CLIENT_KTNAME. Without Kerberos,"
+        " the user is proxy_user, HADOOP_USER_NAME or the worker's user. For any other login, set"
+        " yarn_rm_auth of the operator. Allow the user to view and kill the application. A running"
         " application continues and may commit"
     ),
     ClusterKind.KUBERNETES: (

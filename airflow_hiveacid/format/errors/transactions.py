@@ -115,7 +115,7 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
         super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
         message = (
             f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
-            " same job for a driver that an earlier release submitted as a later try. None of our"
+            " same job, and an earlier release submitted its driver as a later try. None of our"
             " changes are visible. Retry when that driver has ended; the retry does not repeat a"
             " committed change"
         )

@@ -181,9 +181,9 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         try:
             return self._headers()
         except ConfigurationError as error:
-            # The token was valid at the start. The token's file may be empty while a different
-            # process rewrites it.
-            raise NotAdmittedError(f"{error}. It was readable before") from error
+            # The token was valid at the start. The token's file may be empty while another process
+            # rewrites the file.
+            raise NotAdmittedError(f"{error}. An earlier call could read it") from error
 
     def _reopen(self) -> None:
         if self._http.sock is not None:
@@ -203,9 +203,10 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         if status == HTTPStatus.UNAUTHORIZED:
             words += (
                 ": the bearer token has expired, or its signer is not trusted (only the"
-                " server's log says so), or it expects a user name in a header instead of a token"
+                " server's log says so), or the server expects a user name in a header instead of a"
+                " token"
                 if self._renews
-                else ": it requires a bearer token, or does not know this user"
+                else ": it requires a bearer token, or the server does not know this user"
             )
         return f"{self._address} answered HTTP {status}: {words}. It said: {_page(page)}"
 

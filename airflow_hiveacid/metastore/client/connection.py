@@ -312,7 +312,7 @@ class Connection:
                 raise
             # The configuration was valid before. A file may be missing while a different process
             # rewrites it.
-            away = self._unavailable(call.method, f"{error}. It was readable before")
+            away = self._unavailable(call.method, f"{error}. An earlier call could read it")
             away.__cause__ = error
             raise _NotDoneError(away) from error
         return found

@@ -85,9 +85,9 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
         asked_after_s = clock.monotonic() - sent_s
         if not is_sure and asked_after_s >= timeout_s:
             reason = (
-                f"the metastore lists it neither as open nor as aborted, but this was checked"
-                f" {asked_after_s:.0f} s after the request; it aborts and deletes transactions"
-                f" after {timeout_s:.0f} s without a heartbeat"
+                f"the metastore lists it neither as open nor as aborted. But this was checked"
+                f" {asked_after_s:.0f} s after the request, and the metastore aborts and deletes a"
+                f" transaction after {timeout_s:.0f} s without a heartbeat"
             )
             raise CommitStateUnknownError(txn_id=txn_id, reason=reason) from error
 

@@ -107,7 +107,7 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
     if not are_complete and others:
         return f"{_LOCKLESS}=true, so it may read tables without a lock"
     if any(_QUERY.fullmatch(lock.agent_info) is None for lock in others):
-        return "its client is not known to lock all tables at once, so it may read any table"
+        return "its client may lock further tables later, so the transaction may read any table"
     return None
 
 

@@ -1,8 +1,9 @@
 """The document with the collected numbers of all tables, which always fits into 64 KB.
 
 Input is one `TableNumbers` per table, and lists of the metastore. Output is JSON. If the document
-is too long, it first leaves out details of tables, then tables, the least urgent first. `left_out`
-says what is missing.
+is too long, `document_of` first leaves out details of tables. If this is not enough, it leaves out
+whole tables. The least urgent tables are the first to lose details, or to be left out. `left_out`
+in the document says what was left out.
 
 Example:
     >>> numbers = [TableNumbers(row=TableRow(table="db.t", state="fine"), details={"plan": []})]
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
 
 MOST_BYTES: Final = 64 * 1024
-"""The longest document, as JSON: an XCom in the database should not be longer."""
+"""The maximum bytes of the document as JSON, because an XCom in the database should be small."""
 
 FORMAT: Final = 1
-"""The version of the document's form; the pages ignore documents of other versions."""
+"""The version of the document's form; the pages ignore a document with a different version."""
 
 _URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "fine")
 _MOST_DETAIL_BYTES: Final = 8 * 1024
 _MOST_QUEUED: Final = 60
 _MOST_TEXT: Final = 120
-# Left for `left_out`, whose numbers are known only at the end.
+# Bytes reserved for `left_out`, whose values are known only at the end.
 _RESERVE: Final = 512
 
 
@@ -43,8 +44,9 @@ _RESERVE: Final = 512
 class TableRow:
     """The numbers of one table in the list of tables. Times are seconds since 1970.
 
-    `state` is the most urgent finding's, or `unknown` if the table could not be measured; `why` is
-    that finding's text. `due` is the number of partitions that are due.
+    `state` is the state of the most urgent finding, or `unknown` if the table could not be
+    measured. `why` is the text of the most urgent finding. `due` is the number of partitions that
+    are due.
     """
 
     table: str
@@ -87,7 +89,7 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "tags": ("name", "version", "expires_s"),
 }
-"""The names of the values in each list; the document leaves them out to save half of its bytes."""
+"""The names of the values in each list; the document leaves them out to halve its size."""
 
 
 def document(

@@ -1,8 +1,9 @@
 """Findings about a table's compaction and locks: what blocks, what is due, and what to do.
 
-Input is a metastore, a table and a policy. Thresholds, queue entries, transactions and locks are
-read as the sensors and the cleaner read them, and nothing is changed. `explain` prints the findings
-and `HiveAcidCollectOperator` stores them. Stored findings leave out users and hosts.
+Input is a metastore, a table and a policy. This module reads thresholds, queue entries,
+transactions and locks with the functions of the sensors and the cleaning. It changes nothing.
+`explain` prints the findings and `HiveAcidCollectOperator` stores them. Stored findings leave out
+users and hosts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MOST_SHOWN: Final = 5
 
 
 class Urgency(enum.IntEnum):
-    """How much a finding matters; the lowest value comes first."""
+    """The urgency of a finding; the lowest value is the most urgent."""
 
     BLOCKED = 1
     FAILED = 2
@@ -58,7 +59,7 @@ class Finding:
 
 
 def capped(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of each kind, and the number of the others."""
+    """Yield the first few findings of each kind, and the number of the remaining findings."""
     found: Counter[tuple[str, Urgency]] = Counter()
     for one in findings:
         found[one.about, one.urgency] += 1
@@ -75,7 +76,7 @@ def capped(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRoot:
-    """The state of a partition for a compactor and for a reader, with the measurements of both.
+    """The state of a partition as a compactor and as a reader sees it, each with its measurements.
 
     A compactor sees only writes below the lowest open write ID.
     """
@@ -89,7 +90,7 @@ class MeasuredRoot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What the findings about one table are derived from."""
+    """The facts from which the findings about one table are derived."""
 
     table: TableInfo
     snapshot: Snapshot
@@ -105,7 +106,8 @@ def facts_of(client: MetastorePort, table: TableInfo) -> TableFacts:
         MetastoreError: the metastore does not answer, or refuses a call.
         StorageError: a directory cannot be listed.
     """
-    # The queue first: a compaction that ends in between is then listed as unfinished.
+    # Read the queue before the directories. If a compaction ends between the two reads, the
+    # findings list it as unfinished.
     entries = client.show_compactions(table.ref)
     snapshot = snapshot_now(client, [table.ref])
     return TableFacts(
@@ -130,7 +132,8 @@ def compaction_findings(
         client: the metastore.
         facts: the table.
         policy: the thresholds.
-        names_owners: whether texts name users and hosts, and quote messages that may name them.
+        names_owners: whether texts contain the names of users and hosts, and messages that may
+            contain such names.
 
     Raises:
         MetastoreError: the metastore does not answer, or refuses a call.
@@ -289,7 +292,7 @@ def _name(partition: str) -> str:
 
 
 def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> Iterator[Finding]:
-    """Yield exclusive locks and waiting requests, which delay a compaction at its end."""
+    """Yield exclusive locks and waiting lock requests, which delay the end of a compaction."""
     for lock in locks:
         is_exclusive = lock.lock_type in (LockType.EXCLUSIVE, LockType.EXCL_WRITE)
         if is_exclusive or lock.state is LockState.WAITING:

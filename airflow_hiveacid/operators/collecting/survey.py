@@ -1,9 +1,9 @@
-"""The numbers of every table, measured once by a task: no Spark, and no data file is read.
+"""The numbers of every table, measured by a task without Spark and without reading data files.
 
 Input is a metastore, patterns of table names and a policy. Output is a `TableNumbers` for each
 transactional table, the compaction queue, and the users and hosts behind transactions. Users and
-hosts are separate, because fewer people may see them. A table that cannot be measured does not stop
-the collection.
+hosts are separate, because fewer people are allowed to see users and hosts. A table that cannot be
+measured does not stop the collection.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 class Survey:
     """The result of one collection.
 
-    `owners` maps transaction IDs to `user@host`, and `workers` queue entries to the worker.
+    `owners` maps transaction IDs to `user@host`. `workers` maps queue entries to the worker.
     """
 
     numbers: tuple[TableNumbers, ...]
@@ -168,7 +168,7 @@ def _row(facts: TableFacts, findings: Sequence[Finding], policy: CompactionPolic
 
 
 def _last_compaction(facts: TableFacts) -> int | None:
-    """Return when the newest compaction ended, by the queue or by the files it wrote."""
+    """Return the time when the newest compaction ended, from the queue or from its files."""
     ended = [one.ended_s or one.committed_s for one in facts.entries if one.state in _COMPACTED]
     written = [
         directory.modified_s
@@ -180,7 +180,7 @@ def _last_compaction(facts: TableFacts) -> int | None:
 
 
 def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
-    """Return the compaction that each partition is due for, the due partitions first."""
+    """Return the compaction that each partition needs; partitions that are due come first."""
     kinds = {True: "major", False: "minor", None: "none"}
     found: list[tuple[bool, list[JsonValue]]] = []
     for root in facts.roots:
@@ -190,7 +190,7 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
-    """Yield the directories of each partition as a reader sees them."""
+    """Yield each partition's directories as a reader sees them."""
     versions = {version.number: version for version in past.versions}
     for root in facts.roots:
         for directory in root.visible_state.directories:
@@ -212,9 +212,9 @@ def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
 
 
 def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
-    """Return the rows of a delta that this provider wrote; None if its note does not tell."""
+    """Return the number of rows in a delta that this provider wrote; None if no note records it."""
     is_one_write = isinstance(directory.name, DeltaName) and directory.name.low == directory.high
-    # A note counts the rows of all partitions together.
+    # A note has only the total number of rows in all partitions.
     if not is_one_write or version is None or len(version.partitions) > 1:
         return None
     first = version.deleted if directory.is_delete else version.inserted

@@ -1,8 +1,8 @@
 """Metrics of jobs, for whatever backend Airflow's section `[metrics]` configures.
 
-Tags have few values: kinds of jobs, states, kinds of row changes, and error classes. Names of
-tables and DAGs are not among them, because each value of a tag costs a metrics backend a series.
-docs/reference/operators.md lists the metrics.
+Each tag has only a few possible values: kinds of jobs, states, kinds of row changes, error classes.
+No tag contains the name of a table or DAG, because a metrics backend stores one series for each
+value of a tag. docs/reference/operators.md lists the metrics.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def count_job(result: JobResult, elapsed_s: float) -> None:
     """Count a job that has ended without an error, and what it has changed.
 
-    `elapsed_s` includes Spark's start and end. A job that an earlier try had done counts as a job,
-    but its rows and bytes do not count again.
+    `elapsed_s` includes Spark's start and end. If an earlier try has done the job, count the job,
+    but not its rows and bytes.
     """
     tags = {"kind": result.kind, "status": result.status.value}
     stats.incr("hiveacid.jobs", tags=tags)

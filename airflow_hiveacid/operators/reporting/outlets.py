@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
 
 _MOST_KEYS: Final = 100
-"""The maximum number of partitions with separate events; each such event starts a DAG run."""
+"""The most partitions that get an event each, because each event starts a DAG run."""
 _LONGEST_KEY: Final = 250  # Airflow's limit
 
 
 class Ordered(Protocol):
-    """The fields of a job or statement that decide whether its result causes an asset event."""
+    """Fields of a job or statement that decide whether the task sends an asset event."""
 
     @property
     def generation(self) -> int:
@@ -42,12 +42,14 @@ def describe_outlets(
 ) -> None:
     """Add a summary of a task's results to the events of its outlets.
 
-    If the task had several jobs, `statements` lists a summary of each job that changed something.
-    The summary of a transaction lists the transaction's statements. Events get the short form.
+    If the task had several jobs, `statements` in the event lists a summary of each job that changed
+    something. The summary of a transaction lists the transaction's statements. An event gets the
+    short form of a summary.
     """
     changed = [result for spec, result in done if _is_news(spec, result)]
     if not changed:
-        # On success, Airflow sends an event for every outlet that is still in the task's list.
+        # When the task succeeds, Airflow sends an event for each outlet in the task's list. So
+        # remove the outlets that must get no event.
         task.outlets = []
         return
     news = [_gist(result) for result in changed]
@@ -77,12 +79,13 @@ def _keys(table: str, results: Sequence[JobResult]) -> list[str]:
 def _changes(result: JobResult) -> list[tuple[str, Sequence[str]]]:
     """Return the tables that a job changed, each with its changed partitions.
 
-    A statement that found no row writes no file, but it commits. TRUNCATE writes an empty file.
+    A statement that finds no row commits without writing a file, and its table is left out.
+    TRUNCATE writes an empty file, so its table is included.
     """
     statements = result.details.get("statements")
     if isinstance(statements, list):
         return [(one["table"], one["partitions"]) for one in statements if one["files"]]
-    if result.write_ids and not result.files:  # a DDL statement has no write ID and no files
+    if result.write_ids and not result.files:  # but a DDL statement has neither
         return []
     return [(result.table, result.partitions)]
 
@@ -117,8 +120,8 @@ def _is_news(spec: Ordered, result: JobResult) -> bool:
     """Return true if the result is a change for which no asset event was sent.
 
     If an earlier try of this generation did the work but its result was lost, that try sent no
-    event. So this try sends the event. A cleared task that skips its work sends no event, because
-    the task sent the event before the clear.
+    event. In this case, the current try sends the event. A cleared task that skips its work sends
+    no event, because it sent the event before it was cleared.
     """
     if result.status is JobStatus.ALREADY_DONE:
         return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP

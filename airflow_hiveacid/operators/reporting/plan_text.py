@@ -1,7 +1,7 @@
 """Log lines about what a task planned or did, such as one line for each compacted partition.
 
-Input is the details of a `JobResult`. Output is aligned lines. XCom has the details
-as values.
+Input is the details of a `JobResult`. Output is aligned lines. XCom contains the same details as
+JSON values.
 
 Example:
     >>> lines = compaction_lines({"compactions": [{"partition": "", "kind": "none", "why": "new"}]})
@@ -71,7 +71,7 @@ def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
 
 def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
-    """Return the rows of a metastore query as lines; for any other job, return no lines."""
+    """Return the rows of a metastore query as lines; return no lines for any other job."""
     rows = details.get("rows") or ()
     head = tuple(dict.fromkeys(name for row in rows for name in row))
     return tuple(_aligned(head, [[str(row.get(name, "")) for name in head] for row in rows]))

@@ -1,7 +1,7 @@
-"""What Airflow's pages show of a task: its fields, its statement, its documentation and its label.
+"""Texts about a task for Airflow's pages: its fields, statement, documentation and label.
 
-Input is an operator with its arguments. Output is text for people. Nothing here changes what a task
-does.
+Input is an operator with its arguments. Output is text for people. This module never changes what a
+task does.
 
 Example:
     class HiveAcidDeleteOperator(TaskView, BaseOperator):
@@ -26,7 +26,7 @@ MAP_INDEX_TEMPLATE: Final = "{{ task.map_label }}"
 """The default label of a mapped task's instances."""
 
 LONGEST_LABEL: Final = 250
-"""The most characters of a label that Airflow can store."""
+"""The maximum length of a label that Airflow can store."""
 _READ_MORE: Final = "docs/reference/results.md"
 _PARTS: Final = (
     "partition",
@@ -39,7 +39,7 @@ _PARTS: Final = (
     "tag",
     "sql",
 )
-"""The arguments that tell apart tasks on one table; a label shows the first that is given."""
+"""The arguments that distinguish tasks on one table; a label shows the first given argument."""
 
 
 class _GivenFields:
@@ -53,10 +53,11 @@ class _GivenFields:
 
 
 def given_fields(*names: str) -> Any:  # noqa: ANN401 - Airflow expects a sequence
-    """Return the template fields of an operator: for a task, only those that have a value.
+    """Return the template fields of an operator's class; a task has only those with a value.
 
-    Airflow renders, and shows under "Rendered Templates", the fields of the task. A field without a
-    value needs neither. The class has all fields, because a mapped task is rendered by its class.
+    Airflow renders a task's template fields and shows them under "Rendered Templates". A field
+    without a value needs no rendering. The class has all fields, because Airflow renders a mapped
+    task by the fields of its class.
     """
     return _GivenFields(tuple(dict.fromkeys(names)))
 
@@ -65,30 +66,30 @@ class TaskView:
     """Texts about a task for Airflow's pages; a mixin for operators and sensors."""
 
     does: ClassVar[str]
-    """What a task does: a sentence in Markdown with `{table}`."""
+    """A Markdown sentence that says what the task does; `{table}` stands for its table."""
     returns: ClassVar[str] = "the status, rows, files, bytes and write IDs"
-    """What a task returns to XCom."""
+    """A description of the task's result in XCom."""
     operator_extra_links: Collection[BaseOperatorLink] = (TableLink(),)
 
     @property
     def statement(self) -> str:
         """The task as SQL text, with markers for parameters.
 
-        Empty before the templates are rendered. It is also empty if a rendered value looks like a
-        template, because Airflow would render the text as a template.
+        The text is empty before the templates are rendered. The text is also empty if a rendered
+        value looks like a template, because Airflow would render the text again.
         """
         try:
             text = self.statement_text()
         except Exception:  # noqa: BLE001 - a description fails neither a task nor a DAG
-            return ""  # if an argument is invalid, the task fails when it builds its job
+            return ""  # an invalid argument fails the task later, when the task builds its job
         return text if is_settled(text) else ""
 
     @statement.setter
     def statement(self, text: str) -> None:
-        """Ignore the text: Airflow assigns to each field that it has rendered."""
+        """Ignore the text; the setter exists because Airflow assigns each rendered field."""
 
     def statement_text(self) -> str:
-        """Return the task as SQL text; empty if no statement is similar to the task.
+        """Return the task as SQL text; empty if no SQL statement expresses the task.
 
         Raises:
             InputError: an argument is invalid.
@@ -97,7 +98,7 @@ class TaskView:
 
     @property
     def linked_table(self) -> str:
-        """The table to whose page Airflow's task page links; empty if there is no single table.
+        """The table whose page Airflow's task page links to; empty if the task has several tables.
 
         Raises:
             InputError: an argument is invalid.
@@ -106,14 +107,14 @@ class TaskView:
 
     @property
     def map_label(self) -> str:
-        """The table, and the partition or another argument that tells mapped tasks apart."""
+        """The table, and the partition or a different argument that distinguishes mapped tasks."""
         part = next((name for name in _PARTS if _is_given(self, name)), None)
         detail = "whole table" if part is None else _short(getattr(self, part))
         return f"{getattr(self, 'table', '')} {detail}".strip()[:LONGEST_LABEL]
 
     @property
     def doc_md(self) -> str | None:
-        """The user's own documentation of the task, or else what the task does and returns."""
+        """The user's documentation of the task, or else a text about what the task does."""
         own: str | None = vars(self).get("_doc_md")
         return self.default_doc(vars(self)) if own is None else own
 
@@ -133,7 +134,7 @@ class TaskView:
 
     @classmethod
     def partial(cls, **given: Any) -> OperatorPartial:  # noqa: ANN401 - any argument
-        """Return a partial operator for mapped tasks, with the default documentation."""
+        """Return the operator's `partial` for mapped tasks, with the default documentation."""
         made: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
         made.kwargs.setdefault("doc_md", cls.default_doc(made.kwargs))
         return made

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run_in_metastore(
     hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
 ) -> JobResult:
-    """Have the metastore execute a statement, and return its result.
+    """Execute a statement with metastore calls, and return the statement's result.
 
     Raises:
         HiveAcidError: as in `HiveAcidHook.run`.

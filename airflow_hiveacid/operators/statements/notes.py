@@ -1,9 +1,10 @@
 """Notes that tell later tries of a task which statements of a script are done.
 
-A table's ledger records which row changes are done. The ledger does not record a drop of the table,
-and a drop also deletes the ledger. So if a script contains a DDL statement, each statement of the
-script has a note in the task's state store. The note contains either the result, if the statement
-is done, or the state before the statement. See docs/decisions/definitions.md.
+A table's ledger records which row changes are done. The ledger cannot record that the table was
+dropped, because a drop deletes the ledger. So if a script contains a DDL statement, each statement
+of the script has a note in the task's state store. The note of a finished statement contains its
+result. The note of an unfinished statement contains the table's state before the statement. See
+docs/decisions/definitions.md.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementNote:
-    """The note about one statement; without a state store, nothing is stored.
+    """The note about one statement; if the task has no state store, nothing is stored.
 
     `number` is the statement's position in the script, from 1.
     """
@@ -65,7 +66,7 @@ class StatementNote:
     order: Order
 
     def already(self) -> JobResult | None:
-        """Return the statement's result if the statement is done and must not run again, else None.
+        """Return a finished statement's result, or None if the statement must run.
 
         Raises:
             StatementChangedError: an earlier try executed a different statement at this position.
@@ -82,7 +83,7 @@ class StatementNote:
         key = self.order.job_key
         if noted.get("digest") != self._digest:
             if not isinstance(self.job, MetastoreStatement):
-                return None  # the job checks the table's ledger, and raises the error
+                return None  # the job itself checks the table's ledger and raises the error
             raise StatementChangedError(
                 table=result.table,
                 job_key=key,
@@ -100,7 +101,7 @@ class StatementNote:
         return result
 
     def before(self) -> Before | None:
-        """Return the state that an earlier try stored before its first change, or None."""
+        """Return the table's state that an earlier try stored before its first change, or None."""
         from airflow_hiveacid.metastore.definitions.work import Before  # noqa: PLC0415 - for tasks only
 
         noted = self._read()
@@ -146,7 +147,7 @@ def _result(noted: dict[str, Any]) -> JobResult | None:
     try:
         return JobResult.parse(text)
     except ContractVersionError as error:
-        # A different release of the provider has written the note. The statement can be executed
-        # again, because its execution begins with a check of the table.
+        # A different release of the provider wrote the note. Executing the statement again is safe,
+        # because its execution begins with a check of the table.
         log.warning("a note of an earlier try cannot be read: %s", error)
         return None

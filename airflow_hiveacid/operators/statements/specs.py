@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.arguments import EarlyChecks
 
 ReadArgument = Callable[[Any, str], Any]
-"""A function that reads a rendered value; the string is the argument's name in error messages."""
+"""A function that reads a rendered value; its string is the argument's name for error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """A kind of statement, with the spec's field and a reader for each argument of the operator."""
+    """A kind of statement; for each operator argument, the spec's field and a reader function."""
 
     spec: type[StatementSpec]
     reads: Mapping[str, tuple[str, ReadArgument]]
@@ -117,7 +117,7 @@ _FORMS: Final[Mapping[str, _Form]] = {
 _PARTITION: Final = "partition"
 PARAMETERS: Final = "parameters"
 _NAMING: Final = frozenset({"insert", "update", "delete", "merge"})
-"""The kinds of statement with SQL arguments, which can contain markers for parameters."""
+"""The kinds of statement that have SQL arguments, where markers for parameters are allowed."""
 
 
 def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, ReadArgument]:
@@ -145,7 +145,7 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, ReadArgument]:
 def check_parameters_early(
     early: EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
 ) -> None:
-    """Check those parameters of a statement that contain no template.
+    """Check the parameters of a statement, except those that contain a template.
 
     Args:
         early: the object that checks the task's arguments when the DAG is parsed.
@@ -202,7 +202,7 @@ def one_of_several(
     nulls: Collection[str] = (),
     others: Mapping[str, Parameter] = {},
 ) -> tuple[StatementSpec, frozenset[str]]:
-    """Return the spec of one of a task's statements, and the names of the parameters that it uses.
+    """Return the spec of one statement of a task, and the names of the parameters in its SQL.
 
     Args:
         kind: as in `statement_spec`.

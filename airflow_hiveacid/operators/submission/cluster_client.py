@@ -1,7 +1,7 @@
 """The `ClusterRun` of one submission, with the login that `spark-submit` uses.
 
 Input is the target and the user's arguments. Output is a client of YARN or Kubernetes, or None if
-no cluster is queried for this target.
+we query no cluster for this target.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
-    """Return the user's login, or the Kerberos login of `spark-submit` if YARN requires one."""
+    """Return the user's login, or else the Kerberos login of `spark-submit`, used if YARN asks."""
     if arguments.yarn_rm_auth is not None:
         keep_secret(str(getattr(arguments.yarn_rm_auth, "password", "")))
         return arguments.yarn_rm_auth
-    # This hook submits nothing: the submission's hook is created after OpenLineage's settings are
-    # known.
+    # Only the login is read from this hook. A different hook, created after OpenLineage's settings
+    # are known, submits the job.
     principal, keytab = provider_names.login_of(provider_names.make_hook(arguments))
     variables = arguments.env_vars or {}
     keytab = keytab or variables.get("KRB5_CLIENT_KTNAME")

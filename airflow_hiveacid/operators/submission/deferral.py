@@ -1,8 +1,8 @@
-"""Values that pass between a task that defers and the trigger that follows its driver.
+"""Values that a task and a trigger exchange when the task defers while its driver runs.
 
-Input is a submission whose driver runs in a cluster. Output is a `DriverNote`, which the trigger
-returns in its event, and the arguments from which the trigger makes its own client of the cluster.
-Airflow stores both in its database, so neither contains a secret.
+Input is a submission whose driver runs in a cluster. One output is a `DriverNote`, which the
+trigger returns in its event. The second output is the trigger's arguments for its own client of the
+cluster. Airflow stores both in its database, so they contain no secret.
 
 Example:
     >>> note = DriverNote(
@@ -58,7 +58,7 @@ _LOGIN: Final = ("proxy_user", "principal", "keytab")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A finished job of a task that defers for a later job; `result` is the `JobResult` as text."""
+    """A finished job of a task that defers for a later job; `result` is its `JobResult` as text."""
 
     generation: int
     on_rerun: OnRerun
@@ -77,8 +77,8 @@ class Done:
 class DriverNote:
     """A driver that a trigger follows, and everything that the task needs to read its result.
 
-    `began_s` is when the job began, `since_s` is when the task deferred, and `until_s` is when it
-    times out, in seconds since 1970. `done` are the earlier jobs of the same task.
+    Three times are in seconds since 1970: the job began at `began_s`, the task deferred at
+    `since_s`, and the task times out at `until_s`. `done` are the earlier jobs of the same task.
     """
 
     application_id: str
@@ -97,7 +97,7 @@ class DriverNote:
 
     @classmethod
     def from_json(cls, data: object) -> DriverNote:
-        """Return the note that `to_json` has written.
+        """Parse a note from the JSON values that `to_json` returned.
 
         Raises:
             ContractVersionError: a different release of the provider wrote the note.
@@ -106,7 +106,7 @@ class DriverNote:
 
 
 class End(enum.Enum):
-    """The reason for which a trigger wakes its task."""
+    """The reason why a trigger wakes its task."""
 
     ENDED = "ended"
     TIMED_OUT = "timed out"
@@ -114,7 +114,7 @@ class End(enum.Enum):
 
 
 def event_of(note: dict[str, Any], end: End, error: BaseException | None = None) -> dict[str, Any]:
-    """Return a trigger's event; `error` says why the trigger no longer follows the driver."""
+    """Return a trigger's event; `error` is the reason if the trigger cannot follow the driver."""
     described = None if error is None else to_json(JobError.of(error))
     return {"note": note, "end": end.value, "error": described}
 
@@ -150,7 +150,7 @@ class Woken:
     def failure(self) -> HiveAcidError | AirflowTaskTimeout | None:
         """Return the exception that the wait for the driver ended with, or None to ask the cluster.
 
-        An unexpected error of the trigger says nothing about the driver.
+        If the trigger failed unexpectedly, the driver may still run, so the task asks the cluster.
         """
         if self.end is End.TIMED_OUT:
             return AirflowTaskTimeout(
@@ -163,8 +163,8 @@ class Woken:
 class Progress:
     """The state of a task that one of its deferrals passes to the next; mutable.
 
-    `done` are the finished jobs, in order. `began_s` is when the current job began, and `until_s`
-    is when the task times out, in seconds since 1970.
+    `done` are the finished jobs, in order. In seconds since 1970, the current job began at
+    `began_s`, and the task times out at `until_s`.
     """
 
     def __init__(self) -> None:
@@ -174,12 +174,12 @@ class Progress:
         self._woken: Woken | None = None
 
     def begin(self, limit: timedelta | None) -> None:
-        """Begin a try whose time limit is `limit`, without any finished job."""
+        """Begin a new try, which has no finished job yet; `limit` is its time limit."""
         self.done, self._woken = [], None
         self.until_s = None if limit is None else time.time() + limit.total_seconds()
 
     def resume(self, event: Mapping[str, Any]) -> None:
-        """Continue the try that the trigger has woken.
+        """Continue the try of a task that its trigger has woken.
 
         Raises:
             ContractVersionError: a different release of the provider wrote the event.
@@ -190,7 +190,7 @@ class Progress:
         self.until_s, self._woken = woken.note.until_s, woken
 
     def woken_for(self, job_key: str) -> Woken | None:
-        """Return the trigger's event if it is about this job; only for the first job."""
+        """Return the trigger's event if it is about this job, and None for every later job."""
         woken, self._woken = self._woken, None
         if woken is None or woken.note.job_key != job_key:
             return None
@@ -198,7 +198,7 @@ class Progress:
         return woken
 
     def note(self, application_id: str, spec: JobSpec, notes: Resumable | None) -> DriverNote:
-        """Return the note about a driver; `notes` are those from which a retry resumes."""
+        """Return the note about a driver; a retry resumes from `notes`."""
         noted = (None, None) if notes is None else (notes.attempt, notes.result_uri)
         return DriverNote(
             application_id=application_id,
@@ -217,7 +217,7 @@ class Progress:
 
 
 def why_not_deferred(target: SparkTarget, arguments: SparkArguments) -> str | None:
-    """Return why a trigger cannot follow this driver, or None if it can."""
+    """Return the reason why a trigger cannot follow this driver, or None if a trigger can."""
     if not target.is_cluster:
         return f"with the master {target.master}, the driver is a child of the worker's process"
     if not target.is_followed:
@@ -228,7 +228,7 @@ def why_not_deferred(target: SparkTarget, arguments: SparkArguments) -> str | No
 
 
 def client_arguments(arguments: SparkArguments) -> dict[str, Any]:
-    """Return the arguments that a client of the cluster needs, without anything secret."""
+    """Return the arguments for a client of the cluster; none of them is secret."""
     return {
         "conf": _only(_SETTINGS, arguments.conf),
         "env_vars": _only(_VARIABLES, arguments.env_vars),

@@ -2,16 +2,19 @@
 
 Input is a submission. Output is `SPARK_SUBMIT_OPTS` for `spark-submit`. Spark reads this variable
 before all other settings. So the user's settings in a connection, an operator,
-`spark-defaults.conf` or the environment have precedence. Drivers in a cluster get no option.
+`spark-defaults.conf` or the environment override our options. A driver in a cluster gets none of
+our JVM options.
 
 On two busy cores, the driver of a MERGE of two rows took 51 CPU seconds without these options, and
-30 CPU seconds with these options. A small Spark job took 54 CPU seconds: starting the C2 compiler
-later saved 15 seconds, the archive of classes saved 14 seconds, and both together saved 23 seconds.
+30 CPU seconds with these options. A small Spark job took 54 CPU seconds without the options.
+Starting the C2 compiler later saved 15 seconds, the archive of classes saved 14 seconds, and both
+together saved 23 seconds.
 
-The archive holds Spark's loaded and verified classes, in this user's private directory. The first
-job only leaves a note, and the second job makes the archive. So a worker that runs a single job
-makes no archive. Java refuses an archive if a directory on the class path contains files. So the
-driver uses no archive if Spark or Hadoop has a settings directory.
+The archive contains Spark's loaded and verified classes. The archive is in a private directory of
+the user. A worker's first job only leaves a note, and its second job makes the archive. So a worker
+that runs only one job makes no archive. Java refuses an archive if a directory on the class path
+contains files. So if Spark or Hadoop has a settings directory with files, the driver uses no
+archive.
 """
 
 from __future__ import annotations
@@ -42,8 +45,7 @@ if TYPE_CHECKING:
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 """Log4j's settings for drivers on the worker: warnings and errors."""
 
-# Five times Java's own thresholds: the optimising compiler starts later, because most jobs are
-# short.
+# Most jobs are short, so the optimising compiler starts later: at five times Java's thresholds.
 _COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=25000",
     "-XX:Tier4MinInvocationThreshold=3000",
@@ -60,7 +62,7 @@ _DIRECTORIES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH
 _FIRST_WITH_ARCHIVES: Final = 13
 _VERSION: Final = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _UNUSED_S: Final = 7 * 24 * 3600
-# Other jobs load too few classes for an archive that all jobs use.
+# Only these jobs load enough classes to make the archive that all jobs use.
 _RECORDED: Final = ("insert", "merge", "update", "delete", "transaction")
 
 log = logging.getLogger(__name__)
@@ -68,7 +70,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def driver_jvm(submission: Submission) -> Iterator[None]:
-    """Give the driver our JVM options in the `with` block, which runs `spark-submit`.
+    """Set the driver's JVM options for the `with` block, which must run `spark-submit`.
 
     If the block raises no error, keep the class archive that the driver made.
     """
@@ -90,7 +92,7 @@ def driver_jvm(submission: Submission) -> Iterator[None]:
 
 
 def _options(submission: Submission) -> tuple[list[str], _ClassArchive]:
-    """Return the driver's options and its archive; files that cannot be read fail no job."""
+    """Return the driver's options and its archive; an unreadable file does not fail the job."""
     arguments = submission.arguments
     options = [*(("-Dspark.ui.enabled=false",) if submission.target.is_local else ()), *_COMPILER]
     archive = _ClassArchive()
@@ -141,7 +143,7 @@ class _WorkerSpark:
 
     @property
     def has_own_logging(self) -> bool:
-        """True if the user configures Log4j, or may do so in settings that we cannot find."""
+        """True if the user configures Log4j, or may do so in files that we cannot find."""
         if self.home is None or "configurationFile" in self.own_options:
             return True
         entries = filter(None, self.class_path.split(os.pathsep))
@@ -150,7 +152,7 @@ class _WorkerSpark:
         return any(file.suffix != ".template" for file in found)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the files in the directory of settings whose names match `pattern`."""
+        """Return the files in Spark's settings directory whose names match `pattern`."""
         return [] if self.settings is None else list(self.settings.glob(pattern))
 
 
@@ -169,7 +171,7 @@ class _ClassArchive:
         if key is None:
             return cls()
         path = private_directory() / f"spark-classes-{key}.jsa"
-        if path.is_file() and path.stat().st_size:  # a full disk may leave an empty one
+        if path.is_file() and path.stat().st_size:  # a full disk may leave an empty archive
             path.touch()  # see `_remove_unused`
             return cls(path=path)
         if not is_recorded or not _is_second(path.with_suffix(".first")):
@@ -186,7 +188,7 @@ class _ClassArchive:
         return () if self.path is None else (f"-XX:SharedArchiveFile={self.path}",)
 
     def keep(self) -> None:
-        """Let later jobs use the archive that the driver has made."""
+        """Rename the archive that the driver has made, so that later jobs use it."""
         if self.scratch is None or self.path is None:
             return
         try:
@@ -202,7 +204,7 @@ class _ClassArchive:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove what no job has used for a week, such as the archive of an older Spark."""
+    """Remove files that no job has used for a week, such as the archive of an older Spark."""
     for file in directory.glob("spark-classes-*"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _UNUSED_S:
@@ -210,11 +212,11 @@ def _remove_unused(directory: Path) -> None:
 
 
 def _is_second(note: Path) -> bool:
-    """Leave a note that a job runs, or remove an earlier job's note and return true."""
+    """Return true if an earlier job left a note, and remove that note; otherwise leave a note."""
     try:
         note.unlink()
     except FileNotFoundError:
-        with suppress(OSError):  # on a full disk there will be no archive, but the job can run
+        with suppress(OSError):  # on a full disk, the job makes no archive but runs
             note.touch()
         return False
     except OSError:
@@ -229,7 +231,7 @@ def _logging_options(spark: _WorkerSpark, arguments: SparkArguments) -> list[str
 
 
 def _key(spark: _WorkerSpark, arguments: SparkArguments) -> str | None:
-    """Return a digest of what an archive depends on, or None if Java would refuse an archive."""
+    """Return a digest of all that an archive depends on; None if Java would refuse archives."""
     if spark.home is None or spark.java is None or spark.further_directories:
         return None
     release = _text_of(spark.java / "release")
@@ -248,12 +250,12 @@ def _key(spark: _WorkerSpark, arguments: SparkArguments) -> str | None:
 
 
 def _spark_home(binary: str, environment: Mapping[str, str]) -> Path | None:
-    """Return the directory of Spark, or None if `binary` is a wrapper, which may set it."""
+    """Return Spark's directory, or None for a wrapper, which may use a different directory."""
     script = shutil.which(binary, path=environment.get("PATH"))
     if script is None or not is_sparks_own(Path(script)):
         return None
     places = [Path(environment["SPARK_HOME"])] if environment.get("SPARK_HOME") else []
-    # A distribution has bin/spark-submit; pip puts a copy of it beside Python.
+    # In Spark's distribution, the script is bin/spark-submit; pip puts a copy beside Python.
     above = Path(script).resolve().parents[1]
     places += [above, *above.glob("lib/python3*/site-packages/pyspark")]
     return next((place for place in places if (place / "jars").is_dir()), None)

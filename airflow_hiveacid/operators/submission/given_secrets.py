@@ -1,4 +1,4 @@
-"""Secrets among the user's settings of Spark, which Airflow's logs and pages must not show.
+"""Secrets in the user's Spark settings, which Airflow's logs and pages must not show.
 
 A setting is a secret if its name suggests it, or if its value is a URL with a password. Input is
 the operator's rendered arguments. Airflow hides what `mask_secret` has been told. Airflow and the
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _NOT_A_SECRET: Final = re.compile(
-    # Mounts of Kubernetes secrets have paths and key names as values.
+    # Not secret: settings whose values are only paths and key names of Kubernetes secrets.
     r"^spark\.kubernetes\.(?:driver|executor)\.secret(?:s|KeyRef)\."
     r"|(?:file|path|location|dir|provider|class|type|name|alias|enabled|length|ratio|wait"
     r"|itemKey|mechanism)s?$",
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def mask_secrets(*given: object) -> None:
-    """Have Airflow hide the secrets in these settings or environment variables."""
+    """Make Airflow hide the secrets in these settings or environment variables."""
     for one in given:
         if isinstance(one, Mapping):  # a wrong type is an error that the task reports
             for _, secret in _secrets(one):

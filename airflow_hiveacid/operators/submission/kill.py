@@ -1,8 +1,8 @@
-"""Clean-up for a killed task: abort its transactions, then kill its processes.
+"""The clean-up of a killed task: abort its transactions, then kill its processes.
 
-The transactions come first, because a driver cannot commit once its transaction is aborted. Killing
-a driver in a cluster may take more time than the task has left. A signal handler calls these
-functions, and the task is killed five seconds after the signal. So every wait is short, a failure
+Transactions are aborted first, because a driver cannot commit an aborted transaction. Killing a
+driver in a cluster may take more time than the task has left. A signal handler calls these
+functions. Airflow kills the task five seconds after the signal. So every wait is short, a failure
 is logged and never raised, and no function asks Airflow for a connection.
 """
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 1.0
 _CALL_S: Final = 2.0
-# Airflow sends SIGKILL five seconds after SIGTERM. The processes must also be killed in that time.
+# Airflow sends SIGKILL five seconds after SIGTERM. Within these seconds, the transactions must be
+# aborted and the processes killed.
 _ABORT_S: Final = 3.0
 _COMMAND_S: Final = 60.0
 
@@ -59,9 +60,9 @@ class Attempt(Protocol):
 def stop_processes(process: subprocess.Popen[str] | None) -> Iterator[None]:
     """After the `with` block, kill all child processes of the given process.
 
-    The Spark provider kills only `spark-submit`. The child process of `spark-submit` is the Python
-    driver. Without `spark-submit`, the driver would continue until its next call to the JVM: it
-    would send heartbeats and could even publish.
+    The Spark provider kills only `spark-submit`, whose child process is the Python driver. If only
+    `spark-submit` is killed, the driver continues until its next call to the JVM. Such a driver
+    sends heartbeats and may even publish.
     """
     children: list[psutil.Process] = []
     if process is not None and process.poll() is None:
@@ -89,7 +90,7 @@ def stop_submit(process: subprocess.Popen[str] | None) -> None:
 def end_by_command(application_id: str | None) -> threading.Thread:
     """Start and return a thread that kills a YARN application with the `yarn` command.
 
-    The thread needs the command and the application's ID.
+    The thread kills nothing if the application's ID is unknown or there is no `yarn` command.
     """
     end = threading.Thread(
         target=_end_by_command, args=(application_id,), name="hiveacid-end", daemon=True

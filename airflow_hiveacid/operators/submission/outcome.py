@@ -31,14 +31,14 @@ def judge(
     failure: Exception | None,
     has_java: bool = True,
 ) -> JobResult:
-    """Return the result of a successful job; raise an error for every other outcome.
+    """Return the result of a successful job, or raise an error for a failed job.
 
     Args:
         spec: the job that was submitted.
         result: the result that the application left, if any.
         exit_code: the exit code of a local process, if it is known.
         failure: the exception of the submission, if any.
-        has_java: false if `spark-submit` ran on this worker and there is no Java.
+        has_java: false if `spark-submit` ran on this worker and the worker has no Java.
 
     Raises:
         InputError: the application failed before it could read the URI of its result file.
@@ -64,19 +64,20 @@ def _raise_without_result(
     message = f"{spec.kind} of {spec.job.target}: the Spark application left no result"
     if exit_code is not None:
         message += f" (exit code {exit_code})"
-    # The text of an AirflowException is the command and the last lines, which are in the log.
+    # The text of an AirflowException is only the command and its last lines, which the log has.
     elif failure is not None and not isinstance(failure, AirflowException):
         message += f": {failure}"
     message += _advice(spec, exit_code, has_java=has_java)
     if exit_code == ExitCode.BAD_INPUT:
         # The application could not read the job's spec, for example because the contract versions
-        # differ. The result's URI is in the spec, so the application could not write a result.
+        # differ. Without the spec, the application had no URI for its result, so it wrote no
+        # result.
         raise InputError(message) from None
     raise JobFailedError(message) from None
 
 
 def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
-    """Return the likely reason for the failure, and a remedy."""
+    """Return a text about the failure's likely reason, with a remedy."""
     if exit_code in _KILLED:
         return (
             ". The driver was killed by SIGKILL: if the worker ran out of memory, give it more, or"
@@ -84,8 +85,8 @@ def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
         )
     if exit_code and not has_java:
         return (
-            ". This worker has no Java: JAVA_HOME has no bin/java, or it is not set and PATH has no"
-            " java. Install Java 17, or set JAVA_HOME to its directory"
+            ". This worker has no Java: JAVA_HOME has no bin/java; or JAVA_HOME is not set, and"
+            " PATH has no java. Install Java 17, or set JAVA_HOME to its directory"
         )
     if isinstance(spec.job, ProgramSpec) and (hint := _program_hint(spec.job, exit_code)):
         return hint
@@ -97,7 +98,7 @@ def _advice(spec: JobSpec, exit_code: int | None, *, has_java: bool) -> str:
 
 
 def _program_hint(job: ProgramSpec, exit_code: int | None) -> str:
-    """Return a hint for the error message about the likely mistake in a user's program."""
+    """Return a text for the error message about the likely mistake in a user's program."""
     if not job.digest and "://" not in job.application:
         return f". There is no file {job.application} here; give a path that exists on every worker"
     return "" if exit_code else f". Does {job.application} end with acid.run(its function)?"

@@ -1,8 +1,7 @@
-"""The private names of Airflow's Spark provider that we use; no other module uses private names.
+"""The private names of Airflow's Spark provider that we use; all their uses are in this module.
 
-A new release of the provider may change a private name without notice. So each function says why
-there is no public way, and `tests/airflow/test_spark_provider_contract.py` has a test for each
-function.
+A new release of the provider may change a private name without notice. So each function says why it
+needs a private name. Each function has a test in `tests/airflow/test_spark_provider_contract.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DRIVER_STATUS_KEY: Final = SparkSubmitOperator._K8S_DRIVER_STATUS_KEY  # noqa: S
 """The state store's key for the status of a driver's pod.
 
 The provider's own operator stores this status, and the key has no public name. We never read the
-status, but we remove it with the driver's ID.
+status, but we delete it together with the driver's ID.
 """
 
 KEPT: Final = (
@@ -39,14 +38,14 @@ KEPT: Final = (
     "yarn_track_via_rm_api",
     "yarn_rm_auth",
 )
-"""The hook's arguments that the provider's operator stores only under private names."""
+"""Arguments of the hook that the provider's operator stores only under private names."""
 
 
 def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
     """Return the user's hook arguments that have no public attribute.
 
-    The operator stores these arguments under private names. The operator's public method that reads
-    the arguments also submits the job.
+    The operator stores these arguments under private names. The operator's only public method that
+    reads these arguments also submits the job.
     """
     return {name: getattr(operator, f"_{name}") for name in KEPT}
 
@@ -54,7 +53,7 @@ def kept_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
 def adds_parent_job(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's parent job is added to Spark's settings.
 
-    The operator stores the argument for this setting only under a private name.
+    The operator stores the argument for OpenLineage's parent job only under a private name.
     """
     return bool(operator._openlineage_inject_parent_job_info)  # noqa: SLF001 - as the docstring says
 
@@ -62,7 +61,7 @@ def adds_parent_job(operator: SparkSubmitOperator) -> bool:
 def adds_transport(operator: SparkSubmitOperator) -> bool:
     """Return whether OpenLineage's transport is added to Spark's settings.
 
-    The operator stores the argument for this setting only under a private name.
+    The operator stores the argument for OpenLineage's transport only under a private name.
     """
     return bool(operator._openlineage_inject_transport_info)  # noqa: SLF001 - as the docstring says
 
@@ -71,13 +70,13 @@ def make_hook(arguments: SparkArguments) -> SparkSubmitHook:
     """Create the provider's hook.
 
     In version 6.3.4, the hook raises a NameError if the Kubernetes provider is not installed,
-    because the hook's module then lacks the client's name. The hook needs no client, because we
-    query Kubernetes ourselves. No argument of the hook replaces the client, so this function
+    because the hook's module then lacks the name of the Kubernetes client. We query Kubernetes
+    ourselves, so the hook needs no client. The hook has no argument for a client, so this function
     defines the missing name.
     """
     if getattr(hooks, "kube_client", None) is None:
         hooks.kube_client = _Unused()  # type: ignore[attr-defined]  # or imported
-    # The hook writes a keytab of the connection to a file that every user could read.
+    # Otherwise every user could read the file to which the hook writes the connection's keytab.
     before = os.umask(0o077)
     try:
         return hooks.SparkSubmitHook(**arguments.as_keywords())
@@ -89,8 +88,8 @@ def login_of(hook: SparkSubmitHook) -> tuple[str | None, str | None]:
     """Return the principal of `spark-submit`, and the path of its keytab.
 
     Each value comes from the arguments or, if missing there, from the connection. If the connection
-    contains the keytab itself, the hook writes it to a file. Only the hook's private dict has that
-    path.
+    contains the keytab itself, the hook writes the keytab to a file. Only a private dict of the
+    hook has the path of this file.
     """
     merged = hook._connection  # noqa: SLF001 - as the docstring says
     return merged.get("principal"), merged.get("keytab")
@@ -99,8 +98,8 @@ def login_of(hook: SparkSubmitHook) -> tuple[str | None, str | None]:
 def submit_process(hook: SparkSubmitHook) -> subprocess.Popen[str] | None:
     """Return the process of `spark-submit`, or None if none was started.
 
-    The hook's public method to kill the process also makes other calls, and waits without a limit.
-    No public attribute has the process, its exit code or its pipe.
+    No public attribute of the hook has the process, its exit code or its pipe. The hook's public
+    method that kills the process also makes other calls, and may wait indefinitely.
     """
     return hook._submit_sp  # noqa: SLF001 - as the docstring says
 
@@ -108,7 +107,7 @@ def submit_process(hook: SparkSubmitHook) -> subprocess.Popen[str] | None:
 def last_lines(hook: SparkSubmitHook) -> list[str]:
     """Return the last lines that `spark-submit` has printed, without passwords.
 
-    The hook shows these lines publicly only in its exception, whose text begins with the whole
+    The only public source of the lines is the hook's exception, whose text begins with the whole
     command.
     """
     tail = hook._submit_log_tail  # noqa: SLF001 - as the docstring says
@@ -118,7 +117,8 @@ def last_lines(hook: SparkSubmitHook) -> list[str]:
 def yarn_application_id(hook: SparkSubmitHook) -> str | None:
     """Return the ID of the YARN application that `spark-submit` has printed, or None.
 
-    The return value of the hook's `submit` is the ID of a driver of Spark's own cluster manager.
+    The hook's `submit` does not return this ID: it returns a driver's ID only for Spark's own
+    cluster manager.
     """
     return hook._yarn_application_id  # noqa: SLF001 - as the docstring says
 
@@ -126,10 +126,10 @@ def yarn_application_id(hook: SparkSubmitHook) -> str | None:
 def check_pod_tracking(hook: SparkSubmitHook) -> None:
     """Check the user's argument `track_driver_via_k8s_api`, as the provider's operator does.
 
-    The operator calls this method in its `execute`, which also submits.
+    The operator makes this check only in its `execute`, which also submits the job.
 
     Raises:
-        ValueError: the Spark master, or the deploy mode, does not allow the argument.
+        ValueError: the argument is not allowed for this Spark master or deploy mode.
     """
     hook._validate_track_driver_via_k8s_api_config()  # noqa: SLF001 - as the docstring says
 
@@ -137,11 +137,12 @@ def check_pod_tracking(hook: SparkSubmitHook) -> None:
 def run_post_submit_commands(hook: SparkSubmitHook) -> None:
     """Run the user's `post_submit_commands`, unless this hook has run them.
 
-    The hook itself runs the commands when `spark-submit` ends or is killed. If the driver's pod
-    outlives `spark-submit`, the hook waits for its own polling of the pod, which we replace.
+    The hook itself runs the commands when `spark-submit` ends or is killed. But if the driver's pod
+    outlives `spark-submit`, the hook would run them only after its own polling of the pod. We
+    replace that polling, so we run the commands here.
     """
     hook._run_post_submit_commands()  # noqa: SLF001 - as the docstring says
 
 
 class _Unused:
-    """A placeholder for the Kubernetes client; the provider's hook only checks that one exists."""
+    """A placeholder for the Kubernetes client; the provider's hook only checks that it exists."""

@@ -1,4 +1,4 @@
-"""The file with the result of one submission, and code to read, keep and remove it.
+"""The file with the result of one submission; this module reads, keeps and removes the file.
 
 Input is a URI that both the driver and this worker can access. Output is the `JobResult`. Every
 submission has its own directory, so a late driver of an earlier try cannot overwrite this result.
@@ -53,7 +53,7 @@ class ResultFile:
         return cls(uri=f"{result_dir.rstrip('/')}/{uuid.uuid4().hex}/{_NAME}")
 
     def read(self) -> JobResult | None:
-        """Return the result, or None if the job left none.
+        """Return the job's result, or None if the job left no result.
 
         Raises:
             ContractVersionError: a different release of the provider wrote the result.
@@ -72,8 +72,8 @@ class ResultFile:
         try:
             json.loads(text)
         except json.JSONDecodeError as exc:
-            # The driver died while it wrote the file. JobResult.parse would wrongly report that a
-            # different release wrote the file.
+            # The driver died while it wrote the file. Raise the error here, because JobResult.parse
+            # would wrongly report that a different release wrote the file.
             raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
         return JobResult.parse(text)
 
@@ -81,9 +81,10 @@ class ResultFile:
     def uploads(self) -> str:
         """The directory of files that are uploaded for the driver.
 
-        The uploads are next to the submission's directory, not in it. Otherwise `spark-submit`
-        would create the submission's directory, and the submitting user would own it. Then a driver
-        that runs as a different user could not write its result.
+        The uploads are next to the submission's directory, not in it. If the uploads were inside,
+        `spark-submit` would create the submission's directory, and the submitting user would own
+        that directory. In that directory, a driver that runs as a different user could not write
+        its result.
         """
         return f"{self._directory}-uploads"
 
@@ -111,10 +112,10 @@ class ResultFile:
 def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str | None:
     """Write a task's whole result to a new file in the result directory, and return the file's URI.
 
-    The file stays there. Return None if there is no result directory, or if the file cannot be
-    written, because the task's changes are already committed.
+    The file is never removed. If there is no result directory, or if the file cannot be written,
+    return None and raise no error, because the task's changes are already committed.
     """
-    # As above, DAG parsing must not import Arrow.
+    # As in `read`, DAG parsing must not import Arrow.
     from airflow_hiveacid.storage.stores.filesystem import write_bytes  # noqa: PLC0415 - as above
     from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
 
@@ -132,7 +133,7 @@ def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str |
 
 
 def _remove(directory: str) -> None:
-    # As above, DAG parsing must not import Arrow.
+    # As in `read`, DAG parsing must not import Arrow.
     from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
     from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
 

@@ -1,8 +1,8 @@
-"""Notes in the task's state store from which a retry resumes the submission of a lost worker.
+"""Notes in the task's state store, so that a retry can resume the submission of a lost worker.
 
-The Spark provider stores the driver's ID in the state store, so a retry finds the driver and does
-not submit again. These notes add the result's URI and the driver's statement and generation, so a
-retry never returns the result of a different statement.
+The Spark provider stores the driver's ID in the state store. So a retry finds the driver and does
+not submit the job again. These notes add the result's URI and the driver's statement and
+generation, so a retry never returns the result of a different statement.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ class Resumable:
         return None if uri is None else str(uri)
 
     def note(self, spec: JobSpec) -> None:
-        """Replace the notes of the last submission with those of the next submission.
+        """Replace the last submission's notes with the notes of the next submission.
 
-        The last driver's ID is deleted, because a retry could mistake it for the new driver's ID.
+        This also deletes the last driver's ID, because a retry would take it for the new driver's
+        ID.
         """
         for key in self.provider_keys:
             self.store.delete(key)
@@ -65,12 +66,12 @@ class Resumable:
 
     @property
     def attempt(self) -> str | None:
-        """The attempt of the stored submission, or None."""
+        """The attempt ID of the stored submission, or None."""
         attempt = self.store.get(ATTEMPT_KEY)
         return None if attempt is None else str(attempt)
 
     def attempt_without(self, id_key: str) -> str | None:
-        """Return the stored attempt if the ID of its driver is not stored, else None."""
+        """Return the stored attempt ID if the store lacks the ID of its driver, else None."""
         return None if self.store.get(id_key) else self.attempt
 
     def is_of_another(self, spec: JobSpec) -> bool:

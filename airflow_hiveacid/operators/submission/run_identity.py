@@ -1,15 +1,16 @@
-"""Job key and generation of a task instance, which distinguish a retry from a clear.
+"""Job key and generation of a task instance, which tell a retry from a cleared task's run.
 
-A generation ends when the task has returned its result to Airflow, and a later clear begins a new
-generation. A task that Airflow considers failed may have committed. So if such a task is cleared,
-it keeps its generation and finds the committed work. Airflow changes `max_tries` only when a task
-instance is cleared: to the number of tries so far plus `retries`. The last generation with a result
-is in the task's state store, which survives a clear.
+A generation ends when the task has returned its result to Airflow. If a user clears the task after
+that, a new generation begins. A task may have committed although Airflow considers it failed. So if
+a user clears a failed task, it keeps its generation and finds its committed work. Airflow changes
+`max_tries` only when a task instance is cleared. The new value is the number of tries so far plus
+`retries`. The last generation with a result is in the task's state store, which survives a clear.
 
-Two Airflow installations may have the same DAG, run and task, but the two tasks are different jobs.
-So a key ends with the name of its installation. The first try stores the name in the task's state
-store, so renaming the installation does not repeat finished jobs. If the first try died before it
-stored the name, the next try stores it. See docs/decisions/ledger.md.
+Two Airflow installations may have equal DAG, run and task IDs, but their tasks are different jobs.
+So a job key ends with the name of its installation. The first try stores the installation's name in
+the task's state store. So if the installation is renamed, retries do not repeat finished jobs. If
+the first try dies before it stores the name, the next try stores the name. See
+docs/decisions/ledger.md.
 
 Example:
     >>> from types import SimpleNamespace
@@ -63,8 +64,8 @@ def _was_cleared(delivered: Mapping[str, Any], context: Context) -> bool:
     ti = context["ti"]
     if delivered.get("max_tries") != ti.max_tries:
         return True
-    # If `retries` was lowered by the number of used tries, a clear leaves `max_tries` unchanged.
-    # Then the DAG run's `clear_number` decides, which increases when any task of the run is
+    # If `retries` was lowered by the number of used tries, a clear leaves `max_tries` unchanged. In
+    # this case, the DAG run's `clear_number` decides, which increases when any task of the run is
     # cleared.
     would_be = delivered.get("try_number", 0) + (ti.task.retries or 0)
     clears = context["dag_run"].clear_number or 0
@@ -89,8 +90,8 @@ def note_delivered(context: Context, generation: int) -> None:
 def key_of(context: Context, number: int = 1) -> str:
     """Return the key of job `number` of this task instance; all tries have the same key.
 
-    The first job has the same key as a single job. So a retry finds out that the first job is done,
-    even if the task has more jobs now.
+    The key of a task's first job does not depend on the number of jobs. So a retry finds that the
+    first job is done, even if a user has added jobs to the task.
 
     Raises:
         ConfigurationError: the installation's name is invalid.
@@ -108,7 +109,7 @@ def key_of(context: Context, number: int = 1) -> str:
 
 
 def earlier_key_of(context: Context, number: int = 1) -> str | None:
-    """Return the key that earlier releases used for this job, or None if the key is the same."""
+    """Return this job's key in earlier releases, or None if they used the same key."""
     return _key(context, "", number) if _kept_installation(context) else None
 
 
@@ -124,14 +125,14 @@ def _kept_installation(context: Context) -> str:
     """Return the installation name that the first try has stored; store it if it is missing.
 
     The name is empty if the task has no state store, or if the store has notes from an earlier
-    release. A driver from such a release may still wait in a cluster, and its job key has no
-    installation name.
+    release. A driver that an earlier release submitted may still wait in a cluster, and its job key
+    has no installation name.
     """
     from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
 
     store = context.get("task_state_store")
     if store is None:
-        return ""  # a later try could not find this name
+        return ""  # without a state store, a later try could not find this name
     noted: Any = store.get(INSTALLATION_KEY)
     if isinstance(noted, dict):
         return str(noted.get("name", ""))
@@ -142,7 +143,7 @@ def _kept_installation(context: Context) -> str:
 
 
 def installation() -> str:
-    """Return the name of this Airflow installation, or an empty string if it has none.
+    """Return the name of this Airflow installation, or an empty string if it has no name.
 
     The name is the option `installation` in section `[hiveacid]`. The default is the address of the
     API server (`base_url` of `[api]` or `execution_api_server_url` of `[core]`), unless the address

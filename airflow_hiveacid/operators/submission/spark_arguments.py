@@ -1,7 +1,7 @@
 """The arguments of the Spark provider's hook as one value.
 
-An operator has these values in its attributes. A submission changes some of them. The value is
-frozen, so a submission cannot change the operator's arguments.
+An operator has these arguments in its attributes. A submission changes a copy of the arguments,
+because `SparkArguments` is frozen.
 
 Example:
     >>> arguments = SparkArguments(conn_id="spark_default", env_vars={"TOKEN": "secret"})
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkArguments:
-    """Arguments with the names and meanings of `SparkSubmitHook`.
+    """Arguments for `SparkSubmitHook`, with the hook's names and meanings.
 
-    No `repr` contains a value that may be secret.
+    The `repr` leaves out values that may be secret.
     """
 
     conn_id: str

@@ -1,7 +1,7 @@
-"""Target of one submission: a resolved Spark connection, and the location of `spark-submit`.
+"""The target of one submission: a resolved Spark connection, and the path of `spark-submit`.
 
-Input is an Airflow connection and the operator's own settings. Output is a `SparkTarget`, which
-shows before the submission where the driver will run and whether a retry can resume it.
+Input is an Airflow connection and the operator's own settings. Output is a `SparkTarget`. It shows,
+before the submission, where the driver will run and whether a retry can resume the driver.
 
 Example:
     >>> SparkTarget(conn_id="s", master="yarn", deploy_mode="cluster").is_yarn_cluster
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _RM_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
 BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
-"""The names of the program that the Spark provider may run."""
+"""The allowed names of the `spark-submit` program; the Spark provider runs no other program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class SparkTarget:
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
             realm=realm_of(environment) if _is_yarn(master) else None,
-            # The order is the same as in the Spark provider; the last value is Spark's default.
+            # The Spark provider uses the same order; the last value is Spark's default.
             namespace=str(conf.get(NAMESPACE) or extra.get("namespace") or "default"),
             spark_binary=str(extra.get("spark-binary") or BINARIES[0]),
             has_login=bool(extra.get("principal") or extra.get("keytab")),
@@ -122,7 +122,7 @@ class SparkTarget:
 
     @property
     def is_local(self) -> bool:
-        """True if the driver itself runs the tasks."""
+        """True if Spark runs its tasks in the driver, without executors."""
         return self.master.startswith("local")
 
     @property
@@ -137,7 +137,7 @@ class SparkTarget:
 
     @property
     def is_asked(self) -> bool:
-        """True if we query the cluster for a submission's state and let the cluster kill it."""
+        """True if we ask the cluster for a submission's state, and ask the cluster to kill it."""
         return self.is_yarn or self.is_kubernetes
 
     @property
@@ -165,13 +165,13 @@ class SparkTarget:
 
 
 def _is_yarn(master: str) -> bool:
-    # The Spark provider searches for "yarn" in the whole URI, but a host name may contain "yarn".
+    # Do not search the whole URI for "yarn" as the Spark provider does: a host name may contain it.
     return master.startswith("yarn")
 
 
 def _master(connection: Connection) -> str:
-    # As in SparkSubmitHook, there are two cases: the connection's host is the whole master, or the
-    # connection has the parts of the master's URI.
+    # As in SparkSubmitHook, the connection has either the whole master in its host, or the parts of
+    # the master's URI.
     host = connection.host or ""
     if connection.conn_type == "spark" and ("://" in host or not connection.port):
         return f"{host}:{connection.port}" if connection.port else host
@@ -182,8 +182,9 @@ def _master(connection: Connection) -> str:
 def spark_on_path(bin_dir: str | None) -> Iterator[None]:
     """Put `bin_dir` first on PATH in the `with` block, for `spark-submit` and `python3`.
 
-    `PYSPARK_PYTHON` is not set, because Spark would send it to the cluster, where this machine's
-    paths do not exist. Each task has its own process, so no other task is affected.
+    This function does not set `PYSPARK_PYTHON`, because Spark would send the variable to the
+    cluster, where this machine's paths do not exist. Each task has its own process, so the changed
+    PATH affects no other task.
 
     Raises:
         ConfigurationError: there is no spark-submit in that directory.

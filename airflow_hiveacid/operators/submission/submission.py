@@ -1,8 +1,8 @@
 """One submission with `spark-submit`, as a value.
 
 Input is the job's spec, the resolved target, and the operator's rendered arguments. Output is a
-`Submission`: the application, and the arguments of the Spark provider's hook with our own settings
-for the job and the cluster. This module starts nothing and needs no running task.
+`Submission`: the application, and the arguments of the Spark provider's hook. The arguments include
+our settings for the job and the cluster. This module starts nothing and needs no running task.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAITS: Final = "spark.yarn.submit.waitAppCompletion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The application of a job, with its own arguments, the zip of our code and the job's file."""
+    """The application of a job, its arguments, the zip of our code and the job's file."""
 
     application: str
     own_arguments: Sequence[str] = ()
@@ -36,7 +36,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """Which of OpenLineage's settings are added when the task runs; see `SparkSubmitOperator`."""
+    """Flags for the OpenLineage settings that are added when the task runs."""
 
     parent_job: bool = False
     transport: bool = False
@@ -46,8 +46,8 @@ class Lineage:
 class Submission:
     """Everything that one run of `spark-submit` needs.
 
-    `arguments` contains our own settings for the job and the cluster. `lineage` is added when the
-    task runs, because it names the task instance.
+    `arguments` contains our own settings for the job and the cluster. The settings for `lineage`
+    are added when the task runs, because they name the task instance.
     """
 
     spec: JobSpec = field(repr=False)
@@ -66,7 +66,7 @@ class Submission:
         program: Program,
         lineage: Lineage = Lineage(),
     ) -> Submission:
-        """Add the settings of a job and its cluster to the arguments that the user gave."""
+        """Add our settings for a job and its cluster to the user's arguments."""
         # A driver on this machine gets the file's local path, because YARN's client mode does not
         # give shipped files to the driver.
         spec_file = str(program.spec_file)
@@ -97,27 +97,27 @@ class Submission:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which the Spark provider starts `spark-submit`."""
+        """The environment variables with which the Spark provider starts `spark-submit`."""
         # On Kubernetes, the provider sends `env_vars` only to the driver's pod.
         given = {} if self.target.is_kubernetes else self.arguments.env_vars or {}
         return {**os.environ, **{name: str(value) for name, value in given.items()}}
 
     @property
     def may_change_user(self) -> bool:
-        """True if the metastore may see a different user in the driver than in this worker.
+        """True if the driver may log in to the metastore as a different user than this worker.
 
-        A driver in a cluster has Spark's credentials, and `env_vars` may hold a secret, name a
-        ticket cache or set HADOOP_USER_NAME.
+        A driver in a cluster has Spark's credentials. In `env_vars`, a secret, a ticket cache or
+        HADOOP_USER_NAME can change the driver's user.
         """
         given = self.arguments
         own = (given.proxy_user, given.principal, given.keytab, given.env_vars)
         return self.target.is_cluster or self.target.has_login or any(own)
 
     def check_new(self) -> None:
-        """Check the settings that affect a new submission but not a resumed submission.
+        """Check the settings that affect only a new submission, and not a resumed submission.
 
         Raises:
-            ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
+            ValueError: the user's settings make `spark-submit` wait until the driver ends.
         """
         if _is_released(self.target) and _keeps_waiting(self.arguments):
             raise ValueError(
@@ -146,7 +146,7 @@ def _for_cluster(spec: JobSpec, given: SparkArguments, target: SparkTarget) -> d
         return {"conf": settings}
     if not _keeps_waiting(given):  # else see `check_new`
         settings[_WAITS] = "false"
-    # We follow the application ourselves, so the hook needs no address or login for YARN.
+    # We follow the application without the hook, so the hook needs no address or login for YARN.
     return {"conf": settings, "yarn_track_via_rm_api": False}
 
 

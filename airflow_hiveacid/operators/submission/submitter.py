@@ -1,16 +1,16 @@
-"""The `Submitter`, which submits, follows and stops one job with the Spark provider's hook.
+"""The `Submitter`, which submits, follows and stops one job.
 
 Input is a `Submission`. Output is the driver's result, or the exception of the submission. For
 masters other than YARN and Kubernetes, the hook does everything. On YARN and Kubernetes, the hook
 only starts `spark-submit`, and a `ClusterRun` queries the cluster. See docs/decisions/clusters.md.
 
-We replace the provider's own code for these clusters for the following reasons:
+For these clusters, we replace the Spark provider's own code, for four reasons:
 
-- The code fails permanently if YARN has forgotten an application.
-- The code cannot kill an application that a retry has resumed.
-- The code waits without a time limit in a queue, for a pod, and for Hadoop's command.
-- For Kubernetes, the code queries a different API server than `spark-submit` does, and reads the
-  pod's name from the log.
+- The provider's code fails permanently if YARN has forgotten an application.
+- The provider's code cannot kill an application that a retry has resumed.
+- The provider's code has no time limit for a wait in a queue, for a pod, or for Hadoop's command.
+- For Kubernetes, the provider's code may query a different API server than `spark-submit` does, and
+  it reads the pod's name from the log.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 
 
 class Submitter:
-    """Submits, follows and stops one job; on YARN, it needs the resource manager's address.
+    """Submits, follows and stops one job; on YARN, needs the resource manager's address.
 
     Args:
         target: the Spark master.
@@ -91,10 +91,10 @@ class Submitter:
         bounds: the longest waits for the cluster.
         store: the task's state store, if there is one.
         is_durable: whether a retry resumes a submission instead of repeating it.
-        is_killed: returns whether the task is killed. The flag belongs to the task, because a task
-            may be killed before its first job and between two jobs.
-        show: is called with the URLs of the driver's application and of its UI, each empty if it is
-            unknown.
+        is_killed: returns true if the task is killed. The flag is the task's, because a task may be
+            killed before its first job and between two jobs.
+        show: a function that is called with the URLs of the driver's application and of its UI; an
+            unknown URL is empty.
     """
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -130,17 +130,16 @@ class Submitter:
     def run(
         self, submission: Submission, context: Context, resume: Callable[[], object]
     ) -> Exception | None:
-        """Submit a job or resume its driver, wait until it ends, and return the exception, if any.
+        """Submit a job or resume its driver, wait for the end, and return the exception, if any.
 
         Args:
             submission: the job.
             context: the running task, for OpenLineage.
-            resume: calls `submit` and `follow`, or only follows an earlier try's driver. This
-                function is called only if we follow the target's drivers.
+            resume: a function that calls `submit` and `follow`, or only follows an earlier try's
+                driver. The function `resume` is called only if we follow the target's drivers.
 
         Raises:
-            ClusterError: the cluster does not stop an earlier try's driver, so nothing is
-                submitted.
+            ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
             ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
         """
         notes = self.notes if self._target.is_followed else None
@@ -153,8 +152,8 @@ class Submitter:
         def work() -> None:
             if notes is not None:
                 self._find_lost(notes)
-            # If the driver runs in a cluster, `submit` limits the wait for a container, but only
-            # for a new submission.
+            # For a driver in a cluster, `submit` limits the wait for a container, but a resumed
+            # driver has no such limit.
             with nullcontext() if self._target.is_cluster else self.watched():
                 self._begin(submission, context)
                 if self._target.is_followed:
@@ -173,24 +172,24 @@ class Submitter:
     ) -> Exception | None:
         """Finish a job whose driver a trigger has followed, and return the exception, if any.
 
-        From now on, if this task is killed, also kill the driver.
+        From this call on, killing this task also kills the driver.
 
         Args:
             submission: the job; nothing is submitted.
             context: the running task, for OpenLineage.
             driver_id: the driver's ID.
-            failure: the exception with which the trigger's wait ended. Without it, the cluster
-                reports how the driver ended.
+            failure: the exception with which the trigger's wait ended; if None, the cluster is
+                asked how the driver ended.
 
         Raises:
-            AirflowTaskTimeout: `failure` is this time-out.
+            AirflowTaskTimeout: `failure` is an AirflowTaskTimeout.
         """
 
         def work() -> None:
             self._asked_cluster.answer_for(driver_id, self._tag)
             self._look_at(driver_id)
             if self._target.is_kubernetes:
-                # On YARN, the user's commands have run when `spark-submit` ended.
+                # On YARN, the user's commands already ran when `spark-submit` ended.
                 self._begin(submission, context)
             if failure is None:
                 self.follow(driver_id)
@@ -201,7 +200,7 @@ class Submitter:
         return self._failure_of(work)
 
     def _failure_of(self, work: Callable[[], None]) -> Exception | None:
-        """Call `work`, and return the exception of the submission, if any.
+        """Call `work`, and return the submission's exception or None.
 
         Raises:
             ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
@@ -227,7 +226,7 @@ class Submitter:
         """Store notes for a retry, submit the job, and return the driver's ID.
 
         Raises:
-            ValueError: the user's settings keep `spark-submit` waiting for the driver's end.
+            ValueError: the user's settings make `spark-submit` wait until the driver ends.
             AirflowException: `spark-submit` failed.
             RuntimeError: `spark-submit` did not print the ID of a YARN application.
             InterruptedError: the task is killed.
@@ -251,8 +250,8 @@ class Submitter:
     def status(self, driver_id: str) -> str:
         """Return the state of an earlier try's driver: in the cluster's words, or one of `ENDED`.
 
-        If the cluster has forgotten the application, the caller submits again. The new driver
-        checks the table's ledger and the metastore to find out whether the earlier driver
+        If the cluster has forgotten the application, the caller submits the job again. The new
+        driver checks the table's ledger and the metastore to find out whether the earlier driver
         committed.
 
         Raises:
@@ -266,8 +265,8 @@ class Submitter:
         if found is not None:
             self._show_seen(found)
         if found is not None and found.is_ending:
-            # The application is being killed, for example after a time-out. If this try resumed the
-            # application, the try would fail, too.
+            # The application is being killed, for example after a time-out. Do not resume an
+            # application that is being killed, because this try would fail, too.
             log.info("%s is being killed; waiting until it has ended", found.display_name)
             found = cluster.follow(driver_id)
         if found is None:
@@ -286,8 +285,8 @@ class Submitter:
 
         Raises:
             ApplicationForgottenError: the cluster has forgotten the application.
-            RuntimeError: the application failed. The reason is in the application's result, if it
-                has left one.
+            RuntimeError: the application failed. If the application left a result, the result
+                contains the reason.
             ClusterError: see `ClusterRun.follow`.
             InterruptedError: the task is killed.
         """
@@ -316,8 +315,8 @@ class Submitter:
             StorageError: the result cannot be read.
         """
         notes, is_followed = self.notes, self._target.is_followed
-        # If we do not follow the driver, we store no notes about it. So any notes are from an
-        # earlier try that knew the cluster's address. The driver of that try may still run.
+        # We store notes only about a driver that we follow. So these notes are from an earlier try
+        # that knew the cluster's address, and its driver may still run.
         noted = notes.result_uri if notes is not None and is_followed else None
         file = ResultFile(uri=str(noted or spec.result_uri))
         result = file.read()
@@ -330,12 +329,12 @@ class Submitter:
             _log_last_lines(provider_names.last_lines(self._hook))
         ended = result is not None or failure is None
         if notes is not None and (ended if is_followed else failure is None):
-            # Otherwise, a task that is cleared after its success would resume the finished driver
-            # of its last run and submit nothing.
+            # Delete the notes: a task that is cleared after its success would otherwise resume the
+            # finished driver of its last run, and submit nothing.
             notes.forget()
         if self._target.is_cluster and ended:
             if result is not None:
-                self._forget_driver()  # without a result, keep the log, which explains the failure
+                self._forget_driver()  # without a result, the log is needed
             _tidy(file.remove)
             if self._target.is_kubernetes:
                 _tidy(file.remove_uploads)
@@ -363,7 +362,7 @@ class Submitter:
         return None if self._hook is None else provider_names.submit_process(self._hook)
 
     def watched(self) -> AbstractContextManager[None]:
-        """Limit the wait for the first container, for a submission in the `with` block."""
+        """Limit how long a submission in the `with` block may wait for its first container."""
         if self._cluster is None:
             return nullcontext()
         return self._cluster.watched(lambda: stop_submit(self.process))
@@ -372,11 +371,11 @@ class Submitter:
 
     @property
     def notes(self) -> Resumable | None:
-        """The notes about the last submission, or None if a retry cannot resume it."""
+        """The notes about the last submission, or None if a retry cannot resume a submission."""
         return self._kept if self._is_durable else None
 
     def answer_for_left(self) -> None:
-        """From now on, if this task is killed, also kill the application of an earlier try."""
+        """Register an earlier try's application, so that killing this task also kills it."""
         notes = self.notes
         if self._cluster is not None and notes is not None and notes.attempt is not None:
             self._cluster.answer_for(_noted_id(notes), tag_of(notes.attempt))
@@ -385,7 +384,7 @@ class Submitter:
         """Kill the application that an earlier try has submitted, and delete its notes.
 
         Raises:
-            ClusterUnavailableError: YARN does not confirm that the application has ended.
+            ClusterUnavailableError: the cluster does not confirm that the application has ended.
             ClusterRefusedError: YARN does not allow us to kill the application.
             InterruptedError: the task is killed.
         """
@@ -400,8 +399,8 @@ class Submitter:
     def _leave_another(self, notes: Resumable, spec: JobSpec) -> None:
         """Kill an earlier try's application if it runs a different statement, and delete its notes.
 
-        In a task with several statements, an earlier try may have reached a later statement. If
-        that driver kept running, killing this task would not kill that driver.
+        In a task with several statements, an earlier try may have reached a later statement than
+        this try. If its driver kept running, killing this task would not kill that driver.
         """
         if not notes.is_of_another(spec):
             return
@@ -411,7 +410,7 @@ class Submitter:
     def _find_lost(self, notes: Resumable) -> None:
         """Find and store the ID of an application whose worker died after the submission.
 
-        From now on, if this task is killed, also kill that application.
+        From this call on, killing this task also kills that application.
         """
         self.answer_for_left()
         attempt = notes.attempt_without(_ID_KEY)
@@ -426,8 +425,9 @@ class Submitter:
     def begin_end(self) -> threading.Thread | None:
         """Kill `spark-submit`, then start and return a thread that kills the application.
 
-        `spark-submit` is killed first, so that it cannot submit anything after the search in YARN.
-        If no cluster is queried, do nothing: `finish_end` kills the driver.
+        `spark-submit` is killed first, so that it cannot submit anything after the thread's search
+        for the application. If the target has no cluster that we query, do nothing, because
+        `finish_end` kills the driver.
         """
         if not self._target.is_asked:
             return None
@@ -438,7 +438,7 @@ class Submitter:
         return end_by_command(known)
 
     def finish_end(self, end: threading.Thread | None) -> None:
-        """Wait briefly for the thread of `begin_end`; without a thread, kill the driver here."""
+        """Wait briefly for the thread of `begin_end`; if there is none, kill the driver here."""
         if end is None:
             if self._hook is not None:
                 with stop_processes(self.process):
@@ -462,8 +462,8 @@ class Submitter:
     def _spark_submit(self) -> None:
         """Run `spark-submit` until it ends, unless the task is killed.
 
-        When the signal handler returns, the task's interrupted code continues, so this code could
-        still submit.
+        After the signal handler returns, the interrupted code of a killed task continues, and must
+        not submit.
         """
         hook, submission = self._at_work
         if self._is_killed():
@@ -520,7 +520,7 @@ class Submitter:
 
     @property
     def _overdue(self) -> ApplicationNotStartedError | None:
-        """The error if the submission was killed because it got no container in time, else None."""
+        """The error if the submission got no container in time and was killed, else None."""
         return None if self._cluster is None else self._cluster.overdue
 
     @property
@@ -537,7 +537,7 @@ class Submitter:
 
 
 def _log_last_lines(lines: Sequence[str]) -> None:
-    """Log lines as a group, which Airflow's log page folds."""
+    """Log lines as a group that Airflow's log page can fold."""
     for line in ("::group::Spark driver's last lines", *lines, "::endgroup::"):
         log.info("%s", line)
 
@@ -553,7 +553,7 @@ def _noted_id(notes: Resumable) -> str | None:
 
 
 def _with_lineage(submission: Submission, context: Context) -> SparkArguments:
-    """Add OpenLineage's settings, as the Spark provider's operator does in its `execute`."""
+    """Add OpenLineage's settings to the Spark settings, as the Spark provider's operator does."""
     conf = dict(submission.arguments.conf or {})
     if submission.lineage.parent_job:
         conf = inject_parent_job_information_into_spark_properties(conf, context)

@@ -1,9 +1,9 @@
 """The trigger that follows a driver in its cluster while the task occupies no worker slot.
 
 Input is a `DriverNote` and the arguments of `client_arguments`. Output is one event, which
-`deferral.Woken` parses. `ClusterRun.following` has the rules of the wait, as for a worker that
-follows a driver itself. Requests run in the threads of `triggers.looks`. The module is here because
-triggers may not import operators: an operator names its trigger, and the trigger submits nothing.
+`deferral.Woken` parses. The trigger waits by the rules of `ClusterRun.following`, which also apply
+on a worker. Requests run in the threads of `triggers.looks`. The module is not in `triggers`,
+because modules there must not import operators.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 FIRST_POLL_S: Final = 5.0
 """The seconds between the deferral and the first poll.
 
-Airflow's scheduler fails a task that wakes before the scheduler has read that its worker is done:
-it takes the worker's end for the end of the woken task. The scheduler reads it within a loop, which
+A task must not wake before Airflow's scheduler has read that the task's worker process has ended.
+If the task wakes earlier, the scheduler takes the end of the worker process for the end of the
+woken task, and fails the task. The scheduler checks for ended processes once in each loop, which
 usually takes a second.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Followed:
-    """The attempt whose driver is followed, as `kill.abort_attempt` takes it."""
+    """The attempt whose driver the trigger follows; an argument for `kill.abort_attempt`."""
 
     metastore: MetastoreEndpoint
     job_key: str
@@ -55,11 +56,11 @@ class ApplicationTrigger(BaseTrigger):
     """Fire when a driver in a YARN or Kubernetes cluster has ended, or can no longer be followed.
 
     The trigger looks up both connections itself, so the triggerer needs the same logins and files
-    as a worker. It kills the driver only if a user clears or marks the task, or if the driver got
-    no container in time; the end of a triggerer kills nothing.
+    as a worker. The trigger kills the driver only if a user clears or marks the task, or if the
+    driver got no container in time. If the triggerer ends, the driver continues.
 
     Args:
-        note: the driver, as `DriverNote.to_json` returns it.
+        note: the note about the driver, as `DriverNote.to_json` returns it.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         spark_conn_id: connection of type `spark`.
         client: the user's arguments that decide how to log in to the cluster; no secrets.
@@ -96,7 +97,7 @@ class ApplicationTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Follow the driver, and fire once."""
+        """Follow the driver until it ends, and send one event."""
         try:
             event = event_of(self.note, await self._follow())
         except Exception as error:  # noqa: BLE001 - the edge of the triggerer
@@ -113,7 +114,8 @@ class ApplicationTrigger(BaseTrigger):
         driver, server = self._driver, (self.spark_conn_id,)
         await _has_slept(driver, driver.since_s + FIRST_POLL_S - time.time())
         run = await in_thread_of(server, self._cluster_run)
-        # A new triggerer starts here, too, so the wait for a container counts from the deferral.
+        # A second triggerer may take over and start here, so measure the wait for a container from
+        # the deferral.
         steps = run.following(driver.application_id, waited_s=time.time() - driver.since_s)
         while (pause_s := await in_thread_of(server, partial(next, steps, None))) is not None:
             if not await _has_slept(driver, pause_s):
@@ -121,9 +123,10 @@ class ApplicationTrigger(BaseTrigger):
         return End.ENDED
 
     async def on_kill(self) -> None:
-        """Abort the driver's transactions and kill it; a user has cleared or marked the task."""
-        # A thread of its own: polls of a cluster that does not answer must not delay a kill.
-        # Airflow cancels this call, too, if it takes longer than a second; the thread goes on.
+        """Abort the driver's transactions and kill it, after a user cleared or marked the task."""
+        # Use a separate thread, so that polls of a cluster that does not answer do not delay the
+        # kill. If this call takes longer than a second, Airflow cancels it, but the thread
+        # continues.
         await asyncio.shield(in_thread_of(("kill", self.spark_conn_id), self._kill))
 
     def _kill(self) -> None:
@@ -152,12 +155,13 @@ class ApplicationTrigger(BaseTrigger):
         run.begin_end().join()
 
     def _cluster_run(self) -> ClusterRun[Any]:
-        """Look up the Spark connection, and return a client of its cluster.
+        """Look up the Spark connection, and return a client for the connection's cluster.
 
         Raises:
-            ConfigurationError: the connection is missing, or no cluster is known here.
+            ConfigurationError: the connection is missing, or its cluster is unknown in the
+                triggerer.
         """
-        # Airflow imports a trigger's module in the event loop; this method runs in a thread.
+        # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above
 
@@ -183,7 +187,7 @@ class ApplicationTrigger(BaseTrigger):
 
 
 async def _has_slept(driver: DriverNote, pause_s: float) -> bool:
-    """Sleep until the task times out at the latest; return False if it has timed out already."""
+    """Sleep, but not past the task's time limit; return False if the limit has passed."""
     left_s = math.inf if driver.until_s is None else driver.until_s - time.time()
     if left_s <= 0:
         return False

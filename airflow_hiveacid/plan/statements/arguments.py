@@ -1,8 +1,7 @@
 """Checks sources, WHEN clauses and partitions, and converts them into parts of a statement.
 
-As in `arguments`, every error message contains the argument's name. If a mapping contains
-templates, an operator's constructor checks only the mapping's keys, and the values without
-templates.
+Every error message contains the argument's name, as in `plan.arguments`. If a mapping contains
+templates, an operator's constructor checks only the keys, and the values that contain no template.
 
 Example:
     >>> merge_clause({"when": "matched", "action": "update"}, "clauses[0]").action
@@ -65,8 +64,8 @@ def check_source_early(early: EarlyChecks, value: object) -> None:
     """Check the keys of a source, and the values without templates.
 
     Raises:
-        ConfigurationError: a key is unknown, a value has the wrong type, or there is not exactly
-            one source of rows.
+        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
+            have exactly one source of rows.
     """
     early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
 
@@ -83,7 +82,7 @@ def check_clauses_early(early: EarlyChecks, value: object) -> None:
 
 
 def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[str]) -> None:
-    """Check a static partition's values that contain no templates.
+    """Check the values of a static partition that contain no templates.
 
     Raises:
         ConfigurationError: see `partition_values`.
@@ -96,11 +95,11 @@ def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[s
 def source_spec(value: object, argument: str = "source") -> SourceSpec:
     """Convert a mapping to a `SourceSpec`; its keys are the fields of the spec.
 
-    With `table`, one of the keys `version`, `timestamp` and `tag` may set the version to read.
+    Beside `table`, one of the keys `version`, `timestamp` and `tag` may select the version to read.
 
     Raises:
-        ConfigurationError: a key is unknown, a value has the wrong type, or there is not exactly
-            one source of rows.
+        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
+            have exactly one source of rows.
         InvalidNameError: the table's name is not of the form `db.table`.
     """
     _check_no_parameters(value, argument)
@@ -125,7 +124,7 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
-    """Return the key columns, which match source rows with target rows.
+    """Return the key columns, by which a MERGE matches source rows with target rows.
 
     Raises:
         ConfigurationError: the value is not a list of names, or is empty.
@@ -140,8 +139,8 @@ def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause
     """Return the WHEN clauses in the given order.
 
     Raises:
-        ConfigurationError: the value is not a list of mappings, or is empty, or no row can reach a
-            clause. See also `merge_clause`.
+        ConfigurationError: the value is not a list of mappings; it is empty; or no row can reach
+            one of its clauses. See also `merge_clause`.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
@@ -194,8 +193,8 @@ def partition_values(
     Args:
         value: the argument's value.
         argument: the argument's name.
-        nulls: the columns that the DAG file sets to None. For other columns, None comes from a
-            template or another task and is an error.
+        nulls: the columns that the DAG file sets to None. In any other column, None comes from a
+            template or a different task, and is an error.
 
     Raises:
         ConfigurationError: `value` is not a mapping, or an entry is neither a string nor a whole
@@ -276,7 +275,7 @@ def _tables(value: object, argument: str) -> dict[str, str]:
 
 
 def _with_versions(value: object, argument: str) -> object:
-    """Return a source mapping in which `versions` contains the version of `table`."""
+    """Return a copy of a source mapping with the version of `table` moved into `versions`."""
     if not isinstance(value, Mapping):
         return value
     asked = {key: value[key] for key in _AS_OF if value.get(key) is not None}
@@ -319,8 +318,8 @@ def _rows(value: object, argument: str) -> tuple[tuple[str | int | float | None,
 def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> object:
     """Return a mapping with valid placeholders instead of the values that contain templates.
 
-    If there is no placeholder for a value with templates, its key is omitted. But an unknown key is
-    kept, so that it causes an error.
+    If a value contains a template and there is no placeholder for its key, the key is left out. But
+    an unknown key is kept, so that it causes an error.
     """
     if not isinstance(value, Mapping):
         return value
@@ -333,7 +332,7 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
 
 
 def _later_clause(clause: object) -> Mapping[str, object]:
-    """Return placeholders that make a clause valid if its other parts are valid."""
+    """Return placeholders with which a clause is valid if its parts without templates are valid."""
     given = clause if isinstance(clause, Mapping) else {}
     when, action = str(given.get("when")).lower(), str(given.get("action")).lower()
     changes = "update" if "set" in given else "delete"

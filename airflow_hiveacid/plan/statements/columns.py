@@ -1,7 +1,7 @@
-"""Checks of a statement's columns that need the definitions of its tables, and no rows.
+"""Checks of a statement's columns that need only the definitions of its tables.
 
 Takes a statement's spec, its table, and its source's columns if they are known. Raises the error
-that the driver would raise. Never parses expressions, since Spark does.
+that the driver would raise. Never parses expressions, because only Spark can parse them.
 
 Example:
     >>> source_columns(SourceSpec(values=((1, "a"),)), {})
@@ -54,7 +54,7 @@ def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple
 
 
 def value_columns(source: SourceSpec) -> tuple[str, ...]:
-    """Return the columns of a source of values: its own names, else `col1`, `col2` and so on."""
+    """Return the columns of a source of values: its own names, or else `col1`, `col2`, ..."""
     if source.columns or not source.values:
         return source.columns
     return tuple(f"col{number}" for number in range(1, len(source.values[0]) + 1))
@@ -81,7 +81,8 @@ def check_columns(
             else:
                 resolve_insert(table, spec, columns)
         case MergeSpec():
-            # An unknown source may have every column that the statement could use.
+            # If a source's columns are unknown, assume that it has every column that the statement
+            # uses.
             resolve_merge(table, spec, columns or (*table.column_names, *spec.keys))
         case UpdateSpec():
             resolve_update(table, spec)
@@ -117,6 +118,6 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
 
 
 def partition_missing(table: TableInfo, spec: TruncateSpec) -> PartitionNotFoundError:
-    """Return the error of a TRUNCATE if no partition has its values."""
+    """Return the error to raise if no partition has the values of a TRUNCATE."""
     values = "/".join(f"{name}={value}" for name, value in spec.partition.items())
     return PartitionNotFoundError(table=table.ref, partition=values)

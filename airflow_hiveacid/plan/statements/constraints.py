@@ -1,8 +1,9 @@
 """A table's DEFAULT and CHECK constraints as Spark SQL.
 
-The metastore stores constraints as expressions in Hive's dialect. Only expressions with the same
-meaning in both dialects are accepted: constants and the current time as defaults, and comparisons
-of columns and constants as checks. The error for any other expression contains the constraint.
+The metastore stores constraints as expressions in Hive's dialect. This module accepts only
+expressions that mean the same in Spark. A default may be a constant or the current time; a check
+may compare columns and constants. For any other expression, it raises an error that contains the
+constraint.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
 
 DEFAULT: Final = "DEFAULT"
-"""The keyword for a column's default in a statement."""
+"""The keyword in a statement that stands for a column's default."""
 
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<string>'(?:[^'\\]|\\['"\\nrt])*'|"(?:[^"\\]|\\['"\\nrt])*") (?!['"])
@@ -77,7 +78,7 @@ class Check:
 
 
 def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
-    """Return a column's expression: the expression in the statement, the default, or NULL.
+    """Return the expression for a column: that of the statement, the column's default, or NULL.
 
     Args:
         table: the table.
@@ -117,7 +118,7 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
 
 
 def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
-    """Return a default; cast a string to the type of a non-string column, as Hive does."""
+    """Return a default; if it is a string but the column is not, cast it, as Hive does."""
     columns = (*table.columns, *table.partition_columns)
     (wanted,) = [c.type for c in columns if c.name == column]
     is_text = len(tokens) == 1 and tokens[0].kind == "string"
@@ -154,7 +155,7 @@ def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
 
 
 def _casts_alike(cast: _Cast) -> bool:
-    """Return whether Hive and Spark cast a constant alike; casts of true to string differ."""
+    """Return whether Hive and Spark cast a constant equally, unlike a cast of true to string."""
     (first, *more), name = cast.value, cast.type[0].text.lower()
     if name == "boolean":
         return not more and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
@@ -205,7 +206,7 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
 
 
 def _without_between(parts: Sequence[str]) -> list[str]:
-    """Replace each BETWEEN with two comparisons, since columns in BETWEEN cannot be substituted."""
+    """Replace each BETWEEN with two comparisons, in which columns can be substituted."""
     found = list(parts)
     while _BETWEEN in found:
         at = found.index(_BETWEEN)
@@ -252,13 +253,13 @@ def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | Non
 
 
 def _is_plain(tokens: Sequence[_Token]) -> bool:
-    """Return whether Hive and Spark group the operators alike, despite different precedence."""
+    """Return whether Hive and Spark group the operators equally; their precedences differ."""
     levels = [_Level()]
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         match token.word:
             case "(" if before is not None and before.kind != "symbol" and not _opens(before):
-                return False  # this is a function call
+                return False  # a function call, not a group
             case "(":
                 levels.append(_Level(is_list=before is not None and before.word == "IN"))
             case ")" if len(levels) == 1:
@@ -285,7 +286,7 @@ class _Level:
     in_between: bool = False
 
     def takes(self, word: str) -> bool:
-        """Return whether both dialects parse `word` alike; pass "" for a name or constant."""
+        """Return whether both dialects parse `word` equally; pass "" for a name or constant."""
         if word == "AND" and self.in_between:
             self.in_between = False
         elif word in {"AND", "OR"}:

@@ -1,8 +1,8 @@
 """Checks INSERT, UPDATE, DELETE and MERGE statements and resolves their columns.
 
 Takes a table and a statement's spec. Returns the statement with every column resolved, or raises an
-error if the statement is not possible. Makes no decision about files, and does not parse
-expressions, because Spark parses them.
+error if the statement is not possible. Decides nothing about files. Does not parse expressions,
+because only Spark can parse them.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -60,7 +60,8 @@ class Clause:
 
     `assignments` maps target columns to expressions: all columns for an insert, only the changed
     columns for an update, and none for a delete. `unchanged` are columns that an update cannot
-    change: the statement fails if a source value differs from the target row's value.
+    change. If a source value differs from the target row's value in such a column, the statement
+    fails.
     """
 
     when: MergeWhen
@@ -71,11 +72,11 @@ class Clause:
 
 
 def check_changeable(table: TableInfo, operation: str) -> None:
-    """Raise an error unless a table is full ACID, unsorted and stored as ORC.
+    """Raise an error if a table is not full ACID, is sorted, or is not stored as ORC.
 
     Raises:
         NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: the
-            table does not meet one of these conditions.
+        table cannot be changed.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -128,7 +129,7 @@ def check_insertable(table: TableInfo) -> None:
 
 
 def check_cleanable(table: TableInfo) -> None:
-    """Raise an error unless a table is insert-only, or a supported full-ACID table.
+    """Raise an error if a table is neither insert-only nor a full-ACID table that we can change.
 
     Raises:
         NotTransactionalError, SortedTableError, UnsupportedTableError: see `check_changeable`.
@@ -138,11 +139,11 @@ def check_cleanable(table: TableInfo) -> None:
 
 
 def check_source(source: SourceSpec) -> None:
-    """Raise an error unless a source is exactly one of: files, a table, values, several tables.
+    """Raise an error if a source is not exactly one of: files, a table, values, several tables.
 
     Raises:
-        ConfigurationError: not exactly one kind of source is given, the source is incomplete, or
-            rows of values differ in length.
+        ConfigurationError: there is no source or more than one; the source is incomplete; or rows
+            of values differ in length.
     """
     kinds = (source.location, source.table, source.values, source.tables)
     given = sum(kind is not None for kind in kinds)
@@ -186,7 +187,7 @@ CLAUSE_WITHOUT_ROWS: Final = (
 
 
 def clause_problem(clause: MergeClause) -> str | None:
-    """Return a phrase that says why a clause is invalid for every table, or None if it is valid.
+    """Return why a clause is invalid for any table, or None if it may be valid for a table.
 
     Example:
         >>> clause_problem(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT))
@@ -287,7 +288,7 @@ def _resolve_clause(
 
 
 def _unchanged(table: TableInfo, clause: MergeClause, source: Collection[str]) -> tuple[str, ...]:
-    """Return the columns whose values UPDATE SET * must not change."""
+    """Return the columns that UPDATE SET * must leave unchanged."""
     if clause.action is not MergeAction.UPDATE or clause.set is not None:
         return ()
     names = (*(c.name for c in table.partition_columns), *table.bucket_columns)
@@ -297,8 +298,9 @@ def _unchanged(table: TableInfo, clause: MergeClause, source: Collection[str]) -
 def _update_assignments(table: TableInfo, clause: MergeClause, source: set[str]) -> dict[str, str]:
     if clause.set is not None:
         return checked_assignments(table, clause.set)
-    # UPDATE SET * cannot change bucket and partition columns, which are usually part of the key.
-    # The statement fails if their source values differ from the target row's values (`unchanged`).
+    # UPDATE SET * cannot change bucket and partition columns, which are usually part of the key. If
+    # a source value of such a column differs from the target row's value, the statement fails
+    # (`unchanged`).
     fixed = set(table.bucket_columns)
     return {c.name: f"s.{quoted(c.name)}" for c in table.columns if c.name in source - fixed}
 
@@ -362,9 +364,9 @@ def resolve_insert(
 ) -> dict[str, str]:
     """Return an expression over the source columns for each target column.
 
-    Columns in `spec.partition` get the constant given there. `spec.columns` lists the target
-    columns in the order of the source columns; without it, `spec.match` determines the target
-    columns. A column without a value gets its default.
+    A column in `spec.partition` gets the constant value of that mapping. `spec.columns` lists the
+    target columns in the order of the source columns; without it, `spec.match` determines the
+    target columns. A column without a value gets its default.
 
     Raises:
         UnknownColumnError: the table does not have a given column or a column of the source.
@@ -397,7 +399,7 @@ def resolve_insert(
 
 
 def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
-    """Raise an error if an INSERT itself names a column wrongly, whatever its source's columns are.
+    """Raise an error if an INSERT names a wrong column, independent of its source's columns.
 
     Raises:
         UnknownColumnError, ConfigurationError: see `resolve_insert`.
@@ -410,7 +412,7 @@ def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
 def columns_of_texts(
     table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
 ) -> frozenset[str]:
-    """Return the columns that get strings from an INSERT; Spark casts these strings."""
+    """Return the columns to which an INSERT gives strings; Spark casts these strings."""
     if spec.source.values is not None:
         return frozenset(table.column_names)
     fixed = frozenset(name.lower() for name in spec.partition)

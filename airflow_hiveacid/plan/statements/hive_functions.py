@@ -1,9 +1,9 @@
 """Hive functions that Spark executes with Hive's classes, and their names in Spark SQL.
 
 Spark includes the classes of Hive 2.3. The functions in this module return the same results as in
-Hive 4.0.1; tests compare the results (tests/interop/test_functions.py). The subpackage `sql` uses
-the names; the subpackage `spark` registers them in a session. `sql.expressions.functions` decides
-which functions are allowed.
+Hive 4.0.1; tests compare the results (tests/interop/test_functions.py). The package `sql` uses the
+names, and the package `spark` registers the functions in a session. `sql.expressions.functions`
+decides which functions are allowed.
 
 Example:
     >>> called("substr")

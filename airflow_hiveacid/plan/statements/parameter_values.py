@@ -84,7 +84,7 @@ def _value(given: object, argument: str) -> Value:
     """Convert a Python value to a `Value` of the corresponding type."""
     if given is None:
         return Value(type=ValueType.NULL)
-    # The order matters: a bool is also an int, and a datetime is also a date.
+    # The order of the cases matters: a bool is also an int, and a datetime is also a date.
     for kind, type_ in _PYTHON.items():
         if isinstance(given, kind):
             return _value_of(type_, given, argument)
@@ -147,12 +147,12 @@ def _decimal(given: object, _: str) -> str | None:
     if not is_number and not (isinstance(given, str) and _DECIMAL.match(given)):
         return None
     number = Decimal(given)  # type: ignore[arg-type] # a string, int or Decimal, as checked above
-    # Refuse large exponents, since a number is written with all its digits.
+    # Refuse large exponents, because the number is written out with all its digits.
     if not number:
         return "0"
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         return None
-    # Remove trailing zeros, as Hive does to determine a constant's type.
+    # Remove trailing zeros: Hive determines a constant's type without them.
     whole, _, fraction = f"{number:f}".partition(".")
     fraction = fraction.rstrip("0")
     if len(whole.lstrip("+-0")) + len(fraction) > _MOST_DIGITS:

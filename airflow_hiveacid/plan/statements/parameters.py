@@ -1,8 +1,8 @@
 """Convert the `parameters` of a task or call to typed values, and find their markers in SQL.
 
-Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which give a type
-to a template's result. Returns `Parameter`s. A statement's spec gets only the parameters that its
-SQL uses. `spark.engine.expressions.parsed_sql` turns them into literals.
+Takes Python values, or mappings such as `{"type": "date", "value": "{{ ds }}"}`, which set the type
+of a rendered template. Returns `Parameter`s. A statement's spec contains only the parameters that
+the statement's SQL uses. `spark.engine.expressions.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _J = TypeVar("_J")
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Match quotes, comments and casts first, so that a colon in them does not begin a marker. A colon
-# directly after a name, value or bracket begins a path or a field's type.
+# Match quotes, comments and casts first, because a colon inside them does not begin a marker. A
+# colon directly after a name, value or bracket begins a path or a field's type.
 _LEXEME: Final = re.compile(
     r"""(?<!\w)[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `(?:[^`]|``)*`
     | --(?:\\\r?\n|[^\r\n])* | (?P<block>/\*) | ::
@@ -75,8 +75,8 @@ def read_parameters(value: object, argument: str = "parameters") -> dict[str, Pa
 def markers(text: str) -> frozenset[str]:
     """Return the parameter names in the markers of a Spark SQL string.
 
-    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. No blank follows the
-    colon of a marker, and no name, value or bracket directly precedes it.
+    Quotes, comments, casts (`a::int`) and paths (`a:b`) contain no markers. A marker's name follows
+    its colon without a blank. Directly before the colon, there is no name, value or bracket.
     """
     return frozenset(_markers(text))
 
@@ -84,13 +84,13 @@ def markers(text: str) -> frozenset[str]:
 def with_parameters(
     job: _J, given: Mapping[str, Parameter], argument: str | None = "parameters"
 ) -> tuple[_J, frozenset[str]]:
-    """Return a job with the parameters that its SQL uses, and the names of these parameters.
+    """Return a copy of a job with the parameters that its SQL uses, and their names.
 
     Args:
         job: the job.
         given: all parameters.
-        argument: the argument's name in errors; None if the SQL parser has already checked that
-            each marker has a value.
+        argument: the argument's name for error messages; None if the SQL parser has already checked
+            that each marker has a value.
 
     Raises:
         ConfigurationError: the SQL uses a parameter that is not given.
@@ -100,7 +100,7 @@ def with_parameters(
 
 
 def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -> None:
-    """Raise an error unless the SQL uses every parameter.
+    """Raise an error if the SQL does not use every parameter.
 
     Raises:
         ConfigurationError: a parameter is not used.
@@ -114,7 +114,7 @@ def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -
 
 
 def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
-    """Return a job with these parameters; its SQL must use all of them.
+    """Return a copy of a job with these parameters; its SQL must use all of them.
 
     Raises:
         ConfigurationError: see `read_parameters`, `with_parameters` and `check_all_used`.
@@ -126,7 +126,7 @@ def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
 
 
 def where_parameters(where: str | None, value: object) -> dict[str, Parameter]:
-    """Return the parameters for one condition, which must use all of them.
+    """Return the parameters for one condition; the condition must use all of them.
 
     Raises:
         ConfigurationError: see `job_with`.
@@ -145,14 +145,14 @@ def check_early(
     *,
     others: object = None,
 ) -> None:
-    """Check values that are known before the task runs; check names if all SQL is known.
+    """Check the values that are known before the task runs; check the names if all SQL is known.
 
     Args:
         early: the checks of the task.
-        value: the parameters, which may contain templates or be another task's result.
+        value: the parameters; they may contain templates, or be a different task's result.
         texts: the SQL strings that can use parameters; they may also contain templates.
         argument: the argument's name in errors.
-        others: more parameters, which the SQL strings may use but need not use.
+        others: further parameters, which the SQL strings may use but need not use.
 
     Raises:
         ConfigurationError: see `job_with`.
@@ -185,7 +185,7 @@ def check_values_early(early: EarlyChecks, value: object, argument: str = "param
 
 
 def stand_ins(value: object) -> dict[str, Parameter]:
-    """Return parameters for parsing SQL; a placeholder replaces a value that is not known yet."""
+    """Return parameters for parsing SQL, with a placeholder for each value that is yet unknown."""
     later = Later(values=(Value(type=ValueType.STRING, text="later"),))
     return {
         str(name): _settled(given, later)
@@ -194,7 +194,7 @@ def stand_ins(value: object) -> dict[str, Parameter]:
 
 
 def texts_of(given: Mapping[str, Any]) -> list[object]:
-    """Return the parts of an operator's arguments that may contain SQL, rendered or not."""
+    """Return the parts of an operator's arguments that may contain SQL or a template of SQL."""
     source = given.get("source")
     found = [given.get("where"), given.get("condition"), *_inner(given.get("assignments"))]
     found.append(source.get("query") if isinstance(source, Mapping) else source)
@@ -208,7 +208,7 @@ def texts_of(given: Mapping[str, Any]) -> list[object]:
 
 
 def said(where: str | None, parameters: Mapping[str, Parameter]) -> str:
-    """Return a condition with the values of its parameters, for messages and comparisons."""
+    """Return a condition and the values of its parameters as text, for messages and comparisons."""
     text = where or ""
     if not parameters:
         return text

@@ -1,8 +1,8 @@
-"""Options of a source that hold secrets: a job spec contains where a secret is, never the secret.
+"""Source options for secrets: a job spec contains the location of a secret, never the secret.
 
-Airflow stores rendered arguments, and job specs travel to the cluster as files. If an option's name
-suggests a secret, the option's value must therefore be `env:NAME` or `file:/path`, which the driver
-resolves.
+Airflow stores rendered arguments, and job specs travel to the cluster as files. So if an option's
+name suggests a secret, its value must be `env:NAME` or `file:/path`. The driver reads the secret
+from there.
 
 Example:
     >>> secret_of("password", "env:ORDERS_PASSWORD"), secret_of("fetchsize", "1000")
@@ -35,10 +35,10 @@ _IN_LOCATION: Final = re.compile(rf"\S*?(?:{_LOGIN}|\?\S*(?:{_WORDS})=[^&;])", r
 
 
 def check_options(options: Mapping[str, str], argument: str) -> None:
-    """Refuse options that contain a secret. The message does not show the option's value.
+    """Refuse options that contain a secret; the error does not show the option's value.
 
     Raises:
-        ConfigurationError: an option contains a secret, or seems to.
+        ConfigurationError: an option contains a secret, or a value that looks like a secret.
     """
     for name, value in options.items():
         try:
@@ -70,10 +70,10 @@ def check_location(location: str | None, argument: str) -> None:
 
 
 def secret_of(name: str, value: str) -> SecretSource | None:
-    """Return where an option's secret is, or None if the option's name suggests no secret.
+    """Return the location of an option's secret, or None if the option's name suggests no secret.
 
     Raises:
-        ConfigurationError: the value names no place; it may be the secret itself.
+        ConfigurationError: the value is not a location, so it may be the secret itself.
     """
     return SecretSource.parse(value) if suggests_secret(name) else None
 

@@ -1,7 +1,7 @@
 """A job as SQL text for readers: Hive's own statement, or the most similar statement.
 
 Input is a job's spec. Output is text for Airflow's "Rendered Templates" view; no program parses it.
-Parameters stay markers, so the text contains no parameter's value.
+Parameters appear as markers, so the text does not contain their values.
 
 Example:
     >>> print(statement_text(DeleteSpec(target="db.t", where="day < :day")))
@@ -66,7 +66,7 @@ PROPERTIES: Final = {
 
 @singledispatch
 def statement_text(job: object) -> str:  # noqa: ARG001 - each kind of job has its own function
-    """Return a job as SQL text; empty if no SQL statement is similar to the job."""
+    """Return a job as SQL text; empty if no SQL statement expresses the job."""
     return ""
 
 
@@ -82,7 +82,7 @@ def name_text(name: str) -> str:
 
 
 def as_of(version: VersionSpec) -> str:
-    """Return the clause that reads a version, with a blank before it; empty for the present."""
+    """Return the clause that selects a version, after a blank; empty for the current version."""
     if version.timestamp is not None:
         return f" FOR TIMESTAMP AS OF {sql_string(version.timestamp.isoformat())}"
     if version.is_now:
@@ -240,7 +240,7 @@ def _read(table: str, version: str) -> str:
 
 
 def _over(views: Mapping[str, str], query: str) -> str:
-    """Return a query with the definitions of the views that it reads."""
+    """Return a query, preceded by the definitions of the views that it reads."""
     if not views:
         return query
     named = ", ".join(f"{name_text(name)} AS ({text})" for name, text in views.items())

@@ -292,15 +292,15 @@ def _ships(context: SparkContext) -> bool:
         return True
     if _is_beside(master):
         log.info(
-            "Python in executors uses the tokens of its container, which usually last for a day:"
-            " a longer job needs spark.authenticate, spark.network.crypto.enabled and"
+            "Python in executors uses the tokens of its container. These usually last for a day."
+            " If the job takes longer, set spark.authenticate, spark.network.crypto.enabled and"
             " spark.io.encryption.enabled"
         )
         return False
     log.warning(
-        "HDFS tokens stay on the driver, since Spark does not encrypt network traffic and spilled"
-        " data: give Python workers their own tickets or tokens, or set spark.authenticate,"
-        " spark.network.crypto.enabled and spark.io.encryption.enabled"
+        "HDFS tokens stay on the driver, because Spark does not encrypt its network traffic and"
+        " spilled data. Give Python workers their own tickets or tokens. Or turn encryption on:"
+        " set spark.authenticate, spark.network.crypto.enabled and spark.io.encryption.enabled"
     )
     return False
 

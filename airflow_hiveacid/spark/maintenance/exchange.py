@@ -155,8 +155,9 @@ class Exchange:
             if self._digest(kept) != before:
                 raise self._refused(
                     ConversionTarget.FULL_ACID,
-                    f"its rows differ from those of {self.kept}, which it replaced; MERGE its rows"
-                    f" into {self.kept}, or drop {self.kept} to convert the files of this table",
+                    f"it replaced {self.kept}, and the rows of the two tables differ. MERGE the"
+                    f" rows of this table into {self.kept}; or drop {self.kept}, so that the files"
+                    " of this table are converted",
                 )
             self.on_step("compared")
             self._exchange(guard, self.copy, self.kept)

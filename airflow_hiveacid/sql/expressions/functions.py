@@ -39,18 +39,19 @@ TRUTH: Final = (
     "Hive and Spark convert different strings to true, and a number here may be a string",
     "a comparison: x = 'true' for a string, x <> 0 for a number",
 )
-_OF_SESSION: Final = "it is the driver's user"
+_OF_SESSION: Final = "the value would be the driver's user"
+_OTHER_SESSION: Final = "the value would be from a different session"
 _APPROXIMATE: Final = ("each engine approximates it differently", "percentile(x, p)")
-_OF_POPULATION: Final = "Hive computes it for the population, but Spark for a sample"
+_OF_POPULATION: Final = "Hive computes it for a population, but Spark computes it for a sample"
 # The difference and the proposed replacement, by function name.
 _NEVER: Final[Mapping[str, tuple[str, str]]] = {
     "aes_decrypt": ("the modes differ", "the text itself"),
     "aes_encrypt": ("the modes differ", "sha2(x, 256) for a digest"),
     "boolean": TRUTH,
     "char": ("Spark does not truncate the string in a cast", "substr(x, 1, n)"),
-    "current_catalog": ("it would be that of a different session", "the name"),
-    "current_database": ("it would be that of a different session", "the name"),
-    "current_schema": ("it would be that of a different session", "the name"),
+    "current_catalog": (_OTHER_SESSION, "the name"),
+    "current_database": (_OTHER_SESSION, "the name"),
+    "current_schema": (_OTHER_SESSION, "the name"),
     "current_user": (_OF_SESSION, "a template"),
     "grouping_id": ("the bits differ", "grouping(a) * 2 + grouping(b)"),
     "hash": (
@@ -250,7 +251,10 @@ def _is_without_choice(pattern: Piece) -> bool:
 
 
 _ZONE: Final = (
-    "Spark applies the offset if a zone has an offset or is from a column, but Hive does not",
+    (
+        "Spark applies an offset such as +01:00 in a zone, but Hive ignores it; a zone from a"
+        " column may have such an offset"
+    ),
     "the name of a time zone as a string, such as 'Europe/Vienna'",
 )
 _LENGTH: Final = (
@@ -449,7 +453,7 @@ def check_calls(piece: Piece) -> None:
         given = len(_arguments(piece, index))
         if given < least or (most is not None and given > most):
             piece.fail(
-                f"{name}(): its results were compared with Hive's for"
+                f"{name}(): the results of Spark and Hive were compared only for"
                 f" {_count_text(least, most)} arguments, not for {given}",
                 "use that number of arguments, or run this statement in Hive",
                 token,

@@ -165,8 +165,8 @@ def _check_set_operation(piece: Piece, node: exp.SetOperation) -> None:
     for side in (node.this, node.expression):
         if isinstance(side, exp.SetOperation) and type(side) is not type(node):
             piece.fail(
-                f"without parentheses, {node.key.upper()} and {side.key.upper()} have different"
-                " orders in Hive and Spark",
+                f"without parentheses, Hive and Spark evaluate {node.key.upper()} and"
+                f" {side.key.upper()} in different orders",
                 "put parentheses around one of them",
                 position_of(piece, side),
             )

@@ -123,7 +123,7 @@ def partition_clause(
         if dynamic:
             part.fail(
                 "a partition column with a value comes after one without a value",
-                "as in Hive, list the columns with values first",
+                "list the columns with values first, as in Hive",
             )
         static[column] = partition_value(part[1:])
     return static, tuple(dynamic), end + 1

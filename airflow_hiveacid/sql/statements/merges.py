@@ -222,8 +222,8 @@ def _clause(clause: _When, names: NameScope) -> MergeClause:
         condition = agreed(clause.condition, node.args.get("condition"), names)
         if (at := clause.condition.find("OR")) is not None:
             clause.condition.fail(
-                "in Hive, OR without parentheses also affects rows of other clauses, because Hive"
-                " puts ON and AND before it",
+                "in Hive, a condition with OR but without parentheses also affects rows of other"
+                " clauses, because Hive puts the condition of ON and an AND before it",
                 "put parentheses around the condition of this clause",
                 clause.condition.tokens[at],
             )

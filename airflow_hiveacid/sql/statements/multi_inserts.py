@@ -114,8 +114,8 @@ def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | Transact
     except SharedTargetError as error:
         part, _ = cut.inserts[error.statement - 1]
         part.fail(
-            f"INSERT {error.other} of this FROM clause also writes {error.table}, and one of them"
-            " overwrites it",
+            f"INSERT {error.other} of this FROM clause also writes {error.table}, and one of the"
+            " two INSERTs overwrites the table",
             "combine both into one INSERT with UNION ALL, or name different static partitions",
         )
     return spec
@@ -205,7 +205,9 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
         and piece.word(index + 1) in QUERY_BEGINS
     ]
     if len(found) != len(offsets):
-        piece.fail("it is not clear where a FROM query ends", "give each parentheses and a name")
+        piece.fail(
+            "it is not clear where a FROM query ends", "put each query in parentheses and name it"
+        )
     for begin, table in zip(offsets, found, strict=True):
         end = piece.closing(begin)
         view = views.share(_text(piece[begin + 1 : end], table.this, views))

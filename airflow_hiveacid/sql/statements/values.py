@@ -185,8 +185,8 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
             default_where.append(at)
             if len(set(_fractions(others))) > 1:
                 others[0].fail(
-                    "in a string column with DEFAULT in some rows, the digits of numbers depend on"
-                    " the default",
+                    "if some rows have DEFAULT in a string column, the column's default decides"
+                    " how many digits the numbers of other rows have",
                     "write all of them with the same number of digits, or use two statements",
                 )
     return DefaultPositions(default_at=tuple(default_at), default_where=tuple(default_where))

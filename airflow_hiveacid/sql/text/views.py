@@ -162,7 +162,8 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
     while node is not None:
         if isinstance(node, exp.CTE) and node.alias.lower() == name:
             piece.fail(
-                f"{table.name!r} refers to itself", "write db.table for a table of that name"
+                f"{table.name!r} refers to itself",
+                "if you mean a table of that name, write db.table",
             )
         with_ = node.args.get("with_")
         ctes: list[exp.CTE] = [] if with_ is None else with_.expressions
@@ -173,7 +174,7 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
             piece.fail(
                 f"{table.name!r} names a later WITH query: Hive reads that query, but Spark reads a"
                 " table",
-                "put it first, or write db.table for a table of that name",
+                "put that query first or, if you mean a table of that name, write db.table",
                 position_of(piece, table),
             )
         node = node.parent

@@ -185,10 +185,10 @@ def _why_not_orc(
         return f"its columns are {', '.join(found)}, but the table's are {', '.join(known)}"
     for column, column_id in zip(columns, root.children, strict=True):
         if not is_stored_as(tail.types, column_id, parse_type(column.type)):
-            return f"column {column.name} is not stored as {column.type} in it"
+            return f"column {column.name} is not stored as {column.type} in the file"
     if not are_old_values_known(tail):
         return (
-            "it does not state the calendar of its old times, and it may have dates before"
+            "the file does not state the calendar of its old times, but may have dates before"
             " 1582-10-15 or times before 1970"
         )
     return None
@@ -198,7 +198,7 @@ def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) 
     known = {column.name for column in columns}
     for name in facts.schema.names:
         if name.lower() not in known:
-            return f"it has a column {name}, and the table has {', '.join(sorted(known))}"
+            return f"its column {name} is not in the table, which has {', '.join(sorted(known))}"
     positions = FieldPositions(facts.schema, path)
     for column in columns:
         position = positions.of(column.name)

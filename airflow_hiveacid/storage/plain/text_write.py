@@ -83,7 +83,7 @@ class TextWriter(StreamWriter):
             texts = _texts(node.type, values)
             texts.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise self._refused(node, f"not one that text can hold: {error}") from error
+            raise self._refused(node, f"a value that a text file cannot store: {error}") from error
         spelt = spelling(node.type)
         if spelt and pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
             raise self._refused(node, "a value that Hive does not read from text")

@@ -1,4 +1,5 @@
-// The metastore's compaction queue: what waits, what is being done and by which worker.
+// The metastore's compaction queue: waiting compactions, and running compactions with their
+// workers.
 
 import { Failure, Grid, Measured, PageLink, React, Wait, ago, countText, h, spanText, useAnswer } from "./parts.js";
 

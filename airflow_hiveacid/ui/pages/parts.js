@@ -1,10 +1,10 @@
-// What every page uses: requests, texts of numbers and times, and small components.
-// The host's React is used, and Airflow's theme through its CSS variables, so light and dark work.
+// Code for all pages: requests, texts of numbers and times, and small components. The pages use
+// Airflow's React, and CSS variables of Airflow's theme, which is light or dark.
 
 export const React = globalThis.React;
 export const h = React.createElement;
 
-// Airflow sets <base href>, which holds the path of [api] base_url.
+// Airflow sets <base href> to a URL with the path of [api] base_url.
 const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
 export const href = (path) => `${base}/${path}`;
 
@@ -56,8 +56,8 @@ export const go = (wanted) => {
   globalThis.dispatchEvent(new Event("hiveacid-moved"));
 };
 
-// A move removes the element that has the focus, so the new page decides who gets it next. On the
-// first load `before` is null, and the focus stays where Airflow puts it.
+// A move to a new page removes the element that has the focus, so the new page sets the focus. On
+// the first load, `before` is null, and the focus stays where Airflow puts it.
 let before = null;
 export const moved = (from) => {
   before = from;
@@ -71,7 +71,7 @@ export const Heading = ({ children }) => {
   return h("h1", { ref: here, tabIndex: -1 }, children);
 };
 
-// Back in a list, the focus returns to the link to the page that was left.
+// When the user returns to a list, focus the link to the page that the user left.
 export const useReturn = (isReady) => {
   const here = React.useRef(null);
   React.useEffect(() => {
@@ -112,7 +112,7 @@ export const sizeText = (bytes) => {
   return `${unit && size < 100 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
 };
 
-// Made once: each call of toLocaleString would make another.
+// Make these objects only once, because each call of toLocaleString would make a new object.
 const COUNT = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
@@ -186,7 +186,7 @@ export const Failure = ({ error }) =>
 
 export const dagHref = (dag, run) => href(`dags/${dag}${run ? `/runs/${encodeURIComponent(run)}` : ""}`);
 
-// A job key is DAG/run/task/map index, with an installation or a job number behind it.
+// A job key is DAG/run/task/map index, optionally followed by a job number and an installation.
 export const JobLink = ({ job }) => {
   const [, dag, run, task] = /^([^/]+)\/([^/]+)\/([^/]+)\/-?\d+/.exec(job ?? "") ?? [];
   if (!dag) return h("span", { className: "ha-muted" }, job || "unknown client");
@@ -194,8 +194,8 @@ export const JobLink = ({ job }) => {
   return h("a", { href: href(path), title: job }, `${dag} / ${task}`);
 };
 
-// A table whose columns are [heading, function of a row, is a number]. It scrolls sideways alone,
-// and leaves out columns without any content.
+// A table whose columns are [heading, function of a row, is a number]. The table has its own
+// horizontal scroll bar, and leaves out columns without any content.
 export const Grid = ({ columns, rows, label, none, leftOut }) => {
   if (rows.length === 0) return h("p", { className: "ha-muted" }, none);
   const filled = columns.filter(([, content]) => rows.some((row) => content(row) !== ""));
@@ -222,7 +222,7 @@ export const Grid = ({ columns, rows, label, none, leftOut }) => {
 
 const [WIDE, HIGH, LEFT, BELOW] = [320, 96, 4, 14];
 
-// A line over time, with its least and greatest value, and marks at times.
+// A line chart over time with the lowest and highest value, and with marks at given times.
 export const Chart = ({ title, points, text, marks = [] }) => {
   const values = points.filter(([, value]) => value !== null && value !== undefined);
   const last = values.length ? text(values[values.length - 1][1]) : "no value";

@@ -1,4 +1,5 @@
-// One table: why it is not compacted, its numbers over time, its directories, writers and versions.
+// The page of one table: why it is not compacted, and its numbers, directories, writers and
+// versions.
 
 import { Ago, Chart, Failure, Grid, Heading, JobLink, Notice, PageLink, React, State, Wait, ago, ask, countText, dagHref, h, momentText, secondsOf, shareText, sizeText, useAnswer } from "./parts.js";
 import { queueColumns } from "./compactions.js";
@@ -54,7 +55,7 @@ const Numbers = ({ row }) =>
 
 const CHOICES = { auto: "by thresholds", minor: "minor", major: "major" };
 
-// Each button requests a run of the operations DAG from Airflow's API, which checks the user's rights.
+// Each button asks Airflow's API to run the operations DAG; the API checks the user's rights.
 const Operations = ({ row, dag }) => {
   const [choice, setChoice] = React.useState("auto");
   const [said, say] = React.useState(null);

@@ -1,4 +1,4 @@
-// The list of all tables: search, sort, and a row that leads to each table's page.
+// The list of all tables, with search, sorting, and a link to each table's page.
 
 import { Ago, Failure, Measured, Notice, PageLink, React, State, Wait, countText, dagHref, go, h, shareText, sizeText, stateOrder, useAnswer, useReturn } from "./parts.js";
 
@@ -80,7 +80,7 @@ const Head = ({ head, at, isNumber, sort, setSort }) =>
     },
     h(
       "button",
-      // Numbers first sort from the greatest down, which is what their reader looks for.
+      // The first click on a column of numbers sorts the highest number first.
       { type: "button", onClick: () => setSort({ at, isUp: sort.at === at ? !sort.isUp : !isNumber }) },
       head,
     ),

@@ -22,7 +22,7 @@ def test_a_partition_stored_otherwise_is_not_written() -> None:
         for n, f in (("1", FileFormat.ORC), ("2", FileFormat.PARQUET))
     )
     check_alike(plain, [orc, PartitionInfo(name=PartitionName(), location="/")])
-    with pytest.raises(UnsupportedTableError, match="its partition p=2 as Parquet"):
+    with pytest.raises(UnsupportedTableError, match="its partition p=2 is stored as Parquet"):
         check_alike(plain, [orc, parquet])
 
 

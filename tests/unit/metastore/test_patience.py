@@ -194,7 +194,7 @@ def test_a_secret_that_is_written_anew_is_waited_for(
             if not over_http:
                 client.close()  # a break: the password is read for the next connection
             away()
-            with pytest.raises(MetastoreUnavailableError, match=r"secret.* was readable before"):
+            with pytest.raises(MetastoreUnavailableError, match=r"secret.* An earlier call could"):
                 client.lock(REQUEST)
             client.be_patient(patience)
             assert client.lock(REQUEST).lock_id == 5

@@ -735,7 +735,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (
         "INSERT INTO db.t VALUES (1), (DEFAULT), (2.5)",
         26,
-        "in a string column with DEFAULT in some rows",
+        "if some rows have DEFAULT in a string column",
     ),
     ("INSERT INTO db.t VALUES (a)", 26, "no table here contains this column"),
     ("INSERT INTO db.t VALUES (upper('x')), (1), ('02')", 45, "write all of them as"),
@@ -855,7 +855,7 @@ ERRORS: list[tuple[str, int, str]] = [
     (MERGE + "WHEN NOT MATCHED BY SOURCE THEN INSERT VALUES (1)", 75, "write UPDATE or DELETE"),
     (MERGE + "WHEN MATCHED THEN DO NOTHING", 61, "is not UPDATE, DELETE or INSERT"),
     (MERGE + "WHEN MATCHED OR s.a = 1 THEN DELETE", 59, "cannot be read"),
-    (MERGE + "WHEN MATCHED AND s.a = 1 OR s.a = 2 THEN DELETE", 68, "OR without parentheses"),
+    (MERGE + "WHEN MATCHED AND s.a = 1 OR s.a = 2 THEN DELETE", 68, "OR but without parentheses"),
     (
         MERGE + "WHEN MATCHED THEN DELETE WHEN MATCHED AND s.a = 1 THEN DELETE",
         104,

@@ -1,7 +1,7 @@
-"""Checks of a job before `spark-submit` starts, because a Spark start can take a minute.
+"""Checks of a job before `spark-submit` starts, to save a Spark start if the job must fail.
 
-Input is a `Submission` and the hook of its metastore. One metastore connection serves all checks of
-tables (`table_checks`). The option `check_before_submit` of section `[hiveacid]` turns all checks
+Input is a `Submission` and the hook of its metastore. All checks of tables (`table_checks`) share
+one metastore connection. The option `check_before_submit` of section `[hiveacid]` turns all checks
 off, for workers that may not reach the metastore.
 """
 
@@ -37,8 +37,8 @@ def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
     """Raise an error if the driver would refuse the job, or if this worker cannot submit the job.
 
     Raises:
-        InputError: a table, column or partition is missing, or of the wrong kind; or there is no
-            Java.
+        InputError: there is no Java; or a table, column or partition is missing or of the wrong
+            kind.
         MetastoreUnavailableError: the metastore does not answer; retry.
         MetastoreLoginError: the metastore rejects the connection's login.
     """
@@ -51,13 +51,13 @@ def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
 
 def _ask_metastore(submission: Submission, hook: HiveAcidHook) -> None:
     if isinstance(submission.spec.job, ProgramSpec):
-        return  # nothing is checked, and the driver may reach a metastore that the worker may not
+        return  # check no table: the driver may reach a metastore that this worker cannot reach
     try:
         with hook.metastore() as client:
             if _can_ask(client, submission):
                 check_tables(client, submission.spec.job)
     except (TableNotFoundError, PartitionNotFoundError) as error:
-        # A metastore with authorisation hides what a user may not read.
+        # With authorisation, a metastore reports a table as missing if the user may not read it.
         if not submission.may_change_user:
             raise
         log.warning("the driver must check the job's tables, maybe as a different user: %s", error)
@@ -69,12 +69,12 @@ def _ask_metastore(submission: Submission, hook: HiveAcidHook) -> None:
         )
         raise
     except MetastoreCallError as error:
-        # The metastore may refuse a call for a reason that does not concern the driver's user.
+        # The metastore may refuse a call from this worker's user, but not from the driver's user.
         log.warning("the driver must check the job's tables: %s", error)
 
 
 def _can_ask(client: MetastorePort, submission: Submission) -> bool:
-    """Log in to the metastore; return false if this worker cannot, but the driver may."""
+    """Log in to the metastore; return false if only the driver may be able to log in."""
     try:
         _ = client.generation
     except (ConfigurationError, MetastoreLoginError) as error:

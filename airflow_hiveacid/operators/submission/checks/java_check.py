@@ -1,8 +1,8 @@
-"""The Java that `spark-submit` runs on a worker, and its check before `spark-submit` starts.
+"""A check, before `spark-submit` starts, that it will find Java on this worker.
 
 Spark's own `spark-submit` runs `$JAVA_HOME/bin/java`, or the `java` on PATH if JAVA_HOME is not
-set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. In these cases, only
-`spark-submit` itself can find Java, so this module raises no error.
+set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. If a script may set
+JAVA_HOME, this module raises no error, because only the script knows the path of Java.
 
 Example:
     >>> check_java("spark-submit", {"PATH": "/nowhere", "JAVA_HOME": "/opt/java"})
@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# The class that Spark's own script starts; a wrapper script starts another script.
+# The class that Spark's own script starts; a wrapper script does not contain this name.
 _MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
 
 
@@ -39,7 +39,7 @@ def check_java(binary: str, environment: Mapping[str, str]) -> None:
         environment: the environment of `spark-submit`.
 
     Raises:
-        ConfigurationError: there is certainly no Java.
+        ConfigurationError: `spark-submit` cannot find Java, and no script can set JAVA_HOME.
     """
     if find_java(environment) is not None:
         return
@@ -55,7 +55,7 @@ def check_java(binary: str, environment: Mapping[str, str]) -> None:
 
 
 def is_sparks_own(script: Path) -> bool:
-    """Return true if a script starts Spark itself; a wrapper may first set variables."""
+    """Return true if a script is Spark's own; a wrapper script may set variables for Spark."""
     return _MAIN_CLASS in script.read_bytes()
 
 

@@ -1,9 +1,9 @@
 """Checks of a job's tables in the metastore before Spark starts.
 
-Input is a metastore connection and a job. A check calls the rules that the driver applies first, in
-the driver's order, and raises the same errors. A check must never refuse a job that the driver
-would accept. So the driver alone checks everything else: expressions, files, ledgers, and tables
-that the job itself may create.
+Input is a metastore connection and a job. A check applies the driver's first rules in the driver's
+order, and raises the driver's errors. A check must never refuse a job that the driver would accept.
+So this module does not check expressions, files, ledgers, or tables that the job itself may create;
+only the driver checks these.
 
 Example:
     check_tables(client, CompactSpec(target="demo.t", partition="month=1"))
@@ -66,13 +66,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.statements import SourceSpec, StatementSpec
     from airflow_hiveacid.metastore.port import MetastorePort
 
-# Two values of these types are equal exactly if their normal spellings are equal.
+# Partition values of these types are equal if and only if their normalized strings are equal.
 _PLAIN_TYPES: Final = frozenset({"string", "date", "tinyint", "smallint", "int", "bigint"})
 _SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)
 
 
 def check_tables(client: MetastorePort, job: Job) -> None:
-    """Raise the error with which the driver would refuse a job because of its tables, if any.
+    """Raise the error that the driver would raise if it refuses this job's tables.
 
     Raises:
         InputError: a table, column or partition is missing, or of the wrong kind.
@@ -82,7 +82,7 @@ def check_tables(client: MetastorePort, job: Job) -> None:
 
 
 class _TableCheck:
-    """The mutable check of one job, which requests each table once and stores the table."""
+    """The check of one job; mutable, because it keeps each table that it has requested."""
 
     def __init__(self, client: MetastorePort) -> None:
         self._client = client
@@ -93,12 +93,13 @@ class _TableCheck:
             case TransactionSpec():
                 self._check_statements(job.statements)
             case ProgramSpec():
-                pass  # the program may create its tables before it opens its transaction
+                pass  # no check: the program may create its tables before it opens its transaction
             case CreateAsSpec():
-                if not self._exists(TableRef.parse(job.target)):  # else an earlier try has made it
+                if not self._exists(TableRef.parse(job.target)):  # else: created by an earlier try
                     self._sources(job.source)
             case ChangeFeedSpec():
-                # The columns may have been dropped after an earlier try wrote this run's range.
+                # Do not check columns: an earlier try may have written this range before a column
+                # was dropped.
                 check_readable(self._table(job.target))
             case CompactSpec() | CleanSpec() | RestoreSpec():
                 self._check_maintenance(job)
@@ -155,14 +156,14 @@ class _TableCheck:
             return
         is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None
         if is_off and isinstance(spec, CompactSpec) and spec.choice is CompactionChoice.AUTO:
-            return  # the driver may skip the table before it looks for the partition
+            return  # the driver may skip the table before it searches for the partition
         partitions_of(self._client, table, spec.partition)
 
     def _check_conversion(self, spec: ConvertSpec) -> None:
         ref = TableRef.parse(spec.target)
         if not spec.plan_only:
-            # The driver first finishes or undoes an interrupted conversion. This may rename a table
-            # to this name, or change the table's kind.
+            # The driver first finishes or undoes an interrupted conversion. During this, a table
+            # may be renamed to the job's target, or the target's kind may change.
             if not self._exists(kept_table(ref)):
                 self._table(spec.target)
             return
@@ -198,7 +199,7 @@ class _TableCheck:
 
 
 def _comparable(table: TableInfo, spec: TruncateSpec) -> dict[int, tuple[str, str | None]]:
-    """Return the types and values that a worker can compare, by the column's position.
+    """Map a column's position to its type and wanted value, if a worker can compare the value.
 
     The driver compares values with Spark, which may accept other spellings, such as `01` for 1.
     """
@@ -213,7 +214,7 @@ def _comparable(table: TableInfo, spec: TruncateSpec) -> dict[int, tuple[str, st
 
 
 def _may_have(name: PartitionName, wanted: Mapping[int, tuple[str, str | None]]) -> bool:
-    """Return false only if a partition certainly has other values than the wanted ones."""
+    """Return false only if the partition's values certainly differ from the wanted values."""
     return all(
         name.values[at] == value or _normal(name.values[at], column_type) == value
         for at, (column_type, value) in wanted.items()
@@ -221,7 +222,7 @@ def _may_have(name: PartitionName, wanted: Mapping[int, tuple[str, str | None]])
 
 
 def _normal(text: str | None, column_type: str) -> str | None:
-    # Most values are spelled normally; Arrow takes six seconds for 20,000 of them.
+    # Most values match this pattern, which saves time: Arrow takes six seconds for 20,000 values.
     if text is None or (column_type in ("int", "bigint") and _SHORT_INTEGER.fullmatch(text)):
         return text
     from airflow_hiveacid.storage.values.partition_values import partition_text_of  # noqa: PLC0415 - brings Arrow

@@ -1,11 +1,11 @@
 """One submission to YARN or Kubernetes: find the application, wait for its end, and kill it.
 
 Input is a cluster client (a resource manager or an API server) and a tag that is unique to this
-submission. Output is the application's final state, or an error if a time limit has passed. An
-application is found by its tag if its ID is unknown: the application may still be queued while
-`spark-submit` starts, or the worker that read the ID may have died. On Kubernetes, an application
-is a pod. The rules of a wait are generators that yield their pauses, because a worker sleeps during
-a pause and a trigger must not.
+submission. Output is the application's final state, or an error if a time limit has passed. If an
+application's ID is unknown, the application is found by its tag. The ID is unknown while
+`spark-submit` starts, or after the death of the worker that read the ID. On Kubernetes, an
+application is a pod. Each wait is a generator that yields its pauses. A worker sleeps during a
+pause, but a trigger must not block its event loop.
 
 Example:
     >>> tag_of("1-0123456789ab")
@@ -59,7 +59,7 @@ class Application(Protocol):
 
     @property
     def state(self) -> str:
-        """The state, in the cluster's own words."""
+        """The application's state, in the cluster's own words."""
 
     @property
     def display_name(self) -> str:
@@ -67,7 +67,7 @@ class Application(Protocol):
 
     @property
     def final_status(self) -> str:
-        """The final status, in the cluster's own words."""
+        """The application's final status, in the cluster's own words."""
 
     @property
     def diagnostics(self) -> str:
@@ -119,7 +119,7 @@ class Cluster(Protocol[_App]):
         """Return the applications with this tag that have not ended."""
 
     def end(self, application_id: str, timeout: tuple[float, float] = ...) -> None:
-        """Request that the cluster kill an application."""
+        """Ask the cluster to kill an application."""
 
     def page_of(self, application_id: str) -> str:
         """Return the URL of the cluster's page about an application; empty if it has none."""
@@ -128,7 +128,7 @@ class Cluster(Protocol[_App]):
         """Return the last lines of the driver's log; empty if the cluster does not provide it."""
 
     def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
-        """Return the error for an application that got no container."""
+        """Return the error to raise for an application that got no container."""
 
 
 def tag_of(attempt: str) -> str:
@@ -137,10 +137,10 @@ def tag_of(attempt: str) -> str:
 
 
 def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> dict[str, object]:
-    """Return the Spark settings of a submission, including those that we need on YARN.
+    """Return the Spark settings of a submission to YARN: the user's settings and our own.
 
-    YARN must not restart a driver in the cluster: the new driver would write with the same attempt
-    ID as the first driver. Only Airflow retries, and its tries have different attempt IDs.
+    YARN must not restart a driver in the cluster, because the new driver would write with the first
+    driver's attempt ID. Only Airflow repeats a job, and each try has its own attempt ID.
     """
     settings: dict[str, object] = dict(given)
     settings[_TAGS] = ",".join(filter(None, [str(given.get(_TAGS) or ""), tag]))
@@ -153,11 +153,11 @@ def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The longest waits for a first container, and for answers of a cluster's manager.
+    """Time limits for the wait for a first container, and for answers of a cluster's manager.
 
     `start_s` limits the wait for the first container. `silence_s` limits the wait for a manager
-    that does not answer. `refusal_s` limits the wait for a manager that refuses our login, because
-    the login may be renewed late. `poll_s` is the longest pause between two polls.
+    that does not answer. `refusal_s` limits the time in which a manager refuses our login; a
+    refusal may end when the login is renewed. `poll_s` is the longest pause between two polls.
     """
 
     start_s: float = START_S
@@ -173,10 +173,10 @@ class ClusterRun(Generic[_App]):
         manager: the client of the cluster.
         tag: the application's tag.
         bounds: the longest waits.
-        is_killed: returns whether the task is killed; this function is polled during every pause. A
-            signal handler cannot wake the pausing thread, because the handler would need a lock
-            that the thread may hold.
-        seen: is called with each state of the application that the cluster reports.
+        is_killed: returns true if the task is killed. `ClusterRun` polls this function during every
+            pause, because a signal handler cannot wake the pausing thread: the handler would need a
+            lock that the thread may hold.
+        seen: a function that is called with each state of the application that the cluster reports.
     """
 
     def __init__(  # noqa: PLR0913 - tests replace the clock and the sleep
@@ -195,27 +195,28 @@ class ClusterRun(Generic[_App]):
         self._known: str | None = None
         self._earlier: str | None = None
         self.overdue: ApplicationNotStartedError | None = None
-        """The error if the watching thread has killed the submission, else None."""
+        """The error if the submission got no container in time and was killed, else None."""
 
     def submitted(self, tag: str) -> str | None:
         """Return the ID of an unfinished application of an earlier attempt, found by its tag.
 
-        If this task is killed after this call, that application is also killed.
+        From this call on, killing this task also kills that application.
 
         Raises:
             ClusterUnavailableError: the cluster gave no answer within the time limit.
             ClusterRefusedError: the cluster refused all queries until the time limit.
         """
-        self._earlier = tag  # so a kill before the cluster answers also kills that application
+        # Set the tag before the query: a kill during the query must also kill that application.
+        self._earlier = tag
         found = self._patiently(lambda: self.manager.find(tag))
         self._known, self._earlier = found[-1].id if found else None, None
         return self._known
 
     def answer_for(self, application_id: str | None, tag: str) -> None:
-        """From now on, if this task is killed, also kill the application of an earlier try.
+        """Register an earlier try's application, so that killing this task also kills it.
 
         Args:
-            application_id: the application's ID, if an earlier try has stored it; otherwise the
+            application_id: the application's ID, if an earlier try has stored it; by default, the
                 application is found by its tag.
             tag: the tag of the earlier attempt.
         """
@@ -225,10 +226,10 @@ class ClusterRun(Generic[_App]):
         """Kill an application of an earlier try (see `answer_for`), and wait until it has ended.
 
         Raises:
-            ClusterUnavailableError: within the time limit, the cluster gave no answer, or the
-                application did not end.
+            ClusterUnavailableError: the cluster did not answer, or the application did not end,
+                within the time limit.
             ClusterRefusedError: the cluster refused the query or the kill until the time limit.
-            InterruptedError: this task is killed, and the application is killed with it.
+            InterruptedError: this task was killed, which also kills the application.
         """
         self.answer_for(application_id, tag)
         found = application_id or self.submitted(tag)
@@ -250,17 +251,17 @@ class ClusterRun(Generic[_App]):
         self._known = self._earlier = None
 
     def status(self, application_id: str) -> _App | None:
-        """Return the state of an application, or None if the cluster has forgotten it.
+        """Return an application's state, or None if the cluster has forgotten the application.
 
         Raises:
             ClusterUnavailableError: the cluster gave no answer within the time limit.
             ClusterRefusedError: the cluster refused all queries until the time limit.
         """
-        self._known, self._earlier = application_id, None  # with the ID, a kill needs no search
+        self._known, self._earlier = application_id, None  # a kill with the ID needs no search
         return self._patiently(lambda: self.manager.report(application_id))
 
     def follow(self, application_id: str) -> _App | None:
-        """Wait until an application has ended, or return None if the cluster has forgotten it.
+        """Return an application when it has ended, or None if the cluster has forgotten it.
 
         Raises:
             ClusterError: see `following`.
@@ -271,11 +272,11 @@ class ClusterRun(Generic[_App]):
     def following(
         self, application_id: str, *, waited_s: float = 0.0
     ) -> Generator[float, None, _App | None]:
-        """Poll an application until it has ended; return it, or None if the cluster forgot it.
+        """Poll an application until it has ended; return it, or None if the cluster forgets it.
 
         Args:
             application_id: the application's ID.
-            waited_s: how many seconds the wait for a container has already lasted.
+            waited_s: for how many seconds the application has already waited for a container.
 
         Yields:
             The seconds to wait before the next poll.
@@ -299,18 +300,18 @@ class ClusterRun(Generic[_App]):
             reporter.report(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
-                # Otherwise the application could start at any later time, and commit.
+                # Kill the application: it could otherwise start at any later time, and commit.
                 yield from self._asking(lambda: self.manager.end(application_id))
                 raise self.manager.not_started(found, waited_s)
             yield next(pauses)
 
     @contextmanager
     def watched(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Call `stop` and kill the application if it gets no container in time.
+        """If the application gets no container in time, call `stop` and kill the application.
 
-        A thread watches the application while the `with` block runs, because the Spark provider
-        waits for the output of `spark-submit` without a time limit. If the thread has called
-        `stop`, `overdue` is the error.
+        A thread watches the application while the `with` block runs. The thread is necessary
+        because the Spark provider waits for the output of `spark-submit` without a time limit. If
+        the thread has called `stop`, the property `overdue` is the error.
         """
         done = threading.Event()
         watch = threading.Thread(target=self._watch, args=(done, stop), daemon=True)
@@ -367,8 +368,7 @@ class ClusterRun(Generic[_App]):
             try:
                 found = self.manager.find(self._tag)
             except (ClusterUnavailableError, ClusterRefusedError) as error:
-                # The application may have started: never kill an application whose state is
-                # unknown.
+                # Never kill an application whose state is unknown, because it may have started.
                 log.warning("%s", error)
                 continue
             if found:
@@ -392,9 +392,9 @@ class ClusterRun(Generic[_App]):
     def _asking(self, ask: Callable[[], _Answer]) -> Generator[float, None, _Answer]:
         """Repeat a query until the cluster answers it or a time limit passes; yield the pauses.
 
-        For refusals, only the time between two consecutive refusals counts towards the limit. If a
-        query between two refusals got no answer, the time does not count, because the login may
-        have been valid in between.
+        The limit for refusals applies to the time in which every query was refused. The time before
+        and after a query without an answer does not count, because the login may have been valid in
+        that time.
         """
         began, pauses = self._now(), _pauses(self._bounds.poll_s)
         refused_s, last_refusal = 0.0, None
@@ -417,7 +417,7 @@ class ClusterRun(Generic[_App]):
             yield next(pauses)
 
     def _waited(self, steps: Generator[float, None, _Answer]) -> _Answer:
-        """Sleep during the pauses of `steps`, and return the result."""
+        """Run `steps` to the end, sleep during its pauses, and return its result."""
         while True:
             try:
                 pause_s = next(steps)

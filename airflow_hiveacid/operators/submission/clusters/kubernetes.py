@@ -1,9 +1,10 @@
 """Client of the Kubernetes API server: reads the state of Spark's pods, and deletes them.
 
-The client uses four calls of the stable API `v1`. Every request has a time limit, however slowly an
-answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP 401 and 403 are a
-`ClusterRefusedError`. An unknown pod is not an error. Pods are found by a label that is unique to
-an attempt. A pod without such a label is never deleted.
+The client uses four calls of the stable API `v1`. Every request has a time limit, even if the
+server sends its answer slowly. If the server does not answer, a call raises
+`ClusterUnavailableError`. For HTTP 401 and 403 it raises `ClusterRefusedError`. A call about an
+unknown pod raises no error. Each of our pods has a label that is unique to its attempt. The client
+finds pods by this label, and never deletes a pod without the label.
 
 Example:
     >>> pod = Pod.read({"metadata": {"name": "a-driver", "namespace": "etl"},
@@ -59,7 +60,7 @@ log = logging.getLogger(__name__)
 class Pod:
     """A pod's state; `diagnostics` explains why the pod waits or has ended.
 
-    `gone_by` is the time when a deleted pod's grace period ends.
+    For a deleted pod, `gone_by` is the time when the grace period ends.
     """
 
     namespace: str
@@ -131,8 +132,8 @@ class Pod:
     def is_lost(self, now: datetime) -> bool:
         """Return true if the pod's state is unknown because its node does not answer.
 
-        After five minutes, Kubernetes deletes the pods of such a node, but reports them as running
-        until the node answers or is removed.
+        If a node does not answer for five minutes, Kubernetes marks its pods as deleted. But it
+        reports the pods as running until the node answers or is removed.
         """
         is_late = self.gone_by is not None and now > self.gone_by + _LATE
         return not self.has_ended and (self.state == "Unknown" or is_late)
@@ -164,7 +165,7 @@ class ApiServer:
     role: str = DRIVER
 
     def report(self, pod_id: str) -> Pod | None:
-        """Return the state of a pod, or None if no pod has this ID.
+        """Return a pod's state, or None if no pod has this ID.
 
         Raises:
             ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
@@ -182,7 +183,7 @@ class ApiServer:
         return pod
 
     def find(self, tag: str, timeout: tuple[float, float] = _QUESTION_S) -> tuple[Pod, ...]:
-        """Return the pods with this tag that have not ended, running pods last.
+        """Return the unfinished pods with this tag, running pods last.
 
         Raises:
             ClusterUnavailableError: the server gave no answer.
@@ -199,12 +200,12 @@ class ApiServer:
             raise ClusterUnavailableError(
                 kind=self.kind, asked=asked, reason="its answer is not a list of pods"
             ) from error
-        # Check the labels again: a server that ignores the selector would return all pods.
+        # Check the label of each pod: a server that ignores the selector returns all pods.
         ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
     def end(self, pod_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Request the deletion of a pod; do nothing if the pod is missing or not ours.
+        """Ask the server to delete a pod; do nothing if the pod is missing or not ours.
 
         Raises:
             ClusterUnavailableError: the server did not accept the request.
@@ -220,7 +221,8 @@ class ApiServer:
                 "%s has no label %s: it is not ours, so it is not deleted", pod.display_name, LABEL
             )
             return
-        # Delete exactly this pod. If a new pod has the same name by now, the server answers 409.
+        # Give the pod's UID, so that the server deletes exactly this pod. If a newer pod has taken
+        # the pod's name, the server answers 409.
         terms = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -230,7 +232,7 @@ class ApiServer:
         self._ask("DELETE", _path(pod_id), asked, timeout=timeout, json=terms)
 
     def page_of(self, pod_id: str) -> str:  # noqa: ARG002 - the protocol's signature
-        """Return an empty string, because the API server has no pages about pods."""
+        """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
     def last_words(self, pod_id: str) -> str:
@@ -245,7 +247,7 @@ class ApiServer:
         return str(answer.text) if answer.ok else ""
 
     def not_started(self, found: Pod | None, waited_s: float) -> ApplicationNotStartedError:
-        """Return the error for a pod that did not start in time."""
+        """Return the error to raise for a pod that did not start in time."""
         return ApplicationNotStartedError(
             application="" if found is None else f"pod {found.name}",
             queue=self.namespace,
@@ -308,16 +310,16 @@ class ApiServer:
             verify=_authority(self.login),
             proxies=get_environ_proxies(url),
             timeout=timeout,
-            allow_redirects=False,  # only the master may see the token
+            allow_redirects=False,  # only the master's own address may receive the token
             **more,
         )
-        # The time-outs of `requests` limit each read, not the time of the whole answer.
+        # The time-outs of `requests` limit each read, but not the time for the whole answer.
         return bounded(ask, timeout_s=sum(timeout), name="hiveacid-kubernetes")
 
 
 def _session() -> requests.Session:
     session = requests.Session()
-    session.trust_env = False  # the logins of ~/.netrc are for other servers
+    session.trust_env = False  # the logins of ~/.netrc are for different servers
     return session
 
 
@@ -329,7 +331,7 @@ def _authority(login: KubernetesLogin) -> str | bool:
 
 
 def _plain(error: OSError) -> str:
-    # The repr of some errors of `requests` shows the request, which contains the token.
+    # Some errors of `requests` show the request, including the token, in their repr.
     return f"{type(error).__name__}: {error}"
 
 
@@ -380,7 +382,7 @@ def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _exit_code(status: Mapping[str, Any]) -> int | None:
-    """Return the exit code of Spark's container; the pod may have more containers."""
+    """Return the exit code of Spark's container; a pod may also have sidecar containers."""
     for container in status.get("containerStatuses") or ():
         ended = (container.get("state") or {}).get("terminated")
         if container.get("name") == _CONTAINER and ended is not None:

@@ -1,15 +1,15 @@
 """Address, certificate and login for the Kubernetes API server.
 
-The login is the same as that of spark-submit. The sources, in the same order as in Spark's client,
-are:
+The client logs in as `spark-submit` does. Like Spark's client, the client uses the first source
+that exists:
 
 - settings `spark.kubernetes.authenticate.*`;
 - the kubeconfig (`KUBECONFIG`, `~/.kube/config`; context `spark.kubernetes.context`);
 - the service account of the worker's pod.
 
-The address is always the Spark master's. A token file is read for each request, because Kubernetes
-replaces the token every hour. A token from a command is used until it expires. No `repr` contains a
-token.
+The address is always that of the Spark master. A token file is read for each request, because
+Kubernetes replaces the token every hour. A token from a command is used until it expires. No `repr`
+of this module's values contains a token.
 
 Example:
     >>> server_of("k8s://https://api.example.com"), server_of("k8s://api.example.com:6443")
@@ -49,13 +49,13 @@ SETTINGS: Final = (
         for name in ("oauthTokenFile", "caCertFile", "clientCertFile", "clientKeyFile")
     ),
 )
-"""The settings that `login_of` reads for a driver in the cluster; no value is a secret."""
+"""The Spark settings that `login_of` reads for a driver in the cluster; none of them is secret."""
 _EARLY: Final = timedelta(seconds=60)
 
 
 @dataclass(slots=True)
 class KubernetesLogin:
-    """Our login to an API server, and the certificates that prove the server's identity.
+    """Our login to an API server, and the certificates for checking the server's identity.
 
     `authority` is a file of certificates, True for the system's certificates, or False for no
     check.
@@ -85,8 +85,8 @@ class KubernetesLogin:
     def refused(self) -> None:
         """Make the next request run this login's command again, as kubectl does.
 
-        A command may not report when its token expires, so a refusal may mean that the token has
-        expired.
+        A command need not report when its token expires. So if the server refuses a token, the
+        token may have expired.
         """
         if self.command is not None:
             self._until = datetime.now(UTC)
@@ -100,7 +100,7 @@ class KubernetesLogin:
         }
         try:
             own = {one["name"]: one["value"] for one in command.get("env") or ()}
-            # The output may contain a secret, so no error shows the output.
+            # No error shows the command's output, because the output may contain a secret.
             said = subprocess.run(  # noqa: S603 - the user's own kubeconfig names the command
                 [command["command"], *(command.get("args") or ())],
                 env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
@@ -123,7 +123,7 @@ class KubernetesLogin:
 
 
 def _checked(token: str) -> str:
-    """Check and return a token, because an error of `requests` would show an invalid token."""
+    """Return a token if it is valid; for an invalid token, `requests` would show it in an error."""
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise OSError("the login token has several lines or invalid characters")
@@ -142,8 +142,8 @@ def login_of(
     """Return the login of spark-submit for these Spark settings.
 
     Raises:
-        ConfigurationError: the settings contain a token, which every user of the machine could
-            read; or the kubeconfig cannot be read.
+        ConfigurationError: the kubeconfig cannot be read; or the settings contain a token, so every
+            user of the machine could read it.
     """
     prefix = _SUBMISSION if is_cluster else "spark.kubernetes.authenticate."
     for name in settings:
@@ -166,7 +166,7 @@ def login_of(
 
 
 def _of_account() -> KubernetesLogin | None:
-    """Return the login of the pod's service account, or None without a service account."""
+    """Return the login of the pod's service account, or None if the pod has no service account."""
     token, authority = _ACCOUNT / "token", _ACCOUNT / "ca.crt"
     if not token.exists():
         return None
@@ -178,7 +178,7 @@ def _of_account() -> KubernetesLogin | None:
 def _of_kubeconfig(
     settings: Mapping[str, object], environment: Mapping[str, str]
 ) -> KubernetesLogin | None:
-    """Return the login of the selected context in the kubeconfig, or None without a kubeconfig."""
+    """Return the login of the kubeconfig's selected context, or None if there is no kubeconfig."""
     given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
     home = Path(environment.get("HOME", "~")).expanduser()
     files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
@@ -208,7 +208,8 @@ def _entries(
 
     The dict maps a kind and a name to the file and the entry.
 
-    As in kubectl, if several files define a name or a current context, the first file applies.
+    If several files define the same name or a current context, the first file applies, as in
+    kubectl.
     """
     found: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
     current = None
@@ -253,7 +254,7 @@ def _file(kubeconfig: Path, entry: Mapping[str, Any], name: str) -> str | None:
 def _in_memory(content: bytes) -> str:
     """Write a file in memory and return its path, because TLS needs a file.
 
-    The file exists as long as this process.
+    The file exists until this process ends.
     """
     descriptor = os.memfd_create("kubernetes-login")
     os.write(descriptor, content)

@@ -1,4 +1,4 @@
-"""The Spark settings of a submission to Kubernetes, including those that we need.
+"""The Spark settings of a submission to Kubernetes: the user's settings and our own.
 
 Example:
     >>> driver_of("etl", "hiveacid-1-0123456789ab")
@@ -38,12 +38,12 @@ def own_settings(
     result_uri: str,
     is_cluster: bool,
 ) -> dict[str, object]:
-    """Return the Spark settings of a submission, including those that we need on Kubernetes.
+    """Return the Spark settings of a submission to Kubernetes: the user's settings and our own.
 
-    Pods have the label of their attempt. The name of a driver's pod contains the attempt, so we
-    know the name without the output of `spark-submit`. By default, files for the driver are
-    uploaded to a directory next to the result's directory. The uploaded files are removed with the
-    result, because Spark never removes them.
+    Pods have the label of their attempt. We choose the name of the driver's pod from the attempt,
+    so we need not read the name from the output of `spark-submit`. By default, `spark-submit`
+    uploads files for the driver to a directory next to the result's directory. Spark never removes
+    the uploaded files, so we remove them with the result.
     """
     settings = {**given, NAMESPACE: namespace}
     for role in (DRIVER, EXECUTOR) if is_cluster else (EXECUTOR,):
@@ -51,7 +51,7 @@ def own_settings(
     if not is_cluster:
         return settings
     if _POD_NAME in given:
-        # With a fixed name, Kubernetes refuses the pod as long as the last try's pod exists.
+        # With a fixed name, Kubernetes would refuse the pod while the last try's pod exists.
         log.warning("%s=%s is ignored: each pod gets a unique name", _POD_NAME, given[_POD_NAME])
     settings[_POD_NAME] = _driver_name(tag)
     settings[_WAITS] = "false"
@@ -64,5 +64,5 @@ def _driver_name(tag: str) -> str:
 
 
 def _for_hadoop(uri: str) -> str:
-    # Hadoop supports S3 only with this scheme.
+    # For S3, Hadoop supports only the scheme s3a.
     return f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri

@@ -1,8 +1,8 @@
 """Kerberos over HTTP (RFC 4559) for `requests`, used for YARN's resource manager.
 
-Input is a principal with a keytab, or a ticket cache. A ticket is sent only to a server that
-requests it. The server's answer to the ticket is accepted only if the server proves its identity.
-Like all our logins, this module uses the system's Kerberos library and needs no package
+Input is a principal with a keytab, or a ticket cache. The client sends a ticket only to a server
+that requests a ticket. The client accepts an answer only if the server proves its identity. Like
+all our logins, this module uses the system's Kerberos library and needs no package
 (docs/decisions/logins.md).
 
 Example:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 """HTTP codes of a refused client; answers with these codes need no proof of the server's identity.
 
-If Hadoop rejects a ticket, its answer is 403 without a proof of identity (AuthenticationFilter).
+If Hadoop rejects a ticket, it answers 403 and does not prove its identity (AuthenticationFilter).
 """
 
 _SCHEME: Final = re.compile(
@@ -56,7 +56,7 @@ class Negotiate(AuthBase):
             `cache`, or from the default cache if `cache` is None.
         cache: the ticket cache.
         realm: the servers' realm, or None for the default realm of krb5.conf.
-        make_context: creates a security context with a service; tests replace it.
+        make_context: a function that creates a security context with a service; tests replace it.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Negotiate(AuthBase):
         self._make_context = make_context or self._of_library
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Register the hook that answers a challenge; a login in the URL is sent at once."""
+        """Register the hook that answers a server's challenge; send the URL's login at once."""
         user, password = get_auth_from_url(request.url or "")
         if user or password:
             HTTPBasicAuth(user, password)(request)
@@ -81,7 +81,7 @@ class Negotiate(AuthBase):
         return request
 
     def _answer(self, response: requests.Response, **how: Any) -> requests.Response:  # noqa: ANN401
-        """Return the response to a request with a ticket, or `response` if no ticket is requested.
+        """Repeat the request with a ticket if the server requests one; return the last response.
 
         Raises:
             OSError: there is no ticket, or the server accepted the ticket but did not prove its
@@ -110,21 +110,21 @@ class Negotiate(AuthBase):
         from airflow_hiveacid.metastore.auth.krb5 import GssError  # noqa: PLC0415 - for tasks only
 
         if self._keytab and not os.access(self._keytab.removeprefix("FILE:"), os.R_OK):
-            # For a missing keytab, the library would report a missing cache.
+            # If the keytab is missing, the library would wrongly report a missing cache.
             raise OSError(f"cannot read the keytab {self._keytab}")
 
         def work() -> tuple[Context, bytes]:
             context = self._make_context(service)
             return context, context.step(None)
 
-        # A caller with a short connect timeout cannot wait long for a KDC.
+        # A caller with a short connect timeout cannot wait for a slow KDC.
         first = timeout[0] if isinstance(timeout, tuple) else timeout
         timeout_s = min(_TICKET_S, first) if isinstance(first, float | int) else _TICKET_S
         try:
             return bounded(work, timeout_s=timeout_s, name="hiveacid-kerberos")
         except (GssError, ConfigurationError) as error:
-            # Never raise a ConfigurationError here. A ConfigurationError would imply that nothing
-            # was submitted, but the running application may commit.
+            # Never raise a ConfigurationError here. A ConfigurationError means that nothing was
+            # submitted, but an application may be running and may commit.
             raise OSError(f"no ticket for {service}: {error}. {_REMEDY}") from error
         except TimeoutError as error:
             raise OSError(f"no ticket for {service}: the KDC returned {error}") from error
@@ -138,13 +138,13 @@ class Negotiate(AuthBase):
 
 
 def service_of(url: str, realm: str | None) -> str:
-    """Return a URL's service principal; without `realm`, the Kerberos library chooses the realm."""
+    """Return a URL's service principal; if `realm` is None, the Kerberos library chooses it."""
     host = urlsplit(url).hostname or ""  # in lower case
     return f"HTTP/{host}@{realm}" if realm else f"HTTP/{host}"
 
 
 def _said(response: requests.Response) -> str | None:
-    """Return the data (may be empty) of the server's Negotiate header; None without the header."""
+    """Return the data of the server's Negotiate header (may be empty), or None if it is missing."""
     found = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
     return None if found is None else (found[1] or "")
 

@@ -1,8 +1,9 @@
 """Client of YARN's resource manager, which reads the state of applications and kills them.
 
 The client uses HTTP, so a worker needs neither a JVM nor Hadoop's commands. Every request has a
-time limit, however slowly an answer arrives. A missing answer is a `ClusterUnavailableError`; HTTP
-401 and 403 are a `ClusterRefusedError`. An unknown application is not an error: a resource manager
+time limit, even if the server sends its answer slowly. If no resource manager answers, a call
+raises `ClusterUnavailableError`. For HTTP 401 and 403 it raises `ClusterRefusedError`. A call about
+an unknown application raises no error, because a resource manager forgets applications. The manager
 forgets applications when it restarts without recovery, or when more than
 `yarn.resourcemanager.max-completed-applications` have ended.
 
@@ -63,8 +64,8 @@ _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
 class YarnApplication:
     """An application's state; `diagnostics` is YARN's explanation, which may be empty.
 
-    `ui_url` leads to Spark's UI while the driver runs, and then to the history server. It is empty
-    before the driver has started.
+    `ui_url` leads to Spark's UI while the driver runs, and then to the history server. The URL is
+    empty before the driver has started.
     """
 
     id: str
@@ -108,12 +109,12 @@ class YarnApplication:
 
     @property
     def is_ending(self) -> bool:
-        """Always false, because YARN kills an application within moments and has no such state."""
+        """Always false: YARN kills an application within moments, and has no state for this."""
         return False
 
     @property
     def has_ended(self) -> bool:
-        """True if the driver has ended, even if YARN still reports a running container."""
+        """True if the driver has ended, even while YARN still reports a running container."""
         return self.state in _ENDED or self.final_status != _UNDEFINED
 
     @property
@@ -124,7 +125,7 @@ class YarnApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManager:
-    """A client of YARN's resource managers; a standby redirects to the active resource manager.
+    """A client of YARN's resource managers; a standby redirects its requests to the active one.
 
     `auth` is the login, by default Kerberos if the server requires it. `user` is the user name that
     is sent to a server without authentication, by default the user of this process.
@@ -138,7 +139,7 @@ class ResourceManager:
     user: str | None = None
 
     def report(self, application_id: str) -> YarnApplication | None:
-        """Return the state of an application, or None if YARN does not have its ID.
+        """Return an application's state, or None if YARN does not know the application.
 
         Raises:
             ClusterUnavailableError: no resource manager gave an answer.
@@ -154,11 +155,11 @@ class ResourceManager:
     def find(
         self, tag: str, timeout: tuple[float, float] = _QUESTION_S
     ) -> tuple[YarnApplication, ...]:
-        """Return the applications with this tag that have not ended.
+        """Return the unfinished applications with this tag.
 
-        The tags in the answer are checked again. In older releases (RMWebAppFilter), a standby
-        redirects without the query parameters. Then the active resource manager returns the
-        applications of all users.
+        In older releases (RMWebAppFilter), a standby redirects without the query parameters, and
+        the active resource manager returns all applications. So this method checks the tag of each
+        application in the answer.
 
         Raises:
             ClusterUnavailableError: no resource manager gave an answer.
@@ -175,7 +176,7 @@ class ResourceManager:
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
     def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Request that YARN kill an application; an ended or unknown application is not an error.
+        """Ask YARN to kill an application; do nothing if it has ended or is unknown.
 
         Raises:
             ClusterUnavailableError: no resource manager accepted the request.
@@ -190,17 +191,17 @@ class ResourceManager:
         )
 
     def page_of(self, application_id: str) -> str:
-        """Return the URL of an application's page; a standby redirects browsers, too."""
+        """Return the URL of an application's page; a standby also redirects browsers."""
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
     def last_words(self, application_id: str) -> str:  # noqa: ARG002 - the protocol's signature
-        """Return an empty string, because the containers' logs are on YARN's nodes."""
+        """Return an empty string, because the containers' logs are only on YARN's nodes."""
         return ""
 
     def not_started(
         self, found: YarnApplication | None, waited_s: float
     ) -> ApplicationNotStartedError:
-        """Return the error for an application that got no container."""
+        """Return the error to raise for an application that got no container."""
         return ApplicationNotStartedError(
             application="" if found is None else found.id,
             queue="" if found is None else found.queue,
@@ -223,7 +224,7 @@ class ResourceManager:
         auth = self.auth or Negotiate()
         if isinstance(auth, Negotiate):
             # Without Kerberos, YARN trusts the user name that we send. Without a user name, YARN
-            # does not let us kill an application, and may list none
+            # refuses to kill an application, and may list no application
             # (`yarn.webapp.filter-entity-list-by-user`).
             more["params"] = {"user.name": self.user or _user()}
         for address in self.addresses:
@@ -231,8 +232,8 @@ class ResourceManager:
             try:
                 answer = _send(verb, url, auth=auth, timeout=timeout, **more)
             except OSError as error:
-                # All errors of `requests` are OSErrors, and so are errors about certificates or
-                # tickets.
+                # Every error of `requests`, and every error about a certificate or ticket, is an
+                # OSError.
                 troubles.append(f"{address}: {error}")
                 continue
             if answer.ok and _is_json(answer):
@@ -244,8 +245,8 @@ class ResourceManager:
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
         reason = _LOGIN.sub("//***@", "; ".join(troubles))
-        # If any resource manager refuses us, report the refusal. An active manager that does not
-        # answer would usually refuse us, too.
+        # If any resource manager refuses us, report the refusal. The active manager may be one that
+        # did not answer; usually it would refuse us, too.
         failure = ClusterRefusedError if is_refused else ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
@@ -253,10 +254,10 @@ class ResourceManager:
 def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the resource managers' addresses, from the connection or else from yarn-site.xml.
 
-    The result is empty if neither source has an address.
+    The result is empty if neither the connection nor yarn-site.xml has an address.
 
     Raises:
-        ConfigurationError: the files of Hadoop's settings cannot be read.
+        ConfigurationError: Hadoop's settings files cannot be read.
     """
     if given and given.strip():
         return (_url(given.strip(), "http"),)
@@ -267,14 +268,14 @@ def realm_of(environment: Mapping[str, str]) -> str | None:
     """Return the Kerberos realm of the resource managers, or None if it is not configured.
 
     Raises:
-        ConfigurationError: the files of Hadoop's settings cannot be read.
+        ConfigurationError: Hadoop's settings files cannot be read.
     """
     principal = _site(environment).get(f"{_PREFIX}principal", "")
     return principal.partition("@")[2] or None
 
 
 def _site(environment: Mapping[str, str]) -> Mapping[str, str]:
-    # DAG parsing must not import the dependencies of `hadoop_settings`.
+    # Import `hadoop_settings` here, so that DAG parsing does not import its dependencies.
     from airflow_hiveacid.storage.stores.hadoop_settings import read_settings  # noqa: PLC0415
 
     folder = environment.get("YARN_CONF_DIR")
@@ -324,11 +325,11 @@ def _send(
 ) -> requests.Response:
     """Send one request with the environment's proxies and certificates, but without ~/.netrc.
 
-    Logins in ~/.netrc are for different servers; after a redirect of a standby, a wrong server
-    could receive them.
+    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
+    receive a login of ~/.netrc.
 
     Raises:
-        OSError: the request failed, or its answer was not complete after the sum of the time-outs.
+        OSError: the request failed, or the whole answer took longer than the sum of the time-outs.
     """
 
     def request() -> requests.Response:
@@ -345,17 +346,17 @@ def _send(
                 **more,
             )
 
-    # The time-outs of `requests` limit each read, not the time of the whole answer.
+    # The time-outs of `requests` limit each read, but not the time for the whole answer.
     return bounded(request, timeout_s=sum(timeout), name="hiveacid-yarn")
 
 
 def _is_json(answer: requests.Response) -> bool:
-    # Proxies, and a standby without an active manager, return status 200 with an HTML page.
+    # A proxy, or a standby that knows no active manager, returns status 200 and an HTML page.
     return "json" in answer.headers.get("Content-Type", "")
 
 
 def _is_unknown(answer: requests.Response) -> bool:
-    """Return true if a 404 means an unknown application, and not a wrong address."""
+    """Return true if this 404 means an unknown application, and false for a wrong address."""
     if answer.status_code != requests.codes.not_found:
         return False
     try:
@@ -370,7 +371,7 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
-    """Raise an error if the code in the `with` block cannot parse the answer.
+    """Raise ClusterUnavailableError if the code in the `with` block cannot parse the answer.
 
     Raises:
         ClusterUnavailableError: the answer has an unknown form.

@@ -72,7 +72,7 @@ class AcidFile:
 
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
-            raise ValueError("only an original file has a synthetic identity, and it must have one")
+            raise ValueError("each original file, and no other file, needs a synthetic identity")
 
     @property
     def fs(self) -> pafs.FileSystem:

@@ -105,14 +105,14 @@ class FileCheck:
         if keys.at(0) < self._last or not keys.is_sorted():
             raise CorruptFileError(
                 path=self._file.path,
-                reason="its rows are not in the order of row identity, or are older than its"
+                reason="its rows are not in the order of row IDs, or have lower write IDs than its"
                 " directory",
             )
         self._last = keys.at(-1)
         greatest = self._file.greatest_write_id
         if greatest is not None and self._last[0] > greatest:
             raise CorruptFileError(
-                path=self._file.path, reason=f"it holds rows of write IDs above {greatest}"
+                path=self._file.path, reason=f"it contains rows with a write ID above {greatest}"
             )
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:

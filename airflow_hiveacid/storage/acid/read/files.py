@@ -212,11 +212,14 @@ def committed_length(
         )
     if not complete:
         raise CorruptFileError(
-            path=f"{root}/{side}", reason="it holds no length; a writer may still be writing it"
+            path=f"{root}/{side}",
+            reason="the side file contains no length; a writer may still be writing the file",
         )
     length: int = _BIG_ENDIAN_LONG.unpack_from(content, complete - _BIG_ENDIAN_LONG.size)[0]
     if length < 0:
-        raise CorruptFileError(path=f"{root}/{side}", reason=f"it holds the length {length}")
+        raise CorruptFileError(
+            path=f"{root}/{side}", reason=f"the side file contains the length {length}"
+        )
     return length
 
 

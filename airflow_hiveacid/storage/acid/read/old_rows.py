@@ -80,7 +80,7 @@ class OldRows:
                 found = here.found_in(keys.part(0, inside))
                 if int(found.sum()) != inside:
                     raise CorruptFileError(
-                        path=file.path, reason="a row of the snapshot is not in it"
+                        path=file.path, reason="the file lacks a row of the snapshot"
                     )
                 yield self._batch.column("row").filter(pa.array(found))
                 keys = keys.part(inside, len(keys))
@@ -103,7 +103,7 @@ class OldRows:
             batch = next(self._batches, None)
         if batch is None:
             raise CorruptFileError(
-                path=file.path, reason=f"{len(keys)} row(s) of the snapshot are not in it"
+                path=file.path, reason=f"the file lacks {len(keys)} row(s) of the snapshot"
             )
         return batch
 

@@ -112,7 +112,7 @@ def check_avro(
             )
     for column in columns:
         if (why := _why_unknown(parse_type(column.type))) is not None:
-            raise UnsupportedTableError(table=table, detail=f"has in column {column.name} {why}")
+            raise UnsupportedTableError(table=table, detail=f"has column {column.name} with {why}")
     fastavro()
 
 

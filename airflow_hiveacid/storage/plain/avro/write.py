@@ -73,8 +73,8 @@ class AvroWriter(StreamWriter):
             raise TypeMismatchError(
                 table=self._table,
                 column="(one of them)",
-                column_type="in Avro, which holds whole milliseconds and UTF-8",
-                value_type=f"a value that it cannot hold: {error}",
+                column_type="in Avro, which stores whole milliseconds and UTF-8",
+                value_type=f"a value that Avro cannot store: {error}",
             ) from error
         with storage_errors("write", self._path):
             # fastavro writes rows one at a time.

@@ -71,8 +71,8 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
         ):
             return None
         return (
-            "has timestamps, and the file does not say in which time zone they were written, or"
-            f" says {OLD_RULES}=true: versions of Hive would show different times"
+            "has timestamps that Hive's versions show as different times, because the file does"
+            f" not state the writer's time zone, or states {OLD_RULES}=true"
         )
     return f"is stored as {found}, which cannot be read as {wanted}"
 

@@ -84,10 +84,10 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
     except (ImportError, OSError) as error:
         folder = settings_folder()
         raise ConfigurationError(
-            f"no client for {root}: {error}. It is part of the package hdfs-native, which reads"
-            " name services, mount tables and the default file system from core-site.xml and"
-            f" hdfs-site.xml in HADOOP_CONF_DIR, which is {folder or 'not set'}, and from"
-            " spark.hadoop.*"
+            f"no client for {root}: {error}. The client is part of the package hdfs-native. It"
+            " reads name services, mount tables and the default file system from spark.hadoop.*,"
+            " and from core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR"
+            f" (now {folder or 'not set'})"
         ) from error
     sizes = {
         "replication": number_of(settings, "dfs.replication"),

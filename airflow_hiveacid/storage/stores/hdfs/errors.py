@@ -69,8 +69,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "DSQuotaExceededException": _QUOTA,
     "NSQuotaExceededException": _QUOTA,
     "SafeModeException": (
-        "A name node accepts no changes while it starts or is in safe mode, which an administrator"
-        " ends (hdfs dfsadmin -safemode get); try again later"
+        "A name node accepts no changes while it starts or is in safe mode: try again later, or"
+        " ask an administrator to end the safe mode (hdfs dfsadmin -safemode get)"
     ),
     "SecretManager$InvalidToken": (
         "The delegation token has expired or was cancelled; a job that outlives its token"
@@ -81,9 +81,9 @@ _REMEDIES: Final[Mapping[str, str]] = {
 # Java's client asks the name node for the KMS's address; hdfs-native does not.
 _NO_KMS: Final = re.compile(r"encryption zone but no KMS provider")
 _NO_KMS_REMEDY: Final = (
-    "The file is in an encryption zone, and Python fetches the zone's key itself: set"
-    " hadoop.security.key.provider.path (kms://https@host:9600/kms) in core-site.xml in"
-    " HADOOP_CONF_DIR, or spark.hadoop.hadoop.security.key.provider.path"
+    "The file is in an encryption zone, so Python needs the address of the KMS to fetch the key."
+    " Set hadoop.security.key.provider.path (kms://https@host:9600/kms) in core-site.xml in"
+    " HADOOP_CONF_DIR, or set spark.hadoop.hadoop.security.key.provider.path"
 )
 # The message contains the URL of the request, and the URL contains the KMS token.
 _SECRET: Final = re.compile(r"(?<=[?&]delegation=)[^&\s\")]+")
@@ -105,10 +105,10 @@ _TICKETS: Final[Mapping[str, tuple[int, str]]] = {
     r"No Kerberos credentials|No credentials|credentials cache": (
         errno.EAGAIN,
         (
-            "There is no ticket: run kinit, and check that this process's KRB5CCNAME names its"
-            " cache; in a Spark container, pass --principal and --keytab to Spark, which gets"
-            " tokens with them. If KRB5_CLIENT_KTNAME names a keytab, the KDC is down, or the key"
-            " was changed: kinit -k -t shows which"
+            "There is no ticket: run kinit, and check that KRB5CCNAME of this process is the"
+            " ticket cache. For a Spark container, pass --principal and --keytab to Spark, so that"
+            " Spark gets tokens. If KRB5_CLIENT_KTNAME is set to a keytab, the KDC is down, or the"
+            " key was changed: kinit -k -t shows which"
         ),
     ),
     r"Clock skew": (errno.EAGAIN, "Correct the clock of this machine or of the KDC"),

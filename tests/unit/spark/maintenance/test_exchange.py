@@ -159,7 +159,7 @@ def test_rows_that_were_written_since_are_not_taken_back(world: World) -> None:
     world.copy()
     world.exchange().leave()
     world.put(f"{NAME}/000000_0_copy_1", "new")
-    with pytest.raises(ConversionRefusedError, match="its rows differ from those of"):
+    with pytest.raises(ConversionRefusedError, match="the rows of the two tables differ"):
         world.come_back()
     assert (world.kinds["t"], world.rows()) == (NONE, ["new", *ROWS])
 

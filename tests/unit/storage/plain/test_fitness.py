@@ -57,7 +57,7 @@ def test_each_formats_rule_of_reading_is_asked(found: TableInfo, why: str) -> No
     [
         (table("map<int,int>", AVRO), [], "keys of int"),
         (table("int", TEXT, **{"skip.header.line.count": "1"}), [], "first rows"),
-        (table("int", AVRO), partition(FileFormat.ORC), "partition p=x as ORC"),
+        (table("int", AVRO), partition(FileFormat.ORC), "partition p=x is stored as ORC"),
         (table("bigint", AVRO), partition(AVRO, "int"), "has the type int for column a"),
         (table("int", TEXT), partition(TEXT, **{"field.delim": ";"}), "other delimiters"),
     ],

@@ -135,9 +135,9 @@ def test_rows_without_stored_identity_are_found_by_their_place(
 
 @pytest.mark.parametrize("row", [-1, PIECE_ROWS * STRIPES])
 def test_a_row_that_is_not_there_is_an_error(file: AcidFile, row: int) -> None:
-    with pytest.raises(CorruptFileError, match=r"not in it"):
+    with pytest.raises(CorruptFileError, match=r"the file lacks"):
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), row)
-    with pytest.raises(CorruptFileError, match=r"not in it"):
+    with pytest.raises(CorruptFileError, match=r"the file lacks"):
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), 0, write_id=2)
 
 
