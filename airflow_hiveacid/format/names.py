@@ -94,7 +94,7 @@ class BaseName:
         return self.write_id
 
     def under(self, root: str) -> str:
-        """Return the path of this directory below a table or partition root."""
+        """Return this directory's path, relative to the root of the table or partition."""
         return f"{root.rstrip('/')}/{self}"
 
 
@@ -135,7 +135,7 @@ class DeltaName:
         )
 
     def under(self, root: str) -> str:
-        """Return the path of this directory below a table or partition root."""
+        """Return this directory's path, relative to the root of the table or partition."""
         return f"{root.rstrip('/')}/{self}"
 
 

@@ -311,8 +311,7 @@ class HiveAcidHook(BaseHook):
 
         Raises:
             LockNotAcquiredError: the locks were not granted in time.
-            TransactionError: the transaction was aborted, or could not commit for a different
-                reason.
+            TransactionError: the transaction was aborted, or its commit failed.
         """
         from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - brings Thrift
 

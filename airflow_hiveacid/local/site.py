@@ -168,7 +168,7 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:
-    """Return a digest of the settings for comparing servers; it omits port and passwords."""
+    """Return a digest, equal for equal settings; it ignores the port and passwords."""
     facts = settings(config, port=0)
     facts = {key: value for key, value in facts.items() if not _is_secret(key)}
     facts["version"] = config.version

@@ -134,7 +134,7 @@ class _Names:
     has_using: bool = False
 
     def add(self, name: str, relation: Relation, part: exp.Expr | None = None) -> None:
-        """Add a table of a part of the query; the right side of a semi-join stays hidden."""
+        """Add a table of FROM, a join or a LATERAL VIEW; a semi-join hides its right side."""
         args = {} if part is None else part.args
         if args.get("kind") in {"SEMI", "ANTI"}:
             return

@@ -56,7 +56,7 @@ _watched: Final[defaultdict[Key, Counter[TableRef]]] = defaultdict(Counter)
 class Poll:
     """The result of a shared poll: the metastore, and the visible write IDs of each table.
 
-    `began_s` is the start of the poll on the monotonic clock.
+    `began_s` is the time of the monotonic clock at which the poll began.
     """
 
     began_s: float

@@ -59,8 +59,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         expires_s: the expiry in seconds since 1970, by the metastore's clock; None means no expiry.
         made_by: a description of the maker for users. A retry has the same description as its first
             try.
-        may_retry: True if an equal `made_by` means a retry. `may_retry` is False for requests of a
-            person, because all have the same `made_by`.
+        may_retry: True if an equal `made_by` means a retry. `may_retry` is False for requests that
+            people make, because all these requests have the same `made_by`.
         moves: True if the tag may be moved from a different version to this version.
 
     Raises:

@@ -1,8 +1,8 @@
 """The command `explain`: why a table is not compacted or not cleaned.
 
 Input is a metastore and a table. Output is findings: first problems that block, then work that is
-due, then information. The command reads thresholds, queue entries, transactions and locks with the
-functions of the sensors and the cleaning. It changes nothing.
+due, then information. The command uses the functions of sensors and cleaning to read thresholds,
+queue entries, transactions and locks. It changes nothing.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class ChangeSegment:
     """A part of a root's history that contains no overwrite.
 
     `state` contains the segment's directories, resolved with the write ID lists of `part`. `fresh`
-    names the directories that contain inserts or delete events of the range. If `ends_with` is set,
-    an overwrite with that write ID deletes all rows at the end of the segment.
+    names the directories with insert or delete events of the range. If `ends_with` is set, an
+    overwrite with that write ID deletes all rows at the end of the segment.
     """
 
     state: AcidState

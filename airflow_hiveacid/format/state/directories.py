@@ -51,7 +51,7 @@ class Listing:
     """All files and directories below a root, including hidden ones.
 
     `directories` contains relative paths, including the paths of empty directories. `metadata` maps
-    the name of each directory with a `_metadata_acid` file to that file's `dataFormat`.
+    directory names to the `dataFormat` in their `_metadata_acid` file, if they have this file.
     """
 
     location: str

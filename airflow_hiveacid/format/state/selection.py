@@ -5,7 +5,7 @@ a reader. Output is the status of each directory, with a reason. The rules are t
 AcidUtils.getAcidState, with four exceptions. Where the rules differ, Hive can return wrong rows or
 remove needed files:
 
-* a compacted base is valid only if no write ID up to the base's write ID is open; Hive 4 also
+* a compacted base is valid only if all write IDs up to the base's write ID have ended; Hive 4 also
   accepts a base if its own write ID is the lowest open write ID;
 * if a range was compacted several times, only the last compaction is read. Hive 4 reads all of
   these compactions (HIVE-29210);

@@ -180,8 +180,8 @@ class CatalogCalls:
     ) -> tuple[PartitionInfo, ...]:
         """See CatalogPort."""
         if table.is_partitioned:
-            # Read only the names. Suppose a request for whole partitions names only missing
-            # partitions. Then 4.0.1 runs a failed SQL query, and after it a slow query.
+            # Read only the names. Suppose that all partitions in a request for whole partitions are
+            # missing. Then 4.0.1 runs a failed SQL query, and after it a slow query.
             there = set(self._partition_names(table.ref))
             missing = [name for name in dict.fromkeys(names) if str(name) not in there]
             if missing:

@@ -100,7 +100,7 @@ class Plan:
 
     @property
     def changed(self) -> tuple[TableRef, ...]:
-        """Tables with possible conflicts: the job makes changes other than inserts to them."""
+        """Tables with possible conflicts: the job does not only insert into them."""
         return tuple(sorted({a.ref for a in self.writes if a.operations != {DataOperation.INSERT}}))
 
     @property

@@ -89,7 +89,7 @@ class DriverLinks:
 
         Args:
             application: the URL of the driver's application; a new one belongs to a new driver.
-            ui: the URL of the driver's UI; each empty text keeps the URL that is known.
+            ui: the URL of the driver's UI. If a URL is empty, the URL that is known stays.
             push: stores a value in XCom.
         """
         if application and application != self.application:

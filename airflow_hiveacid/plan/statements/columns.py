@@ -1,4 +1,4 @@
-"""Checks of a statement's columns that need only the definitions of its tables.
+"""Check the columns of a statement against the definitions of its tables.
 
 Takes a statement's spec, its table, and its source's columns if they are known. Raises the error
 that the driver would raise. Never parses expressions, because only Spark can parse them.

@@ -165,7 +165,7 @@ class JobContext:
         return found
 
     def show_shapes(self, names: Mapping[str, str]) -> None:
-        """Register empty views of tables, for checks of queries within a statement's expressions.
+        """Register empty views of tables, to check the queries in a statement's expressions.
 
         Raises:
             InputError: see `tables`.

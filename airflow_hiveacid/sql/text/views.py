@@ -106,7 +106,7 @@ class Views:
 
 
 def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
-    """Return a dict from start position to replacement, for the table names.
+    """Return the replacements of the table names, as a dict with their start positions as keys.
 
     Raises:
         SqlTextError: a name is not a valid table name.

@@ -1,8 +1,9 @@
 """A frame of the live rows in a table's data files, read by Spark's reader or by our reader.
 
-Spark's ORC reader reads the files that it reads correctly (`orc_fit`, `orc_frame`). Our reader
-reads the other files (`arrow_scan`). One log line gives the reasons for using our reader. The input
-is data files with their delete files; the output is frames of `POSITION_FIELDS` and data columns.
+Spark's ORC reader reads only those files for which its result is correct (`orc_fit`, `orc_frame`).
+Our reader reads the other files (`arrow_scan`). One log line gives the reasons for using our
+reader. The input is data files with their delete files; the output is frames of `POSITION_FIELDS`
+and data columns.
 """
 
 from __future__ import annotations

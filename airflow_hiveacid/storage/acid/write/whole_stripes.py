@@ -147,7 +147,7 @@ def between(
 ) -> Iterator[pa.RecordBatch | WholeStripe]:
     """Insert whole stripes between sorted events, in identity order.
 
-    No event may be within the range of a stripe.
+    A stripe is copied only if no event is within its range.
     """
     waiting = list(reversed(whole))
     for batch in events:
