@@ -42,8 +42,8 @@ _READ_CSV: Final = """
     SELECT * REPLACE (CAST(replace(time_hour, 'Z', '') AS TIMESTAMP) AS time_hour)
     FROM read_csv(?, nullstr = ['', 'NA'], types = {'time_hour': 'VARCHAR', 'tailnum': 'VARCHAR'})
 """
-# Both parameters are the number of merged days. The flights of the next day have only their planned
-# values.
+# Both parameters have the same value: the number of merged days. The flights of the next day have
+# only their planned values.
 _EXPECTED: Final = """
     INSERT INTO expected BY NAME
     SELECT * EXCLUDE (flown, dep_time, dep_delay, arr_time, arr_delay, air_time, tailnum),

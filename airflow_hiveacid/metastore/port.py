@@ -141,7 +141,7 @@ class CatalogPort(Protocol):
     ) -> None:
         """Drop the named partitions with their files; ignore names that do not exist.
 
-        The call is not atomic: after an error, some of the partitions may be dropped.
+        The call is not atomic: if it fails, it may have dropped some of the partitions.
         """
 
     def partition_births(

@@ -159,7 +159,7 @@ class Knowledge:
         """Return the earliest and the latest possible time of a commit."""
         looks, earliest_s = self._looks
         at, by_s = bisect_left(looks, write_id, key=_high_watermark), math.inf
-        # The order of sightings is almost their order in time. So the search ends soon after the
+        # Sightings are stored in almost chronological order. So the search ends soon after the
         # first sighting that has the write ID.
         while at < len(looks) and earliest_s[at] < by_s:
             if looks[at].write_ids.is_visible(write_id):

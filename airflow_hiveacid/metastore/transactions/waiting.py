@@ -31,7 +31,7 @@ class WaitedInVainError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Waiting:
-    """Checks for commits during one wait for locks. Mutable: records the holders of the locks.
+    """Looks for new commits during one wait for locks. Mutable: records the holders of the locks.
 
     On 3.1, transactions that change rows of the same partition wait in a queue. Each transaction in
     the queue must see the writes of all earlier transactions in the queue. So after each commit,

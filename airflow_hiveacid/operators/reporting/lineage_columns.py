@@ -228,7 +228,7 @@ class _Analysis:
     def _merge(self, spec: MergeSpec, rows: Relation) -> Values:
         table = self.tables[TableRef.parse(spec.target)]
         given, is_whole = _named(rows)
-        # Files may have every column that the statement could use.
+        # A file can contain any of the columns that the statement could use.
         names = tuple(given) if is_whole else (*table.column_names, *spec.keys)
         sides = {**self._views({"t": spec.target}), "s": rows}
         every: list[Values] = []

@@ -210,7 +210,7 @@ def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
 
 
 def counts(results: Sequence[JobResult]) -> TableFacets:
-    """Return the facet with what the jobs have written to each table."""
+    """Return the facet that counts what the jobs have written to each table."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - optional
         OutputStatisticsOutputDatasetFacet,
     )

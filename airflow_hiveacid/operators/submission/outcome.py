@@ -64,7 +64,7 @@ def _raise_without_result(
     message = f"{spec.kind} of {spec.job.target}: the Spark application left no result"
     if exit_code is not None:
         message += f" (exit code {exit_code})"
-    # The text of an AirflowException is only the command and its last lines, which the log has.
+    # The text of an AirflowException has only the command and its last output. The log has both.
     elif failure is not None and not isinstance(failure, AirflowException):
         message += f": {failure}"
     message += _advice(spec, exit_code, has_java=has_java)

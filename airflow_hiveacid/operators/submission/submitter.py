@@ -91,8 +91,8 @@ class Submitter:
         bounds: the longest waits for the cluster.
         store: the task's state store, if there is one.
         is_durable: whether a retry resumes a submission instead of repeating it.
-        is_killed: returns true if the task is killed. The flag is the task's, because a task may be
-            killed before its first job and between two jobs.
+        is_killed: returns true if the task is killed. The flag belongs to the task, because a task
+            may be killed before its first job or between two jobs.
         show: a function that is called with the URLs of the driver's application and of its UI; an
             unknown URL is empty.
     """

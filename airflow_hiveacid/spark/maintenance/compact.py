@@ -436,9 +436,10 @@ class Compactor:
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
 
-        Call this after taking our snapshot. Then later transactions see every write that our
-        snapshot shows. Other open compactions do not count as readers. Our compactions choose a
-        base in the same way as Hive 3.1, and the queue prevents concurrent compactions by Hive.
+        Call this after taking our snapshot. Then every transaction that starts later sees every
+        write that our snapshot shows. Other open compactions do not count as readers. Our
+        compactions choose a base in the same way as Hive 3.1, and the queue prevents concurrent
+        compactions by Hive.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return False

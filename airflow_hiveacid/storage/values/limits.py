@@ -14,7 +14,7 @@ about the column that the writer needs. Every check is one Arrow or NumPy kernel
   negative nanoseconds, and Hive cannot read these. Timestamps after 2262, the limit of Arrow's
   nanoseconds, are also written row by row.
 - A timestamp in the last second before 1970 is refused if its fraction is a millisecond or more.
-  Readers would return such a timestamp a second too late. The format corrects negative seconds by
+  Readers would return a value that is one second too high. The format corrects negative seconds by
   their sign, and zero has no sign.
 - Columns with a NUL character are reported, so that the writer omits their statistics. ORC's C++
   writer compares strings only up to the NUL. So the minimum and maximum are wrong
