@@ -52,8 +52,8 @@ _TAIL: Final = """
 - **Metastore logins**: two metastores with one token store; Active Directory; MIT's Kerberos
   library before 1.20.
 - **HDFS**: encryption zones with a working KMS; erasure coding; federation by routers; several name
-  nodes or data nodes; tokens of several name nodes, tokens of a KMS, and tokens behind a mount
-  table with host names; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no
+  nodes or data nodes; tokens of several name nodes; tokens of a KMS; tokens if a mount table
+  contains host names; tokens at the end of their maximum lifetime; `--proxy-user`; libhdfs (no
   build was available).
 - **YARN**: several resource managers; a fair scheduler; node labels; federation;
   LinuxContainerExecutor (containers belonged to the node manager's user); other realms; Knox.
