@@ -148,17 +148,19 @@ class AirflowApi:
             if error.status != HTTPStatus.CONFLICT:
                 raise
 
-    def answer(self, run: Run, task_id: str, option: str) -> bool:
-        """Answer a task that waits for a person; return False if the task does not wait yet."""
-        dag_run = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}"
-        path = f"{dag_run}/taskInstances/{quote(task_id)}/-1/hitlDetails"
+    def asks(self, run: Run, task_id: str) -> bool:
+        """Return whether a task has asked a person."""
         try:
-            self._call("PATCH", path, {"chosen_options": [option]})
+            self._get(_request(run, task_id))
         except AirflowApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
             return False
         return True
+
+    def answer(self, run: Run, task_id: str, option: str) -> None:
+        """Answer a task that has asked a person."""
+        self._call("PATCH", _request(run, task_id), {"chosen_options": [option]})
 
     def runs(self, dag_id: str) -> tuple[Run, ...]:
         """Return all runs of a DAG, oldest first."""
@@ -238,6 +240,11 @@ class AirflowApi:
         if not isinstance(found, dict):
             raise AirflowApiError(f"{method} {path}", None, f"a {type(found).__name__}")
         return found
+
+
+def _request(run: Run, task_id: str) -> str:
+    dag_run = f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id, safe='')}"
+    return f"{dag_run}/taskInstances/{quote(task_id)}/-1/hitlDetails"
 
 
 def _run(body: Mapping[str, Any]) -> Run:
