@@ -151,33 +151,36 @@ class _Names:
     """The names that the expressions of one SELECT can use. The object is mutable.
 
     `visible` is the columns of `*`. `tables` maps the name of each table to its columns, or to None
-    if two tables have the name. `aliases` are the earlier columns of the same SELECT.
+    if two tables have the name. `aliases` are the earlier columns of the same SELECT,
+    and `keys` are the columns of USING.
     """
 
     visible: Relation = field(default_factory=Relation)
     tables: dict[str, Relation | None] = field(default_factory=dict)
     open_tables: list[str] = field(default_factory=list)
     aliases: dict[str, Origins] = field(default_factory=dict)
-    has_using: bool = False
+    keys: set[str] = field(default_factory=set)
 
     def add(self, name: str, relation: Relation, part: exp.Expr | None = None) -> None:
         """Add a table of a part of the query; the right side of a semi-join stays hidden."""
         args = {} if part is None else part.args
-        if args.get("kind") in {"SEMI", "ANTI"}:
-            return
-        self.tables[name.lower()] = None if name.lower() in self.tables else relation
-        self.open_tables += [] if relation.open_table is None else [relation.open_table]
-        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
-        self.has_using |= bool(keys)
         # In Spark, the columns of USING come first. They may be those of either table.
-        every = (*self.visible.columns, *relation.columns)
+        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
+        every = self.visible.columns
+        if args.get("kind") in {"SEMI", "ANTI"}:
+            keys = {key: self.visible.by_name.get(key) for key in keys}
+        else:
+            self.tables[name.lower()] = None if name.lower() in self.tables else relation
+            self.open_tables += [] if relation.open_table is None else [relation.open_table]
+            every += relation.columns
+        self.keys.update(keys)
         rest = (pair for pair in every if pair[0] not in keys)
         self.visible = Relation(columns=(*keys.items(), *rest))
 
     def every(self, name: str | None) -> Columns:
         """Return the columns of `*`, or of `name.*`."""
         relation = self.visible if name is None else self.tables.get(name.lower())
-        is_vague = self.open_tables if name is None else self.has_using
+        is_vague = self.open_tables if name is None else self.keys
         if relation is None or relation.open_table is not None or is_vague:
             raise _UntracedError
         return relation.columns
@@ -188,9 +191,17 @@ class _Names:
         if not rest or first not in self.tables:
             return self._of_any_table(first, has_fields=bool(rest)), bool(rest)
         relation = self.tables[first]
+        if rest[0] in self.keys and (first in self.visible.by_name or self.open_tables):
+            return None, False  # Spark prefers a field to a hidden key
         if relation is not None and relation.open_table is not None:
             return _of_files(relation.open_table, rest[0]), len(rest) > 1
         return None if relation is None else relation.by_name.get(rest[0]), len(rest) > 1
+
+    def is_function(self, node: exp.Column) -> bool:
+        """Return True if a name may be a call of a function without parentheses."""
+        name = node.name.lower()
+        is_call = name in _WITHOUT_PARENTHESES and len(node.parts) == 1
+        return is_call and name not in self.visible.by_name
 
     def _of_any_table(self, name: str, *, has_fields: bool) -> Origins:
         """Return the origins of the column to which a name without a table refers."""
@@ -315,7 +326,8 @@ class Tracer:
             name = node.alias.lower()
             names.aliases[name] = None if name in names.aliases else origins
             return ((name, origins),)
-        return ((node.name.lower() if isinstance(node, exp.Column) else "", origins),)
+        is_named = isinstance(node, exp.Column) and not names.is_function(node)
+        return ((node.name.lower() if is_named else "", origins),)
 
     def _value(self, node: exp.Expr, names: _Names) -> Origins:
         try:

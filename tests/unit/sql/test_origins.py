@@ -84,6 +84,10 @@ _CASES: Final = [
     ("SELECT country, id, u.name FROM u FULL JOIN c USING (id)",
      "country=c.country id=! name=u.name"),
     ("SELECT u.* FROM c JOIN u USING (id)", None),
+    ("SELECT * FROM u LEFT SEMI JOIN c USING (name)", "name=u.name id=u.id"),
+    ("SELECT * FROM u LEFT ANTI JOIN c USING (name, id)", "name=u.name id=u.id"),
+    ("SELECT u.* FROM u LEFT ANTI JOIN c USING (name)", None),
+    ("SELECT s.id AS x, c.id AS y FROM s JOIN c USING (id)", "x=! y=c.id"),
     ("SELECT * FROM c NATURAL JOIN u", None),
     # queries in FROM, and WITH
     ("SELECT q.p FROM (SELECT id, price AS p FROM o) q", "p=o.price"),
@@ -148,7 +152,7 @@ _CASES: Final = [
     # columns with the name of a function, a table, or a parameter in another case
     ("SELECT current_date, current_date() AS d FROM days", "current_date=days.current_date d=-"),
     ("SELECT day AS current_date, current_date AS d FROM o", "current_date=o.day d=!"),
-    ("SELECT current_user AS c, user AS u FROM o", "c=- u=-"),
+    ("SELECT current_user AS c, user AS u, user FROM o", "c=- u=- _=-"),
     ("SELECT price AS user, user AS z FROM o", "user=o.price z=!"),
     ("SELECT user AS a, current_date AS b, user.name AS c FROM files", "a=! b=! c=~files.user"),
     ("SELECT s.id FROM (s)", None),
