@@ -165,7 +165,12 @@ class _Names:
         """Add a table of a part of the query; the right side of a semi-join stays hidden."""
         args = {} if part is None else part.args
         # In Spark, the columns of USING come first. They may be those of either table.
-        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
+        using = args.get("using") or ()
+        keys: dict[str, Origins] = dict.fromkeys(key.name.lower() for key in using)
+        sides = () if self.open_tables or relation.open_table else (self.visible, relation)
+        given = [[column for column, _ in side.columns] for side in sides]
+        if len(keys) < len(using) or any(side.count(key) != 1 for side in given for key in keys):
+            raise _UntracedError  # it is not certain which columns are left in `*`
         every = self.visible.columns
         if args.get("kind") in {"SEMI", "ANTI"}:
             keys = {key: self.visible.by_name.get(key) for key in keys}

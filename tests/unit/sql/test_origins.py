@@ -87,6 +87,9 @@ _CASES: Final = [
     ("SELECT * FROM u LEFT SEMI JOIN c USING (name)", "name=u.name id=u.id"),
     ("SELECT * FROM u LEFT ANTI JOIN c USING (name, id)", "name=u.name id=u.id"),
     ("SELECT u.* FROM u LEFT ANTI JOIN c USING (name)", None),
+    ("SELECT * FROM u JOIN c USING (name, NAME)", None),
+    ("SELECT * FROM o, u JOIN c USING (id)", None),
+    ("SELECT * FROM (SELECT cast(id AS string), name FROM u) q JOIN c USING (id)", None),
     ("SELECT s.id AS x, c.id AS y FROM s JOIN c USING (id)", "x=! y=c.id"),
     ("SELECT * FROM c NATURAL JOIN u", None),
     # queries in FROM, and WITH
