@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _WORDS: Final = (
     "passw(?:or)?d|pwd|passphrase|secret|token|credentials?|(?:access|account|api|private)[._-]?key"
-    # `DB_PASS`, but not `bypass`; and the tokens for `wasb`.
-    r"|(?<![a-z])pass(?=$|=)|azure\.sas\."
+    # `DB_PASS`, but not `bypass`; the tokens for `wasb`; and Kafka's login.
+    r"|(?<![a-z])pass(?=$|=)|azure\.sas\.|sasl\.jaas\.config"
 )
 _NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"\s*(?:jdbc:|[\w+.-]+://)\S*", re.IGNORECASE)

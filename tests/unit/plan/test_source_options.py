@@ -20,6 +20,7 @@ from airflow_hiveacid.plan.statements.source_options import check_location, chec
         ("fs.azure.sas.container.account.blob.core.windows.net", "hunter2"),
         ("es.net.http.auth.pass", "hunter2"),
         ("SMTP_PASS", "hunter2"),
+        ("kafka.sasl.jaas.config", 'a.PlainLoginModule required username="a" password="hunter2";'),
         ("api_key", "env:not a name of hunter2"),
         ("url", "jdbc:postgresql://h/db?user=etl&password=hunter2"),
         ("url", "jdbc:sqlserver://h;databaseName=d;password=hunter2"),
