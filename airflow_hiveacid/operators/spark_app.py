@@ -283,6 +283,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             AirflowTaskTimeout: the driver was still running when `execution_timeout` passed.
         """
         self._progress.resume(event)
+        self.driver_links.resume()
         return self._run_jobs(context)
 
     def _do_render_template_fields(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - Airflow's
@@ -617,6 +618,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """
         if self._is_killed and woken is None:
             return None
+        if woken is None:
+            self.driver_links.forget(context["ti"].xcom_push)  # of an earlier job's driver
         self._submitter = self._submitter_for(context, submission.target, submission.spec.attempt)
         if woken is not None:
             if self._is_killed:
@@ -654,7 +657,6 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
     def _submitter_for(self, context: Context, target: SparkTarget, attempt: str) -> Submitter:
         push = context["ti"].xcom_push
-        self.driver_links.forget(push)  # of an earlier job's driver
         return Submitter(
             target,
             attempt=attempt,
@@ -663,7 +665,9 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             store=context.get("task_state_store"),
             is_durable=self.durable,
             is_killed=lambda: self._is_killed,
-            show=lambda application, ui: self.driver_links.show(application, ui, push),
+            show=lambda driver, application, ui: self.driver_links.show(
+                driver, application, ui, push
+            ),
         )
 
     @property

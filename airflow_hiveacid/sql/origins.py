@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -46,12 +46,39 @@ _MORE_NODES: Final = (
     exp.Unary,
 )
 _UNITS: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+# Spark reads these names as functions, unless a table has such a column.
+_WITHOUT_PARENTHESES: Final = frozenset(
+    {"current_date", "current_time", "current_timestamp", "current_user", "session_user", "user"}
+)
+# Columns that Spark adds to the columns of files, and to the rows of GROUPING SETS.
+_HIDDEN: Final = frozenset({"_metadata", "grouping__id"})
+# sqlglot's nodes of these functions lose columns, such as the unit of `trunc(day, unit)`.
+_LOSSY: Final = frozenset({"DATE_TRUNC", "PERCENTILE", "TIME_DIFF", "TIME_TRUNC", "TRUNC"})
+# They name a column by an expression, or return several columns.
+_REFUSED: Final = frozenset({"identifier", "json_tuple"})
 
 
 class _Quiet(Spark):
-    """Spark's dialect, without warnings about JSON paths that sqlglot cannot parse."""
+    """Spark's dialect, which keeps all columns of a function's arguments.
+
+    It logs no warnings about JSON paths that sqlglot cannot parse.
+    """
 
     STRICT_JSON_PATH_SYNTAX = False
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]  # sqlglot's own way
+        """Spark's parser, with plain nodes for some functions and for `current_date`."""
+
+        FUNCTIONS = {  # noqa: RUF012 - as in sqlglot
+            **{key: one for key, one in Spark.Parser.FUNCTIONS.items() if key not in _LOSSY},
+            "PERCENTILE": lambda args: exp.AnonymousAggFunc(this="PERCENTILE", expressions=args),
+        }
+        FUNCTION_PARSERS = {  # noqa: RUF012 - as in sqlglot
+            key: one for key, one in Spark.Parser.FUNCTION_PARSERS.items() if key not in _LOSSY
+        }
+        NO_PAREN_FUNCTIONS = {  # noqa: RUF012 - as in sqlglot
+            key: partial(exp.column, key.name.lower()) for key in Spark.Parser.NO_PAREN_FUNCTIONS
+        }
 
 
 class Use(enum.IntEnum):
@@ -124,33 +151,41 @@ class _Names:
     """The names that the expressions of one SELECT can use. The object is mutable.
 
     `visible` is the columns of `*`. `tables` maps the name of each table to its columns, or to None
-    if two tables have the name. `aliases` are the earlier columns of the same SELECT.
+    if two tables have the name. `aliases` are the earlier columns of the same SELECT,
+    and `keys` are the columns of USING.
     """
 
     visible: Relation = field(default_factory=Relation)
     tables: dict[str, Relation | None] = field(default_factory=dict)
     open_tables: list[str] = field(default_factory=list)
     aliases: dict[str, Origins] = field(default_factory=dict)
-    has_using: bool = False
+    keys: set[str] = field(default_factory=set)
 
     def add(self, name: str, relation: Relation, part: exp.Expr | None = None) -> None:
         """Add a table of FROM, a join or a LATERAL VIEW; a semi-join hides its right side."""
         args = {} if part is None else part.args
-        if args.get("kind") in {"SEMI", "ANTI"}:
-            return
-        self.tables[name.lower()] = None if name.lower() in self.tables else relation
-        self.open_tables += [] if relation.open_table is None else [relation.open_table]
-        keys = dict.fromkeys(key.name.lower() for key in args.get("using") or ())
-        self.has_using |= bool(keys)
         # In Spark, the columns of USING come first. They may be those of either table.
-        every = (*self.visible.columns, *relation.columns)
+        using = args.get("using") or ()
+        keys: dict[str, Origins] = dict.fromkeys(key.name.lower() for key in using)
+        sides = () if self.open_tables or relation.open_table else (self.visible, relation)
+        given = [[column for column, _ in side.columns] for side in sides]
+        if len(keys) < len(using) or any(side.count(key) != 1 for side in given for key in keys):
+            raise _UntracedError  # it is not certain which columns are left in `*`
+        every = self.visible.columns
+        if args.get("kind") in {"SEMI", "ANTI"}:
+            keys = {key: self.visible.by_name.get(key) for key in keys}
+        else:
+            self.tables[name.lower()] = None if name.lower() in self.tables else relation
+            self.open_tables += [] if relation.open_table is None else [relation.open_table]
+            every += relation.columns
+        self.keys.update(keys)
         rest = (pair for pair in every if pair[0] not in keys)
         self.visible = Relation(columns=(*keys.items(), *rest))
 
     def every(self, name: str | None) -> Columns:
         """Return the columns of `*`, or of `name.*`."""
         relation = self.visible if name is None else self.tables.get(name.lower())
-        is_vague = self.open_tables if name is None else self.has_using
+        is_vague = self.open_tables if name is None else self.keys
         if relation is None or relation.open_table is not None or is_vague:
             raise _UntracedError
         return relation.columns
@@ -158,18 +193,32 @@ class _Names:
     def column(self, parts: Sequence[str]) -> tuple[Origins, bool]:
         """Return the origins of the column to which a name refers, and True if fields follow."""
         first, *rest = [part.lower() for part in parts]
-        if rest and first in self.tables:
-            relation = self.tables[first]
-            if relation is not None and relation.open_table is not None:
-                return frozenset({Origin(relation.open_table, rest[0])}), len(rest) > 1
-            return None if relation is None else relation.by_name.get(rest[0]), len(rest) > 1
-        if first in self.visible.by_name:
-            return self.visible.by_name[first], bool(rest)
-        if first in self.aliases:  # or it is a column of files
-            return None if self.open_tables else self.aliases[first], bool(rest)
-        if len(self.open_tables) == 1:
-            return frozenset({Origin(self.open_tables[0], first)}), bool(rest)
-        return None, False
+        if not rest or first not in self.tables:
+            return self._of_any_table(first, has_fields=bool(rest)), bool(rest)
+        relation = self.tables[first]
+        if rest[0] in self.keys and (first in self.visible.by_name or self.open_tables):
+            return None, False  # Spark prefers a field to a hidden key
+        if relation is not None and relation.open_table is not None:
+            return _of_files(relation.open_table, rest[0]), len(rest) > 1
+        return None if relation is None else relation.by_name.get(rest[0]), len(rest) > 1
+
+    def is_function(self, node: exp.Column) -> bool:
+        """Return True if a name may be a call of a function without parentheses."""
+        name = node.name.lower()
+        is_call = name in _WITHOUT_PARENTHESES and len(node.parts) == 1
+        return is_call and name not in self.visible.by_name
+
+    def _of_any_table(self, name: str, *, has_fields: bool) -> Origins:
+        """Return the origins of the column to which a name without a table refers."""
+        if name in self.visible.by_name:
+            return self.visible.by_name[name]
+        if "" in self.visible.by_name:
+            return None  # it may be a column whose name only Spark knows
+        if name in _WITHOUT_PARENTHESES and not has_fields:
+            return None if self.open_tables or name in self.aliases else frozenset()
+        if name in self.aliases:  # or it is a column of files
+            return None if self.open_tables else self.aliases[name]
+        return _of_files(self.open_tables[0], name) if len(self.open_tables) == 1 else None
 
 
 class Tracer:
@@ -220,7 +269,8 @@ class Tracer:
         match node:
             case exp.Table() if not (node.args.get("db") or node.args.get("laterals")):
                 return _aliased(views[node.name.lower()], node)
-            case exp.Subquery():
+            case exp.Subquery() if node.alias or not isinstance(node.this, exp.Table):
+                # In Spark, a table in parentheses keeps its name.
                 return _aliased(self._query(node.this, views), node)
             case exp.Union():
                 left, right = self._query(node.this, views), self._query(node.expression, views)
@@ -270,15 +320,19 @@ class Tracer:
         if isinstance(node, exp.Star):
             return names.every(None)
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-            return names.every(node.parts[0].name if len(node.parts) == 2 else "")  # noqa: PLR2004 - t.*
-        if isinstance(node, exp.Aliases | exp.QueryTransform | exp.UDTF):
+            _check_clauses(node.this)
+            if len(node.parts) > 2:  # noqa: PLR2004 - the fields of a struct
+                raise _UntracedError
+            return names.every(node.parts[0].name)
+        if isinstance(node, exp.Aliases | exp.QueryTransform | exp.UDTF) or _is_refused(node):
             raise _UntracedError  # it may return several columns
         origins = self._value(node, names)
         if isinstance(node, exp.Alias):
             name = node.alias.lower()
             names.aliases[name] = None if name in names.aliases else origins
             return ((name, origins),)
-        return ((node.name.lower() if isinstance(node, exp.Column) else "", origins),)
+        is_named = isinstance(node, exp.Column) and not names.is_function(node)
+        return ((node.name.lower() if is_named else "", origins),)
 
     def _value(self, node: exp.Expr, names: _Names) -> Origins:
         try:
@@ -298,6 +352,8 @@ class Tracer:
             return _field_of(origins) if has_fields else _certain(origins)
         if isinstance(node, exp.Window | exp.Filter):
             return self._traced(node.this, names)
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return frozenset()  # the value depends only on GROUP BY
         _check_expression(node, names)
         parts: list[frozenset[Origin]] = []
         for key, child in _children(node):
@@ -351,9 +407,25 @@ def _check_expression(node: exp.Expr, names: _Names) -> None:
         raise _UntracedError
     if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
         raise _UntracedError  # a call of a database's function
+    if _is_refused(node):
+        raise _UntracedError
+    if isinstance(node, exp.Lambda):
+        # sqlglot takes a parameter for a column if it is written in another case.
+        parameters = {parameter.name.lower() for parameter in node.expressions}
+        if any(one.parts[0].name.lower() in parameters for one in node.this.find_all(exp.Column)):
+            raise _UntracedError
     is_word = isinstance(node, exp.Var) and node.name.upper() not in _UNITS
     if is_word and (names.open_tables or node.name.lower() in names.visible.by_name):
         raise _UntracedError  # sqlglot reads some columns as units of time
+
+
+def _is_refused(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _REFUSED
+
+
+def _of_files(location: str, name: str) -> Origins:
+    """Return the origins of a column of files, whose columns are not known."""
+    return None if name in _HIDDEN else frozenset({Origin(location, name)})
 
 
 def _aliased(relation: Relation, node: exp.Expr) -> Relation:

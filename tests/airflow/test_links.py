@@ -393,7 +393,7 @@ def test_an_executors_pod_tells_the_application_of_a_driver_on_the_worker(
         namespace=SPACE,
         pages=DriverPages.read("c", pages),
     )
-    shown: list[tuple[str, str]] = []
+    shown: list[tuple[str, str, str]] = []
     submitter = Submitter(
         target,
         attempt=TAG.partition("-")[2],
@@ -406,7 +406,7 @@ def test_an_executors_pod_tells_the_application_of_a_driver_on_the_worker(
     )
     with submitter.watched():
         until(lambda: shown)
-    assert shown == [(f"http://a/{SPARK_ID}", history_of(SPARK_ID))]
+    assert shown == [(SPARK_ID, f"http://a/{SPARK_ID}", history_of(SPARK_ID))]
 
 
 @pytest.mark.parametrize(("master", "error"), [("local[1]", None), ("spark://m:7077", ERROR)])
@@ -531,8 +531,8 @@ def test_a_wrong_address_is_refused_before_anything_is_submitted(
 
 def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
     links, stored_urls = DriverLinks(), dict[str, str]()
-    links.show("http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
-    links.show("http://rm/app/2", "", stored_urls.__setitem__)
+    links.show("1", "http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
+    links.show("2", "http://rm/app/2", "", stored_urls.__setitem__)
     assert stored_urls == {
         "_link_SparkApplicationLink": "http://rm/app/2",
         "_link_SparkUiLink": "",
@@ -540,6 +540,65 @@ def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
     assert (links.application, links.ui) == ("http://rm/app/2", "")
     links.forget(stored_urls.__setitem__)
     assert set(stored_urls.values()) == {links.application} == {""}
+
+
+def test_a_later_statement_of_a_woken_task_has_no_link_of_the_process_before() -> None:
+    links, stored_urls = DriverLinks(), {"_link_SparkUiLink": "http://rm/ui/1"}
+    links.resume()
+    links.show("1", "http://rm/app/1", "", stored_urls.__setitem__)
+    assert stored_urls["_link_SparkUiLink"] == "http://rm/ui/1"
+    links.forget(stored_urls.__setitem__)
+    assert stored_urls["_link_SparkUiLink"] == ""
+
+
+def test_a_woken_task_forgets_the_links_before_its_next_statement(
+    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+) -> None:
+    connect_yarn(on_yarn, yarn, "cluster")
+    yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
+    context["task_state_store"] = store
+    sql = "DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2"
+
+    def two() -> HiveAcidSqlOperator:
+        return HiveAcidSqlOperator(
+            task_id="t", sql=sql, spark_bin_dir=str(spark.bin_dir), deferrable=True
+        )
+
+    with pytest.raises(TaskDeferred) as caught:
+        run_task(two(), context)
+    yarn.app = dict(SUCCEEDED)
+
+    async def first() -> Any:  # noqa: ANN401 - an event
+        return await anext(caught.value.trigger.run())
+
+    event = asyncio.run(first()).payload
+    yarn.states = [{**SUCCEEDED, "trackingUrl": "N/A"}]
+    yarn.app = {**RUNNING, "trackingUrl": "N/A"}
+    later: Any = context_of(task_state_store=store)
+    later["ti"].xcoms["_link_SparkUiLink"] = "http://rm/ui/of/the/first"
+    woken = two()
+    later["ti"].task = woken
+    woken.render_template_fields(later)
+    with pytest.raises(TaskDeferred):
+        woken.resume_execution("execute_complete", {"event": event}, later)
+    assert stored(later)["Spark UI"] == ""
+
+
+def test_a_new_pod_has_no_link_to_the_ui_of_an_earlier_tries_driver(
+    spark: FakeSpark,
+    api: KubernetesServer,
+    on_kubernetes: Connections,
+    submits: dict[str, Any],
+) -> None:
+    connect_kubernetes(on_kubernetes, api, "cluster", history_url=HISTORY)
+    submits["phase"], store = "Running", StateStore()
+    waiting(spark, context_of(task_state_store=store))
+    api.objects.say(SPACE, store["spark_job_id"].partition(":")[2], phase="Failed")
+    submits.clear()
+    again = context_of(try_number=2, task_state_store=store)
+    waiting(spark, again)
+    assert len(spark.calls) == 2
+    assert not stored(again).get("Spark UI")
 
 
 # ---- how Airflow finds them ----------------------------------------------------------------------

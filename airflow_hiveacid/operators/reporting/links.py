@@ -76,24 +76,37 @@ class DriverLinks:
 
     def __init__(self) -> None:
         self.application = self.ui = ""
+        self._driver = ""
+        self._is_resumed = False
+
+    def resume(self) -> None:
+        """Note that the process before the task's deferral may have stored URLs in XCom."""
+        self._is_resumed = True
 
     def forget(self, push: Callable[[str, str], None]) -> None:
         """Forget the URLs and remove them from XCom, because another driver starts."""
         for link, url in ((SparkApplicationLink(), self.application), (SparkUiLink(), self.ui)):
-            if url:
+            if url or self._is_resumed:
                 _push(link, "", push)
-        self.application = self.ui = ""
+        self.application = self.ui = self._driver = ""
+        self._is_resumed = False
 
-    def show(self, application: str, ui: str, push: Callable[[str, str], None]) -> None:
+    def show(
+        self, driver: str, application: str, ui: str, push: Callable[[str, str], None]
+    ) -> None:
         """Remember the URLs of the driver, and store each new URL in XCom with `push(key, url)`.
 
         Args:
+            driver: the driver's ID, or an empty text for the last driver.
             application: the URL of the driver's application; a new one belongs to a new driver.
             ui: the URL of the driver's UI. If a URL is empty, the URL that is known stays.
             push: stores a value in XCom.
         """
-        if application and application != self.application:
+        is_another = bool(driver and self._driver and driver != self._driver)
+        if is_another or (self.application and application not in ("", self.application)):
             self.forget(push)
+        self._driver = driver or self._driver
+        if application and application != self.application:
             self.application = application
             _push(SparkApplicationLink(), application, push)
         if ui and ui != self.ui:

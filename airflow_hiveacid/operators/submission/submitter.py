@@ -93,8 +93,8 @@ class Submitter:
         is_durable: whether a retry resumes a submission instead of repeating it.
         is_killed: returns true if the task is killed. The flag belongs to the task, because a task
             may be killed before its first job or between two jobs.
-        show: a function that is called with the URLs of the driver's application and of its UI; an
-            unknown URL is empty.
+        show: a function that is called with the driver's ID, and the URLs of its application and of
+            its UI; an unknown URL is empty.
     """
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -107,7 +107,7 @@ class Submitter:
         store: StateStore | None,
         is_durable: bool,
         is_killed: Callable[[], bool],
-        show: Callable[[str, str], None] = lambda *_: None,
+        show: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self._target, self._tag, self._is_killed = target, tag_of(attempt), is_killed
         self._show = show
@@ -486,7 +486,8 @@ class Submitter:
         if not application and application_id and cluster is not None:
             application = page_url(cluster.manager.page_of(application_id))
         ui = target.pages.history(application_id) or page_url(reported_ui)
-        self._show(application, ui)
+        # In client mode on Kubernetes, `driver_id` is an executor's pod.
+        self._show(driver_id if target.is_cluster else application_id, application, ui)
 
     def _show_seen(self, found: Application) -> None:
         self._show_driver(found.id, found.application_id, found.ui_url)

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 _WORDS: Final = (
     "passw(?:or)?d|pwd|passphrase|secret|token|credentials?|(?:access|account|api|private)[._-]?key"
-    # `DB_PASS`, but not `bypass`; and the tokens for `wasb`.
-    r"|(?<![a-z])pass(?=$|=)|azure\.sas\."
-    r"|jaas\.config"  # contains the password of a Kafka login
+    # `DB_PASS`, but not `bypass`; the tokens for `wasb`; and Kafka's login.
+    r"|(?<![a-z])pass(?=$|=)|azure\.sas\.|sasl\.jaas\.config"
 )
 _NAME: Final = re.compile(_WORDS, re.IGNORECASE)
+# Their values are a class, an address, and `true` or `false`.
+_NO_SECRET: Final = re.compile(
+    r"provider(?:fqcn)?$|token\.endpoint\.url$|^forward_spark_s3_credentials$", re.IGNORECASE
+)
 _ADDRESS: Final = re.compile(r"\s*(?:jdbc:|[\w+.-]+://)\S*", re.IGNORECASE)
 _LOGIN: Final = "://[^/@:]+:[^/@]+@"
 _IN_ADDRESS: Final = re.compile(rf"(?:{_WORDS})=[^&;]|{_LOGIN}", re.IGNORECASE)
@@ -80,4 +83,4 @@ def secret_of(name: str, value: str) -> SecretSource | None:
 
 def suggests_secret(name: str) -> bool:
     """Return whether the value of an option or setting with this name may be a secret."""
-    return _NAME.search(name) is not None
+    return _NAME.search(name) is not None and _NO_SECRET.search(name) is None

@@ -20,7 +20,8 @@ from airflow_hiveacid.plan.statements.source_options import check_location, chec
         ("fs.azure.sas.container.account.blob.core.windows.net", "hunter2"),
         ("es.net.http.auth.pass", "hunter2"),
         ("SMTP_PASS", "hunter2"),
-        ("kafka.sasl.jaas.config", "Login required password=hunter2;"),
+        ("provider.password", "hunter2"),
+        ("kafka.sasl.jaas.config", 'a.PlainLoginModule required username="a" password="hunter2";'),
         ("api_key", "env:not a name of hunter2"),
         ("url", "jdbc:postgresql://h/db?user=etl&password=hunter2"),
         ("url", "jdbc:sqlserver://h;databaseName=d;password=hunter2"),
@@ -46,6 +47,10 @@ def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
         ("bypass", "hunter2"),
         ("two.pass.sort", "hunter2"),
         ("mergeSchema", "True"),
+        ("fs.s3a.aws.credentials.provider", "com.example.Provider"),
+        ("accessTokenProvider", "com.example.Provider"),
+        ("kafka.sasl.oauthbearer.token.endpoint.url", "https://idp.example.com/token"),
+        ("forward_spark_s3_credentials", "true"),
     ],
 )
 def test_other_options_are_accepted(name: str, value: str) -> None:
