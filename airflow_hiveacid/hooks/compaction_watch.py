@@ -44,8 +44,7 @@ class QueueState(NamedTuple):
     """The ID of a table's newest ended compaction, or 0, and whether another is not ended yet.
 
     If Hive's initiator could not request a compaction, it writes a queue entry, which does not
-    count here. An entry in an unknown state has not ended, unless its partition has a
-    newer entry.
+    count here. An entry in an unknown state has not ended, unless its partition has a newer entry.
     """
 
     ended_entry: int
@@ -62,7 +61,7 @@ def queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
     """
     with connect(endpoint) as client:
         entries = _compactions(client.show_compactions(TableRef.parse(table)))
-    at_work = _not_ended(entries)
+    at_work = set(_not_ended(entries))
     ended = (
         entry.entry_id or 0
         for entry in entries
@@ -82,7 +81,7 @@ def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...
     A newer Hive may have states that this provider does not know. Such an entry may be at work
     until its partition has a newer entry.
     """
-    newest = newest_entries(entries).values()
+    newest = set(newest_entries(entries).values())
     return tuple(
         entry
         for entry in entries

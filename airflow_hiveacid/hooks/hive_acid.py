@@ -116,7 +116,7 @@ class HiveAcidHook(BaseHook):
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)
-        # Airflow passes over any other error of a secrets backend.
+        # Airflow itself ignores any other error of a secrets backend.
         except (AirflowException, AirflowRuntimeError, OSError) as error:
             raise ConnectionUnavailableError(
                 conn_id=self.hive_acid_conn_id, reason=f"{type(error).__name__}: {error}"

@@ -200,6 +200,7 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
         MetastoreVersionError: the lock type does not exist in that generation.
     """
     requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
+    overlaps = _overlaps_with(partition, generation, key_of)
 
     def is_in_the_way(lock: LockInfo) -> bool:
         return (
@@ -212,7 +213,7 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
                 requested_level=requested_level,
                 held_level=lock.level,
             )
-            and _is_same(lock.partition, partition, generation, key_of)
+            and overlaps(lock.partition)
         )
 
     # Check the requested type even if there are no locks.
@@ -294,24 +295,27 @@ def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGenerat
     return all(str(p) == str(p).lower() for p in partitions)
 
 
-def _is_same(
-    held: str | None,
+def _overlaps_with(
     requested: PartitionName | None,
     generation: MetastoreGeneration,
     key_of: Callable[[PartitionName], Hashable],
-) -> bool:
-    """Return whether two locks on a table overlap; None means all partitions."""
-    if not held or requested is None:
-        return True
-    wanted = str(requested)
-    if generation is MetastoreGeneration.V3:  # it lists partitions in lower case
-        held, wanted = held.lower(), wanted.lower()
-    try:
-        return held == wanted or key_of(PartitionName.parse(held)) == key_of(
-            PartitionName.parse(wanted)
-        )
-    except InvalidNameError:  # another client may lock any name
-        return False
+) -> Callable[[str | None], bool]:
+    """Return a check of listed locks on the same table; None means all partitions."""
+    if requested is None:
+        return lambda _: True
+    listed = str.lower if generation is MetastoreGeneration.V3 else str  # as servers list names
+    wanted = listed(str(requested))
+    wanted_key = key_of(PartitionName.parse(wanted))
+
+    def overlaps(held: str | None) -> bool:
+        if not held or listed(held) == wanted:
+            return True
+        try:
+            return key_of(PartitionName.parse(listed(held))) == wanted_key
+        except InvalidNameError:  # another client may lock any name
+            return False
+
+    return overlaps
 
 
 def _order(component: LockComponent) -> tuple[str, str, str, str]:
