@@ -173,3 +173,7 @@ def test_the_wheel_holds_the_examples_and_they_are_read(
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_tells_type_checkers_that_it_has_types(installed: Path) -> None:
+    assert (installed / "airflow_hiveacid" / "py.typed").is_file()

@@ -1,0 +1,131 @@
+"""What holds for every operator and sensor, as docs/comparison.md says."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_hiveacid import operators, sensors
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.submission import submitter
+from tests.support.airflow_support import context_of, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.airflow_support import FakeSpark
+
+_TABLE: Final = {"table": "db.t"}
+_SOURCE: Final = {"source": {"table": "db.s"}}
+_ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
+    "HiveAcidChangeFeedOperator": {**_TABLE, "location": "file:/feed"},
+    "HiveAcidCleanOperator": _TABLE,
+    "HiveAcidCollectOperator": {},
+    "HiveAcidCompactOperator": _TABLE,
+    "HiveAcidConvertOperator": {**_TABLE, "to": "flat"},
+    "HiveAcidCreateTableOperator": {**_TABLE, "columns": {"id": "int"}},
+    "HiveAcidDeleteOperator": _TABLE,
+    "HiveAcidInsertOperator": {**_TABLE, **_SOURCE},
+    "HiveAcidLoadOperator": {**_TABLE, "location": "file:/x"},
+    "HiveAcidMergeOperator": {
+        **_TABLE,
+        **_SOURCE,
+        "keys": ["id"],
+        "clauses": [{"when": "not_matched", "action": "insert"}],
+    },
+    "HiveAcidPySparkOperator": {"application": "/x.py", "inserts": ["db.t"]},
+    "HiveAcidRestoreOperator": {**_TABLE, "version": 1},
+    "HiveAcidSqlOperator": {"sql": "DELETE FROM db.t"},
+    "HiveAcidTagOperator": {**_TABLE, "name": "closing"},
+    "HiveAcidTransactionOperator": {"statements": ["DELETE FROM db.t"]},
+    "HiveAcidTruncateOperator": _TABLE,
+    "HiveAcidUpdateOperator": {**_TABLE, "assignments": {"a": "1"}},
+    "HiveAcidCompactionNeededSensor": _TABLE,
+    "HiveAcidCompactionSensor": _TABLE,
+    "HiveAcidDeltaCountSensor": _TABLE,
+    "HiveAcidDeltaRatioSensor": _TABLE,
+    "HiveAcidHealthSensor": {**_TABLE, "delta_count": 1},
+    "HiveAcidLockFreeSensor": _TABLE,
+    "HiveAcidNewVersionSensor": {**_TABLE, "since": 1},
+}
+_OPERATORS: Final = [
+    name for name in operators.__all__ if isinstance(getattr(operators, name), type)
+]
+
+_TEXTS: Final = {"spark_conn_id", "conn_id", "java_class", "spark_binary"}
+_POLLING: Final = {"status_poll_interval", "max_outage_s"}
+_SWITCHES: Final = {
+    "deferrable",
+    "durable",
+    "openlineage_inject_parent_job_info",
+    "openlineage_inject_transport_info",
+    "reconnect_on_retry",
+    "track_driver_via_k8s_api",
+    "use_krb5ccache",
+    "verbose",
+    "yarn_track_via_rm_api",
+}
+_OBJECTS: Final = {"yarn_rm_auth"}
+
+
+def _class_of(name: str) -> Any:  # noqa: ANN401 - an operator or a sensor
+    return getattr(operators if name in operators.__all__ else sensors, name)
+
+
+def _task(name: str, **more: Any) -> Any:  # noqa: ANN401
+    return _class_of(name)(task_id="task", **_ARGUMENTS[name], **more)
+
+
+def _parameters(*classes: type) -> set[str]:
+    makers = [vars(one)["__init__"] for one in classes if "__init__" in vars(one)]
+    return {name for maker in makers for name in inspect.signature(maker).parameters}
+
+
+def test_the_arguments_here_are_of_every_operator_and_sensor() -> None:
+    assert sorted(_ARGUMENTS) == sorted([*_OPERATORS, *sensors.__all__])
+
+
+@pytest.mark.parametrize("name", _ARGUMENTS)
+def test_every_argument_is_templated_except_connections_polling_and_switches(name: str) -> None:
+    cls = _class_of(name)
+    airflows = (BaseOperator, BaseSensorOperator)
+    classes = [one for one in cls.__mro__ if one not in airflows]
+    given = _parameters(*classes) - _parameters(*airflows) - {"self", "args", "kwargs"}
+    assert given
+    untemplated = given - set(cls.template_fields)
+    assert untemplated <= _TEXTS | _POLLING | _SWITCHES | _OBJECTS
+
+
+@pytest.mark.parametrize("name", _ARGUMENTS)
+def test_every_operator_and_sensor_has_a_retry_policy(name: str) -> None:
+    assert _task(name).retry_policy is DEFAULT_RETRY_POLICY
+
+
+@pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize("name", sensors.__all__)
+def test_every_sensor_can_wait_in_the_triggerer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        due = ()
+
+    sensor = _task(name, deferrable=True)
+    monkeypatch.setattr(type(sensor), "look", lambda _: Nothing())
+    with pytest.raises(TaskDeferred):
+        run_task(sensor)
+
+
+@pytest.mark.usefixtures("connections")
+def test_openlineages_parent_job_is_passed_to_spark(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        submitter,
+        "inject_parent_job_information_into_spark_properties",
+        lambda given, _: {**given, "spark.openlineage.parentJobName": "dag.task"},
+    )
+    more = {"spark_bin_dir": str(spark.bin_dir), "openlineage_inject_parent_job_info": True}
+    run_task(_task("HiveAcidDeleteOperator", **more), context_of())
+    assert spark.options["--conf"] == "spark.openlineage.parentJobName=dag.task"
